@@ -1,0 +1,107 @@
+//! Decides who may do what with an exchange resource: one table, no rules anywhere else.
+//!
+//! Pure: the facts about the target (owner, public flag) are passed in. Source: exchange contract section 3, with the
+//! improvements of section 11.2.
+
+mod caller;
+mod table;
+
+pub use caller::{Account, Caller, Role};
+pub use table::Access;
+
+use table::Cell;
+
+/// The organization whose agents' home agbots serve every organization.
+pub const MULTI_TENANT_ORG: &str = "IBM";
+/// The organization of root and the hub admins.
+pub const ROOT_ORG: &str = "root";
+
+/// What is known of a resource that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Account that owns the row; `None` for kinds without an owner.
+    pub owner: Option<Account>,
+    /// Readable from every organization (services and patterns only).
+    pub is_public: bool,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Organization in the path.
+    pub org: &'a str,
+    /// Bare id of the resource; `None` for a list or an action.
+    pub id: Option<&'a str>,
+}
+
+/// Outcome of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Go on.
+    Allow,
+    /// The caller is known but may not do this (403).
+    Deny,
+    /// The caller may not even learn whether it exists (404 of the access layer).
+    NotFound,
+    /// The answer depends on the target: load its facts and call [`decide_with_facts`].
+    NeedsFacts,
+}
+
+/// Decides as far as possible without looking at the target.
+///
+/// # Source
+/// Exchange contract 3.1–3.4.
+#[must_use]
+pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
+    let cell = table::cell(access, caller, target.org);
+    if probes_existence(caller, access, target) {
+        return Decision::NeedsFacts;
+    }
+    match cell {
+        Cell::Yes => Decision::Allow,
+        Cell::No => Decision::Deny,
+        Cell::OnlySelf if target.id == Some(caller.id.as_str()) && target.org == caller.org => Decision::Allow,
+        Cell::OnlySelf => Decision::Deny,
+        Cell::OnlyOwned if target.id.is_none() => Decision::Allow,
+        Cell::OnlyOwned | Cell::OnlyPublic => Decision::NeedsFacts,
+    }
+}
+
+/// Decides with the facts of the target; `None` means that it does not exist.
+///
+/// # Source
+/// Exchange contract 3.1: what does not exist counts as owned by whoever asks in its own organization; a read of it in
+/// another organization is answered with "not found".
+#[must_use]
+pub fn decide_with_facts(caller: &Caller, access: Access, target: Target<'_>, facts: Option<&Facts>) -> Decision {
+    let Some(facts) = facts else {
+        if probes_existence(caller, access, target) {
+            return Decision::NotFound;
+        }
+        return match table::cell(access, caller, target.org) {
+            Cell::Yes | Cell::OnlyOwned => Decision::Allow,
+            Cell::OnlySelf if target.id == Some(caller.id.as_str()) => Decision::Allow,
+            Cell::OnlySelf | Cell::OnlyPublic | Cell::No => Decision::Deny,
+        };
+    };
+    let allowed = match table::cell(access, caller, target.org) {
+        Cell::Yes => true,
+        Cell::No => false,
+        Cell::OnlySelf => target.org == caller.org && target.id == Some(caller.id.as_str()),
+        Cell::OnlyOwned => facts.owner.as_ref().is_some_and(|owner| caller.is_account(owner)),
+        Cell::OnlyPublic => facts.is_public,
+    };
+    if allowed { Decision::Allow } else { Decision::Deny }
+}
+
+/// In another organization a read of an absent id is "not found", whoever asks but the ones who see everything there.
+fn probes_existence(caller: &Caller, access: Access, target: Target<'_>) -> bool {
+    target.id.is_some()
+        && access.is_read_of_one()
+        && target.org != caller.org
+        && !caller.is_multi_tenant()
+        && caller.role != Role::HubAdmin
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! The permission table.
+
+use crate::{Caller, MULTI_TENANT_ORG, Role};
+
+/// One cell of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cell {
+    Yes,
+    No,
+    /// Only the owner of the row (absent rows count as owned).
+    OnlyOwned,
+    /// Only the caller's own row.
+    OnlySelf,
+    /// Only a public row.
+    OnlyPublic,
+}
+
+/// One row: columns are root, hub admin, org admin, user, node, agbot, multi-tenant agbot.
+/// `Y` yes, `-` no, `o` if owned, `s` if it is the caller itself, `p` if public.
+struct Row {
+    access: Access,
+    /// Words used in the refusal: access and type.
+    words: (&'static str, &'static str),
+    own: &'static [u8; 7],
+    other: &'static [u8; 7],
+    /// The multi-tenant organization seen from another one.
+    shared: &'static [u8; 7],
+}
+
+macro_rules! table {
+    ($($access:ident, $verb:literal, $kind:literal, $own:literal, $other:literal, $shared:literal, $doc:literal;)*) => {
+        /// What a request wants to do, the first column of the permission table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Access { $(#[doc = $doc] $access,)* }
+
+        impl Access {
+            /// Every access, in the order of the table.
+            pub const ALL: &'static [Access] = &[$(Access::$access,)*];
+        }
+
+        const TABLE: &[Row] = &[$(Row {
+            access: Access::$access, words: ($verb, $kind), own: $own, other: $other, shared: $shared,
+        },)*];
+    };
+}
+
+table! {
+    OrgRead, "READ", "org", b"YYYYYYY", b"YY----Y", b"YY--Y-Y", "Read an organization, its change feed and its status.";
+    OrgChange, "WRITE", "org", b"YYY----", b"YY-----", b"YY-----", "Replace or patch an organization.";
+    OrgCreate, "CREATE", "org", b"YY-----", b"YY-----", b"YY-----", "Create an organization.";
+    OrgDelete, "DELETE_ORG", "org", b"YY-----", b"YY-----", b"YY-----", "Delete an organization.";
+    OrgSetSharedType, "SET_IBM_ORG_TYPE", "org", b"YY-----", b"YY-----", b"YY-----", "Give an organization the type IBM.";
+    UsersList, "READ", "user", b"YYY----", b"YY-----", b"YY-----", "List the users of an organization.";
+    UserRead, "READ", "user", b"YYYs---", b"YY-----", b"YY-----", "Read one user.";
+    UserCreate, "CREATE", "user", b"YYY----", b"YY-----", b"YY-----", "Create a user.";
+    UserWrite, "WRITE", "user", b"YYYs---", b"YY-----", b"YY-----", "Change or delete a user, its password and API keys.";
+    NodesRead, "READ", "node", b"Y-YY-YY", b"Y-----Y", b"Y-----Y", "List nodes, their details and HA groups; searches for people.";
+    NodeRead, "READ", "node", b"Y-YosYY", b"Y-----Y", b"Y-----Y", "Read one node and all that belongs to it.";
+    NodeWrite, "WRITE", "node", b"Y-Yos--", b"Y------", b"Y------", "Create, change or delete a node and all that belongs to it.";
+    NodeMessage, "SEND_MSG_TO_NODE", "node", b"Y-Y--YY", b"Y----YY", b"Y----YY", "Send a message to a node.";
+    NodesSearch, "READ", "node", b"Y-Y--YY", b"Y-----Y", b"Y-----Y", "Search nodes for a pattern or policy; node health.";
+    HaGroupWrite, "WRITE", "node", b"Y-YY---", b"Y------", b"Y------", "Create, change or delete an HA group (its own rules follow).";
+    AgbotRead, "READ", "agbot", b"YYYYYYY", b"YY----Y", b"YY--Y-Y", "Read agbots and all that belongs to them.";
+    AgbotWrite, "WRITE", "agbot", b"YYYo-ss", b"YY-----", b"YY-----", "Create, change or delete an agbot and all that belongs to it.";
+    AgbotMessage, "SEND_MSG_TO_AGBOT", "agbot", b"Y-Y-Y--", b"Y---Y--", b"Y---Y--", "Send a message to an agbot.";
+    AgreementConfirm, "READ", "agbot", b"YYYY-YY", b"YY----Y", b"YY----Y", "Confirm an agreement of an agbot.";
+    ServicesList, "READ", "service", b"Y-YYYYY", b"Y-YYYYY", b"Y-YYYYY", "List services (rows are filtered).";
+    ServiceRead, "READ", "service", b"Y-YYYYY", b"Y-ppppY", b"Y-ppYpY", "Read one service and its policy.";
+    ServiceSecretsRead, "READ", "service", b"Y-YoYYY", b"Y-ppppY", b"Y-ppYpY", "Read keys and registry credentials of a private service.";
+    ServiceCreate, "CREATE", "service", b"Y-YY---", b"Y-pp---", b"Y-pp---", "Publish a service.";
+    ServiceWrite, "WRITE", "service", b"Y-Yo---", b"Y------", b"Y------", "Change or delete a service and all that belongs to it.";
+    PatternsList, "READ", "pattern", b"Y-YYYYY", b"Y-YYYYY", b"Y-YYYYY", "List patterns (rows are filtered).";
+    PatternRead, "READ", "pattern", b"Y-YYYYY", b"Y-ppppY", b"Y-ppYpY", "Read one pattern and its keys.";
+    PatternCreate, "CREATE", "pattern", b"Y-YY---", b"Y-pp---", b"Y-pp---", "Publish a pattern.";
+    PatternWrite, "WRITE", "pattern", b"Y-Yo---", b"Y------", b"Y------", "Change or delete a pattern and its keys.";
+    DeploymentPolicyRead, "READ", "business policy", b"Y-YYYYY", b"Y-----Y", b"Y---Y-Y", "Read deployment policies.";
+    DeploymentPolicyCreate, "CREATE", "business policy", b"Y-YY---", b"Y------", b"Y------", "Create a deployment policy.";
+    DeploymentPolicyWrite, "WRITE", "business policy", b"Y-Yo---", b"Y------", b"Y------", "Change or delete a deployment policy.";
+    ManagementPolicyRead, "READ", "management policy", b"Y-YYYYY", b"Y-----Y", b"Y---Y-Y", "Read management policies.";
+    ManagementPolicyWrite, "WRITE", "management policy", b"Y-Y----", b"Y------", b"Y------", "Create, change or delete a management policy.";
+    AgentFilesRead, "READ_AGENT_CONFIG_MGMT", "org", b"YYYYYYY", b"YYYYYYY", b"YYYYYYY", "Read the versions of agent files.";
+    AgentFilesWrite, "WRITE_AGENT_CONFIG_MGMT", "org", b"YYY---Y", b"YY-----", b"YY-----", "Write the versions of agent files.";
+    AdminStatus, "STATUS", "action", b"YYYY---", b"YYYY---", b"YYYY---", "Read the status of the exchange.";
+    AdminOrgStatus, "ORGSTATUS", "action", b"YYY----", b"YYY----", b"YYY----", "Read the node counts of organizations.";
+    MaxChangeId, "MAXCHANGEID", "action", b"Y-Y-YYY", b"Y-Y-YYY", b"Y-Y-YYY", "Read the last change number.";
+    AdminAction, "ADMIN", "action", b"Y------", b"Y------", b"Y------", "Configure the exchange.";
+    MyOrgs, "READ_MY_ORG", "org", b"YYYYYYY", b"YYYYYYY", b"YYYYYYY", "Find the organizations of an account by tag.";
+    AuditRead, "READ_AUDIT", "org", b"YYY----", b"YY-----", b"YY-----", "Read the audit records of an organization.";
+}
+
+impl Access {
+    /// Words for the refusal: access and kind of target.
+    #[must_use]
+    pub fn words(self) -> (&'static str, &'static str) {
+        row(self).words
+    }
+
+    /// A read of one resource by id, whose existence outsiders may not learn.
+    pub(super) fn is_read_of_one(self) -> bool {
+        matches!(
+            self,
+            Access::OrgRead
+                | Access::UserRead
+                | Access::NodeRead
+                | Access::AgbotRead
+                | Access::ServiceRead
+                | Access::ServiceSecretsRead
+                | Access::PatternRead
+                | Access::DeploymentPolicyRead
+                | Access::ManagementPolicyRead
+        )
+    }
+}
+
+fn row(access: Access) -> &'static Row {
+    let row = &TABLE[access as usize];
+    debug_assert_eq!(row.access, access);
+    row
+}
+
+fn column(caller: &Caller) -> usize {
+    match caller.role {
+        Role::Root => 0,
+        Role::HubAdmin => 1,
+        Role::OrgAdmin => 2,
+        Role::User => 3,
+        Role::Node => 4,
+        Role::Agbot if caller.is_multi_tenant() => 6,
+        Role::Agbot => 5,
+    }
+}
+
+pub(super) fn cell(access: Access, caller: &Caller, org: &str) -> Cell {
+    let row = row(access);
+    let cells = if caller.org == org {
+        row.own
+    } else if org == MULTI_TENANT_ORG {
+        row.shared
+    } else {
+        row.other
+    };
+    match cells[column(caller)] {
+        b'Y' => Cell::Yes,
+        b'o' => Cell::OnlyOwned,
+        b's' => Cell::OnlySelf,
+        b'p' => Cell::OnlyPublic,
+        _ => Cell::No,
+    }
+}

@@ -1,0 +1,1 @@
+//! Tables of the agbot: agreements, claims, partitions, decisions.

@@ -1,0 +1,89 @@
+//! What can go wrong with the database, in terms that callers act on.
+
+use thiserror::Error;
+
+/// An error of the store.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// A constraint of the schema refused the write; the name tells which rule.
+    #[error("the rule {constraint} refuses the write")]
+    Conflict {
+        /// Name of the constraint.
+        constraint: String,
+    },
+    /// A row that the write refers to does not exist.
+    #[error("the row that {constraint} refers to does not exist")]
+    ParentMissing {
+        /// Name of the foreign key.
+        constraint: String,
+    },
+    /// The value cannot be stored (for instance a NUL character in a text).
+    #[error("the database cannot hold a value of the request")]
+    Unstorable(#[source] sqlx::Error),
+    /// Competing transactions kept getting in each other's way.
+    #[error("the write {name} kept colliding with others")]
+    Contention {
+        /// Name of the transaction.
+        name: &'static str,
+    },
+    /// The database is not there or did not answer in time: try again later.
+    #[error("the database does not answer")]
+    Unavailable(#[source] sqlx::Error),
+    /// The database was made by a newer version of this program.
+    #[error("the database has schema version {found}, this program knows versions up to {known}")]
+    NewerSchema {
+        /// Version found in the database.
+        found: i64,
+        /// Newest version of this program.
+        known: i64,
+    },
+    /// Migrating failed.
+    #[error("the database could not be migrated")]
+    Migration(#[source] sqlx::migrate::MigrateError),
+    /// A stored value does not have the shape it must have.
+    #[error("the value in {table}.{column} is corrupt")]
+    Corrupt {
+        /// Table of the value.
+        table: &'static str,
+        /// Column of the value.
+        column: &'static str,
+    },
+    /// Anything else the database reports.
+    #[error("the database refused a statement")]
+    Database(#[source] sqlx::Error),
+}
+
+impl StoreError {
+    /// Worth trying the whole transaction again.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };
+        matches!(error.code().as_deref(), Some("40001" | "40P01"))
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let sqlx::Error::Database(database) = &error else {
+            return match error {
+                sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed
+                | sqlx::Error::WorkerCrashed => StoreError::Unavailable(error),
+                other => StoreError::Database(other),
+            };
+        };
+        let constraint = database.constraint().unwrap_or_default().to_owned();
+        match database.code().as_deref() {
+            Some("23505") => StoreError::Conflict { constraint },
+            Some("23503") => StoreError::ParentMissing { constraint },
+            // Untranslatable characters, values out of range, index rows that are too long.
+            Some("22021" | "22P05" | "22P02" | "22003" | "54000" | "22001") => StoreError::Unstorable(error),
+            Some(code) if code.starts_with("57P") || code.starts_with("08") || code == "53300" => {
+                StoreError::Unavailable(error)
+            }
+            _ => StoreError::Database(error),
+        }
+    }
+}

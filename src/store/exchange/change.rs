@@ -1,0 +1,194 @@
+//! The change feed's tables: outbox rows of writes, numbered rows for readers.
+//!
+//! Source: design, section 3 "Change feed"; exchange contract, section 5.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use crate::{StoreError, from_sql, to_sql};
+
+/// A change that a write leaves in the outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Organization of the changed resource.
+    pub org: String,
+    /// Bare id of the resource the row is about.
+    pub id: String,
+    /// Visibility class.
+    pub category: &'static str,
+    /// What changed.
+    pub resource: &'static str,
+    /// What happened to it.
+    pub operation: &'static str,
+    /// Visible from every organization.
+    pub is_public: bool,
+}
+
+/// A numbered change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedChange {
+    /// Consecutive number in commit order.
+    pub change_id: i64,
+    /// Organization of the changed resource.
+    pub org: String,
+    /// Bare id of the resource the row is about.
+    pub id: String,
+    /// Visibility class.
+    pub category: String,
+    /// What changed.
+    pub resource: String,
+    /// What happened to it.
+    pub operation: String,
+    /// Visible from every organization.
+    pub is_public: bool,
+    /// When the write happened.
+    pub changed_at: Timestamp,
+}
+
+/// Writes changes into the outbox, in the given order. Must be the last statement of a transaction, so that the order of
+/// the outbox follows the row locks that competing writes took.
+pub async fn insert_outbox(tx: &mut PgConnection, changes: &[Change], at: Timestamp) -> Result<(), StoreError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let orgs: Vec<&str> = changes.iter().map(|change| change.org.as_str()).collect();
+    let ids: Vec<&str> = changes.iter().map(|change| change.id.as_str()).collect();
+    let categories: Vec<&str> = changes.iter().map(|change| change.category).collect();
+    let resources: Vec<&str> = changes.iter().map(|change| change.resource).collect();
+    let operations: Vec<&str> = changes.iter().map(|change| change.operation).collect();
+    let publics: Vec<bool> = changes.iter().map(|change| change.is_public).collect();
+    sqlx::query!(
+        "-- change.insert_outbox
+        INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at)
+        SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, $7
+        FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[])
+            WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position)
+        ORDER BY row.position",
+        &orgs as &[&str],
+        &ids as &[&str],
+        &categories as &[&str],
+        &resources as &[&str],
+        &operations as &[&str],
+        &publics,
+        to_sql(at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Locks the sequencer row: one sequencer at a time, whoever it is.
+pub async fn lock_sequence(tx: &mut PgConnection) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        "-- change.lock_sequence
+        SELECT last_id FROM change_sequence FOR UPDATE"
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row.last_id)
+}
+
+/// Numbers the committed outbox rows (at most `limit`) after `last_id` and returns how many there were. The caller holds the
+/// sequencer row.
+pub async fn number_outbox(tx: &mut PgConnection, last_id: i64, limit: i64) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- change.number_outbox
+        WITH taken AS (
+            DELETE FROM change_outbox
+            WHERE outbox_id IN (SELECT outbox_id FROM change_outbox ORDER BY outbox_id LIMIT $2)
+            RETURNING outbox_id, org, id, category, resource, operation, is_public, changed_at
+        ), numbered AS (
+            INSERT INTO change (change_id, org, id, category, resource, operation, is_public, changed_at)
+            SELECT $1 + row_number() OVER (ORDER BY outbox_id), org, id, category, resource, operation, is_public, changed_at
+            FROM taken
+            RETURNING change_id
+        ), counted AS (
+            SELECT count(*) AS count FROM numbered
+        ), moved AS (
+            UPDATE change_sequence SET last_id = $1 + counted.count FROM counted WHERE counted.count > 0
+        )
+        SELECT count AS "count!" FROM counted"#,
+        last_id,
+        limit,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row.count)
+}
+
+/// Lists numbered changes above `after`, ascending, at most `limit`.
+pub async fn list_after(conn: &mut PgConnection, after: i64, limit: i64) -> Result<Vec<NumberedChange>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- change.list_after
+        SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp"
+        FROM change
+        WHERE change_id > $1
+        ORDER BY change_id
+        LIMIT $2"#,
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| NumberedChange {
+            change_id: row.change_id,
+            org: row.org,
+            id: row.id,
+            category: row.category,
+            resource: row.resource,
+            operation: row.operation,
+            is_public: row.is_public,
+            changed_at: from_sql(row.changed_at),
+        })
+        .collect())
+}
+
+/// The smallest number of a change at or after an instant, `None` when there is none.
+pub async fn find_first_since(conn: &mut PgConnection, since: Timestamp) -> Result<Option<i64>, StoreError> {
+    let row = sqlx::query!(
+        "-- change.find_first_since
+        SELECT min(change_id) AS first FROM change WHERE changed_at >= $1",
+        to_sql(since) as _,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.first)
+}
+
+/// The last number given.
+pub async fn get_last(conn: &mut PgConnection) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        "-- change.get_last
+        SELECT last_id FROM change_sequence"
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.last_id)
+}
+
+/// Removes numbered changes older than an instant.
+pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- change.delete_before
+        DELETE FROM change WHERE changed_at < $1",
+        to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Removes numbered changes of one organization: the given ones, or all when none is given.
+pub async fn delete_of_org(conn: &mut PgConnection, org: &str, ids: &[i64]) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- change.delete_of_org
+        DELETE FROM change WHERE org = $1 AND (cardinality($2::bigint[]) = 0 OR change_id = ANY ($2))",
+        org,
+        ids,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
