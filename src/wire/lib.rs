@@ -1,1 +1,13 @@
-//! Crate root.
+//! Shapes of requests, answers, the change feed and agreement messages, their codec and their signatures.
+//!
+//! Pure: nothing here reads a clock, a file or a socket; randomness comes in as an argument.
+
+pub mod agreement;
+pub mod base64_text;
+mod json_fields;
+mod pem_block;
+mod pss;
+pub mod signature;
+
+#[cfg(test)]
+mod vector_file;
