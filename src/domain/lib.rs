@@ -1,1 +1,14 @@
-//! Crate root.
+//! Pure domain of Evenkeel: ids, versions, the policy language and its rules.
+//!
+//! No async, no input or output, no clock, no environment, no logging: everything a function may look at is an argument.
+//! See the design, "The agbot" and "How it is tested".
+
+pub mod clock;
+pub mod id;
+pub mod policy;
+#[cfg(any(test, feature = "vectors"))]
+pub mod vectors_reader;
+pub mod version;
+
+#[cfg(test)]
+mod vectors;

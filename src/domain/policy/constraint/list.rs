@@ -1,0 +1,136 @@
+//! The constraints of a policy: a list of texts that must all be satisfied.
+//!
+//! Source: agreement protocol, "Constraint language".
+
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use super::parser::{self, Problem};
+use super::tree::Expression;
+use super::{ConstraintError, limits};
+use crate::policy::property::PropertyList;
+
+/// How much of the input an error message quotes, in characters.
+const QUOTED_LENGTH: usize = 40;
+
+/// The constraints of a policy in the order in which they were given, as written.
+///
+/// # Shape
+/// Every one must be satisfied; an empty list asks for nothing. Nothing is checked when a list is read: see
+/// [`ConstraintList::validate`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ConstraintList(Vec<String>);
+
+impl ConstraintList {
+    /// Makes the empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a constraint.
+    pub fn push(&mut self, constraint: impl Into<String>) {
+        self.0.push(constraint.into());
+    }
+
+    /// Appends the constraints of another list that are not there yet, compared by their text.
+    pub fn merge(&mut self, addition: &Self) {
+        for constraint in &addition.0 {
+            if !self.0.contains(constraint) {
+                self.0.push(constraint.clone());
+            }
+        }
+    }
+
+    /// Answers whether two lists of one length hold the same texts, in any order.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let holds_all = |whole: &Self, part: &Self| part.0.iter().all(|text| whole.0.contains(text));
+        self.len() == other.len() && holds_all(self, other) && holds_all(other, self)
+    }
+
+    /// Decides whether a policy may hold these constraints.
+    ///
+    /// # Errors
+    /// [`ConstraintError`] for the first thing that is wrong; limits are tested before anything is read.
+    pub fn validate(&self) -> Result<(), ConstraintError> {
+        self.check_size(limits::MAX_COUNT)?;
+        self.accept_all()
+    }
+
+    /// Builds the tree that means the whole list.
+    ///
+    /// # Errors
+    /// As [`ConstraintList::validate`], except that merged policies may hold more constraints; and a syntax error for the few
+    /// texts that validation lets pass but that have no meaning, or nesting that is too deep.
+    pub fn parse(&self) -> Result<Expression, ConstraintError> {
+        self.check_size(limits::MAX_MERGED_COUNT)?;
+        self.accept_all()?;
+        let trees = self
+            .0
+            .iter()
+            .enumerate()
+            .map(|(position, text)| parser::build(text).map_err(|problem| describe(problem, position)));
+        trees.collect::<Result<Vec<_>, _>>().map(Expression::all)
+    }
+
+    /// Answers whether the properties satisfy every constraint.
+    ///
+    /// Whoever asks more than once keeps the tree of [`ConstraintList::parse`] instead.
+    /// # Errors
+    /// As [`ConstraintList::parse`].
+    pub fn is_satisfied_by(&self, properties: &PropertyList) -> Result<bool, ConstraintError> {
+        self.parse().map(|tree| tree.is_satisfied_by(properties))
+    }
+
+    fn check_size(&self, limit: usize) -> Result<(), ConstraintError> {
+        let count = self.0.len();
+        if count > limit {
+            return Err(ConstraintError::TooMany { count, limit });
+        }
+        let limit = limits::MAX_LENGTH;
+        if let Some((position, text)) = self.0.iter().enumerate().find(|(_, text)| text.len() > limit) {
+            return Err(ConstraintError::TooLong { position, length: text.len(), limit });
+        }
+        let (length, limit) = (self.0.iter().map(String::len).sum(), limits::MAX_TOTAL_LENGTH);
+        if length > limit {
+            return Err(ConstraintError::ListTooLong { length, limit });
+        }
+        Ok(())
+    }
+
+    fn accept_all(&self) -> Result<(), ConstraintError> {
+        self.0.iter().enumerate().try_for_each(|(position, text)| {
+            parser::accept(text).map_err(|problem| describe(problem, position))
+        })
+    }
+}
+
+fn describe(problem: Problem<'_>, position: usize) -> ConstraintError {
+    match problem {
+        Problem::TooDeep => ConstraintError::TooDeep { position, limit: limits::MAX_NESTING },
+        Problem::Syntax { reason, at } => {
+            ConstraintError::Syntax { position, reason, near: at.chars().take(QUOTED_LENGTH).collect() }
+        }
+    }
+}
+
+impl Deref for ConstraintList {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl From<Vec<String>> for ConstraintList {
+    fn from(constraints: Vec<String>) -> Self {
+        Self(constraints)
+    }
+}
+
+impl<T: Into<String>> FromIterator<T> for ConstraintList {
+    fn from_iter<I: IntoIterator<Item = T>>(constraints: I) -> Self {
+        Self(constraints.into_iter().map(Into::into).collect())
+    }
+}

@@ -1,0 +1,96 @@
+//! Constraints: what one side asks of the properties of the other, in the compatible text language.
+//!
+//! The language is accepted exactly as the reference accepts it, accidents included, because a policy that is valid on one
+//! hub must be valid, and mean the same, on the other. Reading goes through `lexer` (tokens), `parser` (acceptance and tree),
+//! `tree` (the public tree) and `evaluate` (its meaning). Everything is bounded: see [`limits`].
+//! Source: agreement protocol, "Constraint language".
+
+mod evaluate;
+mod lexer;
+mod list;
+mod number;
+mod parser;
+mod tree;
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;
+
+pub use list::ConstraintList;
+pub use tree::{Expression, Operand, Operator, Predicate};
+
+/// How much a policy may ask; beyond it a policy is refused before any work is done on it.
+pub mod limits {
+    /// Longest single constraint, in bytes.
+    pub const MAX_LENGTH: usize = 65_536;
+    /// Longest list of constraints, all together, in bytes.
+    pub const MAX_TOTAL_LENGTH: usize = 1_048_576;
+    /// Most constraints that one policy may hold.
+    pub const MAX_COUNT: usize = 1_000;
+    /// Most constraints that may come together when policies are merged.
+    pub const MAX_MERGED_COUNT: usize = 4_000;
+    /// Deepest nesting of parentheses.
+    pub const MAX_NESTING: usize = 128;
+}
+
+/// Says why constraints are refused.
+///
+/// # Shape
+/// `position` counts the constraints of the list from zero. Texts taken from the input are shortened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConstraintError {
+    /// The list holds too many constraints.
+    #[error("{count} constraints are more than the {limit} allowed")]
+    TooMany { count: usize, limit: usize },
+    /// All constraints together are too long.
+    #[error("constraints of {length} bytes together are longer than the {limit} allowed")]
+    ListTooLong { length: usize, limit: usize },
+    /// One constraint is too long.
+    #[error("constraint {position} of {length} bytes is longer than the {limit} allowed")]
+    TooLong { position: usize, length: usize, limit: usize },
+    /// Parentheses are nested too deeply.
+    #[error("constraint {position} nests parentheses deeper than the {limit} levels allowed")]
+    TooDeep { position: usize, limit: usize },
+    /// The constraint does not follow the language.
+    #[error("constraint {position} is wrong near \"{near}\": {reason}")]
+    Syntax { position: usize, reason: SyntaxProblem, near: String },
+}
+
+/// Says what is wrong with the text of a constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SyntaxProblem {
+    /// No token begins here.
+    #[error("these characters mean nothing here; values with special characters cannot be written")]
+    NoToken,
+    /// The name of a property was expected.
+    #[error("the name of a property was expected")]
+    NameExpected,
+    /// An operator was expected after a property's name.
+    #[error("one of = == != < > <= >= in was expected after the name of the property")]
+    OperatorExpected,
+    /// A value was expected after an operator.
+    #[error("a value was expected after the operator")]
+    ValueExpected,
+    /// AND, OR or a parenthesis was expected.
+    #[error("AND, OR, &&, || (between spaces) or a parenthesis was expected")]
+    ConnectiveExpected,
+    /// Parentheses do not match.
+    #[error("parentheses do not match")]
+    UnmatchedParentheses,
+    /// A version range stands after another operator than `in`.
+    #[error("a version range can only be used with the operator in")]
+    RangeNeedsIn,
+    /// A list stands after another operator than `in`.
+    #[error("a list can only be used with the operator in")]
+    ListNeedsIn,
+    /// An order is asked of something that is no number.
+    #[error("only numbers have an order")]
+    NumberExpected,
+    /// The operator `in` stands before something else than a list, a quoted text, a version or a range.
+    #[error("the operator in needs a quoted list, a quoted text, a version or a version range")]
+    InNeedsSet,
+    /// The version range is none.
+    #[error("this is not a version range")]
+    NotARange,
+}

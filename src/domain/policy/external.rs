@@ -1,0 +1,118 @@
+//! The pair of properties and constraints that every policy of a user is made of.
+//!
+//! Source: agreement protocol, "External forms".
+
+use std::ops::BitOr;
+
+use serde::{Deserialize, Serialize};
+
+use super::constraint::{ConstraintError, ConstraintList};
+use super::property::{PropertyError, PropertyList, null_as_default};
+
+/// Says why a policy is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// A property is wrong.
+    #[error(transparent)]
+    Property(#[from] PropertyError),
+    /// A constraint is wrong.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
+}
+
+/// What a policy says about itself and what it asks of the other side.
+///
+/// # Shape
+/// Missing and null members read as empty lists; both lists are always written.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ExternalPolicy {
+    /// What the policy says about itself.
+    #[serde(default)]
+    pub properties: PropertyList,
+    /// What it asks of the properties of the other side.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub constraints: ConstraintList,
+}
+
+impl ExternalPolicy {
+    /// Tests properties and constraints, and turns the texts "true" and "false" of the property that allows privileged
+    /// services into booleans.
+    ///
+    /// # Errors
+    /// [`PolicyError`] for the first thing that is wrong; the policy may then be partly normalised.
+    pub fn validate_and_normalize(&mut self) -> Result<(), PolicyError> {
+        self.properties.validate()?;
+        self.properties.normalize_allow_privileged()?;
+        self.constraints.validate()?;
+        Ok(())
+    }
+
+    /// Returns whether there are neither properties nor constraints.
+    pub fn is_empty(&self) -> bool {
+        self.properties.is_empty() && self.constraints.is_empty()
+    }
+
+    /// Adds another policy: properties by [`PropertyList::merge`], constraints that are not there yet.
+    pub fn merge(&mut self, addition: &Self, replaces: bool) {
+        self.properties.merge(&addition.properties, replaces);
+        self.constraints.merge(&addition.constraints);
+    }
+
+    /// Returns what changes when `new` takes the place of this policy.
+    pub fn compare(&self, new: &Self) -> PolicyChange {
+        let mut change = PolicyChange::NONE;
+        if !self.properties.is_same(&new.properties) {
+            change = change | PolicyChange::PROPERTIES;
+            if self.properties.allows_privileged() != new.properties.allows_privileged() {
+                change = change | PolicyChange::ALLOW_PRIVILEGED;
+            }
+        }
+        if !self.constraints.is_same(&new.constraints) {
+            change = change | PolicyChange::CONSTRAINTS;
+        }
+        change
+    }
+}
+
+/// The set of ways in which a policy changed.
+///
+/// # Source
+/// Agreement protocol, "External forms" (change classes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PolicyChange(u8);
+
+impl PolicyChange {
+    /// Nothing changed.
+    pub const NONE: Self = Self(0);
+    /// The properties changed.
+    pub const PROPERTIES: Self = Self(1);
+    /// The constraints changed.
+    pub const CONSTRAINTS: Self = Self(2);
+    /// The policy was deleted.
+    pub const DELETED: Self = Self(4);
+    /// The property that allows privileged services changed its effective value.
+    pub const ALLOW_PRIVILEGED: Self = Self(8);
+
+    /// Returns the set as bits.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Answers whether all of `other` is part of the set.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Answers whether nothing changed.
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+impl BitOr for PolicyChange {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}

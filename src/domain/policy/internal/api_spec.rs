@@ -1,0 +1,63 @@
+//! Requirements and offers of dependencies, as patterns use them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::version::{Version, VersionRange};
+
+/// A dependency that a consumer needs or a producer offers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ApiSpec {
+    /// The service's name.
+    #[serde(rename = "specRef")]
+    pub url: String,
+    /// Its organisation.
+    #[serde(rename = "organization")]
+    pub org: String,
+    /// The needed range or the offered version.
+    pub version: String,
+    /// Whether an instance of its own is needed.
+    #[serde(rename = "exclusiveAccess")]
+    pub is_exclusive: bool,
+    /// The hardware architecture.
+    pub arch: String,
+}
+
+/// Answers whether offered dependencies fulfil the required ones.
+///
+/// # Errors
+/// The first offer that no requirement asks for (the reference tests in this direction), or `None` when there are fewer
+/// offers than requirements.
+/// # Source
+/// Agreement protocol, "How the policies are combined" (pattern case).
+pub fn support_required_specs<'a>(offered: &'a [ApiSpec], required: &[ApiSpec]) -> Result<(), Option<&'a ApiSpec>> {
+    if required.is_empty() {
+        return Ok(());
+    }
+    if offered.len() < required.len() {
+        return Err(None);
+    }
+    match offered.iter().find(|offer| !required.iter().any(|need| is_supported(offer, need))) {
+        Some(unused) => Err(Some(unused)),
+        None => Ok(()),
+    }
+}
+
+fn is_supported(offer: &ApiSpec, need: &ApiSpec) -> bool {
+    let names_agree = offer.url == need.url && offer.org == need.org && offer.arch == need.arch;
+    names_agree
+        && match (VersionRange::parse(&need.version), Version::parse(&offer.version)) {
+            (Ok(range), Ok(version)) => range.contains(&version),
+            _ => false,
+        }
+}
+
+/// Returns the union of two lists, the first one's order first.
+pub(crate) fn merge_api_specs(left: &[ApiSpec], right: &[ApiSpec]) -> Vec<ApiSpec> {
+    let mut merged = left.to_vec();
+    if left.is_empty() {
+        return right.to_vec();
+    }
+    merged.extend(right.iter().filter(|spec| !left.contains(spec)).cloned());
+    merged
+}

@@ -1,0 +1,83 @@
+//! The test by which a stored agreement's policy still counts as the current one.
+
+use super::InternalPolicy;
+use crate::policy::secret_binding::is_same_list as is_same_secret_bindings;
+use crate::policy::user_input::is_same_list as is_same_user_input;
+
+/// Names the first part in which two policies differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyDifference {
+    /// Name or schema version.
+    #[error("the header differs")]
+    Header,
+    /// Dependencies.
+    #[error("the required dependencies differ")]
+    ApiSpecs,
+    /// Agreement protocols.
+    #[error("the agreement protocols differ")]
+    AgreementProtocols,
+    /// The versions of the service.
+    #[error("the service versions differ")]
+    Workloads,
+    /// Data verification.
+    #[error("the data verification differs")]
+    DataVerification,
+    /// Properties.
+    #[error("the properties differ")]
+    Properties,
+    /// Constraints.
+    #[error("the constraints differ")]
+    Constraints,
+    /// The legacy field of that name.
+    #[error("the required workload differs")]
+    RequiredWorkload,
+    /// The number of agreements.
+    #[error("the maximum number of agreements differs")]
+    MaxAgreements,
+    /// Values for variables.
+    #[error("the user input differs")]
+    UserInput,
+    /// Bound secrets.
+    #[error("the secret binding differs")]
+    SecretBinding,
+}
+
+impl InternalPolicy {
+    /// Returns the first difference from another policy, `None` when both mean the same.
+    ///
+    /// Node health, cluster namespace and pattern id are not looked at. The order matters: of user input and ledgers only
+    /// what *this* policy names is looked for in the other.
+    /// # Source
+    /// Agreement protocol, "How the policies are combined" (the same policy).
+    pub fn difference_from(&self, other: &Self) -> Option<PolicyDifference> {
+        use PolicyDifference as D;
+        let names_no_service = other.workloads.first().is_none_or(|workload| workload.url.is_empty());
+        let tests = [
+            (D::Header, self.header == other.header),
+            (D::ApiSpecs, !names_no_service || is_same_set(&self.api_specs, &other.api_specs, |a, b| a == b)),
+            (
+                D::AgreementProtocols,
+                is_same_set(&self.agreement_protocols, &other.agreement_protocols, |a, b| a.is_same(b)),
+            ),
+            (D::Workloads, is_same_set(&self.workloads, &other.workloads, |a, b| a.is_same(b))),
+            (D::DataVerification, self.data_verification.is_same(&other.data_verification)),
+            (D::Properties, self.properties.is_same(&other.properties)),
+            (D::Constraints, self.constraints.is_same(&other.constraints)),
+            (D::RequiredWorkload, self.required_workload == other.required_workload),
+            (D::MaxAgreements, self.max_agreements == other.max_agreements),
+            (D::UserInput, is_same_user_input(&self.user_input, &other.user_input)),
+            (D::SecretBinding, is_same_secret_bindings(&self.secret_binding, &other.secret_binding)),
+        ];
+        tests.into_iter().find(|(_, is_same)| !is_same).map(|(difference, _)| difference)
+    }
+
+    /// Answers whether two policies mean the same, see [`InternalPolicy::difference_from`].
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.difference_from(other).is_none()
+    }
+}
+
+/// Answers whether two lists are of one length and each element of the first has an equal in the second.
+pub(crate) fn is_same_set<T>(left: &[T], right: &[T], is_same: impl Fn(&T, &T) -> bool) -> bool {
+    left.len() == right.len() && left.iter().all(|one| right.iter().any(|two| is_same(one, two)))
+}

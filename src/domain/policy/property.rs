@@ -1,0 +1,434 @@
+//! Properties: what a node, a service or a policy says about itself, and the names that the system itself fills in.
+//!
+//! Source: agreement protocol, "Properties".
+
+use std::ops::Deref;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::version;
+
+/// Names of the properties that the system fills in by itself.
+pub mod builtin {
+    /// Number of CPUs of the node (number).
+    pub const CPU: &str = "openhorizon.cpu";
+    /// Memory of the node (number, MB).
+    pub const MEMORY: &str = "openhorizon.memory";
+    /// Hardware architecture of the node (string, in Go's names: `amd64`, `arm64`, …).
+    pub const ARCH: &str = "openhorizon.arch";
+    /// Serial number of the machine, or a random one (string, devices only).
+    pub const HARDWARE_ID: &str = "openhorizon.hardwareId";
+    /// On a node: may privileged services run here; on a service: does it need that (boolean, may be set by the user).
+    pub const ALLOW_PRIVILEGED: &str = "openhorizon.allowPrivileged";
+    /// Version of the cluster's control plane (string, clusters only).
+    pub const KUBERNETES_VERSION: &str = "openhorizon.kubernetesVersion";
+    /// Namespace of the cluster agent (string, clusters only).
+    pub const KUBERNETES_NAMESPACE: &str = "openhorizon.kubernetesNamespace";
+    /// Whether the cluster agent is confined to its namespace (boolean, clusters only).
+    pub const KUBERNETES_NAMESPACE_SCOPED: &str = "openhorizon.kubernetesNamespaceScoped";
+    /// Operating system of the node (string, empty when not recognised).
+    pub const OPERATING_SYSTEM: &str = "openhorizon.operatingSystem";
+    /// Whether the agent runs in a container (boolean).
+    pub const CONTAINERIZED: &str = "openhorizon.containerized";
+
+    /// Name of the HA group that the node belongs to (string); absent when it belongs to none.
+    ///
+    /// The hub derives it from the group membership whenever it evaluates constraints against a node and never takes it from
+    /// a node's policy, so that nobody can claim a membership. It lets a constraint ask for a group by name
+    /// (`openhorizon.hagroup == line-3`), for one of several (`openhorizon.hagroup in "line-3,line-4"`) or for any group
+    /// (`openhorizon.hagroup != none`, true in every group, because `none` is no group's name by convention and a missing
+    /// property fails every operator). The reference has no such property.
+    pub const HA_GROUP: &str = "openhorizon.hagroup";
+
+    /// Name of the service (string).
+    pub const SERVICE_URL: &str = "openhorizon.service.url";
+    /// Name of the service again (string).
+    pub const SERVICE_NAME: &str = "openhorizon.service.name";
+    /// Organisation of the service (string).
+    pub const SERVICE_ORG: &str = "openhorizon.service.org";
+    /// Version of the service (string).
+    pub const SERVICE_VERSION: &str = "openhorizon.service.version";
+    /// Hardware architecture the service runs on (string).
+    pub const SERVICE_ARCH: &str = "openhorizon.service.arch";
+
+    /// Answers whether a name is one of those that an agent reports of its node.
+    ///
+    /// [`HA_GROUP`] is none of them: it comes from the hub.
+    pub fn is_node_property(name: &str) -> bool {
+        matches!(
+            name,
+            CPU | MEMORY
+                | ARCH
+                | HARDWARE_ID
+                | ALLOW_PRIVILEGED
+                | KUBERNETES_VERSION
+                | KUBERNETES_NAMESPACE
+                | KUBERNETES_NAMESPACE_SCOPED
+                | OPERATING_SYSTEM
+                | CONTAINERIZED
+        )
+    }
+
+    /// Answers whether a name is one of those that the agbot reports of a service.
+    pub fn is_service_property(name: &str) -> bool {
+        matches!(
+            name,
+            SERVICE_URL | SERVICE_NAME | SERVICE_ORG | SERVICE_VERSION | SERVICE_ARCH | ALLOW_PRIVILEGED
+        )
+    }
+
+    /// Answers whether an agent overwrites this property of its node, whatever the user wrote.
+    pub fn is_read_only(name: &str) -> bool {
+        is_node_property(name) && name != ALLOW_PRIVILEGED
+    }
+}
+
+/// Says why a property, or a list of them, is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PropertyError {
+    /// The name is empty or the value is missing.
+    #[error("property \"{name}\" needs a name and a value")]
+    Incomplete { name: String },
+    /// The declared type is none of the known ones.
+    #[error(
+        "property \"{name}\" has type \"{declared}\", which is none of: version, string, int, boolean, float, list of strings"
+    )]
+    UnknownType { name: String, declared: String },
+    /// The value is not of the declared type, or of no type a property can have (an object, a list).
+    #[error("property \"{name}\" of type \"{declared}\" cannot have the value {value}")]
+    WrongValue { name: String, declared: String, value: String },
+    /// The property that allows privileged services is neither boolean nor "true" nor "false".
+    #[error("property \"{name}\" must be true or false")]
+    NotABoolean { name: String },
+    /// Another property of the list bears the name.
+    #[error("property \"{name}\" is already there")]
+    Duplicate { name: String },
+}
+
+/// What a property declares its value to be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum PropertyType {
+    /// Nothing declared.
+    #[default]
+    Undeclared,
+    /// Text.
+    String,
+    /// A version without pre-release.
+    Version,
+    /// True or false.
+    Boolean,
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// Text that holds several values, separated by commas.
+    ListOfStrings,
+    /// Anything else: kept as it came, refused by validation.
+    Unknown(String),
+}
+
+impl PropertyType {
+    /// Returns the wire's word, empty for [`PropertyType::Undeclared`].
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Undeclared => "",
+            Self::String => "string",
+            Self::Version => "version",
+            Self::Boolean => "boolean",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::ListOfStrings => "list of strings",
+            Self::Unknown(word) => word,
+        }
+    }
+
+    /// Returns whether nothing is declared.
+    pub fn is_undeclared(&self) -> bool {
+        *self == Self::Undeclared
+    }
+}
+
+impl From<&str> for PropertyType {
+    fn from(word: &str) -> Self {
+        match word {
+            "" => Self::Undeclared,
+            "string" => Self::String,
+            "version" => Self::Version,
+            "boolean" => Self::Boolean,
+            "int" => Self::Int,
+            "float" => Self::Float,
+            "list of strings" => Self::ListOfStrings,
+            other => Self::Unknown(other.to_owned()),
+        }
+    }
+}
+
+impl Serialize for PropertyType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for PropertyType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<String>::deserialize(deserializer)?.as_deref().unwrap_or_default().into())
+    }
+}
+
+/// One thing that a node, a service or a policy says about itself.
+///
+/// # Shape
+/// As on the wire `{"name","value","type"}`, `type` absent when undeclared. Reading accepts what validation refuses: a missing
+/// value becomes null.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Property {
+    /// The name that constraints use.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// The value: boolean, number or string.
+    #[serde(default)]
+    pub value: Value,
+    /// What the value is declared to be.
+    #[serde(rename = "type", default, skip_serializing_if = "PropertyType::is_undeclared")]
+    pub declared: PropertyType,
+}
+
+impl Property {
+    /// Makes a property without a declared type.
+    pub fn new(name: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self { name: name.into(), value: value.into(), declared: PropertyType::Undeclared }
+    }
+
+    /// Makes a property with a declared type.
+    pub fn typed(name: impl Into<String>, value: impl Into<Value>, declared: PropertyType) -> Self {
+        Self { name: name.into(), value: value.into(), declared }
+    }
+
+    /// Answers whether two properties say the same: same name, types equal or one undeclared, same kind of value and equal
+    /// values; of two lists the order does not matter.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let types_agree = self.declared == other.declared
+            || self.declared.is_undeclared()
+            || other.declared.is_undeclared();
+        if self.name != other.name || !types_agree {
+            return false;
+        }
+        match (&self.value, &other.value) {
+            (Value::String(left), Value::String(right)) => {
+                let is_list = self.declared == PropertyType::ListOfStrings
+                    || other.declared == PropertyType::ListOfStrings;
+                left == right || (is_list && is_same_set(left, right))
+            }
+            (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
+            (Value::Bool(left), Value::Bool(right)) => left == right,
+            _ => false,
+        }
+    }
+
+    /// Tests the property by itself.
+    ///
+    /// # Errors
+    /// [`PropertyError::Incomplete`], [`PropertyError::UnknownType`] or [`PropertyError::WrongValue`].
+    pub fn validate(&self) -> Result<(), PropertyError> {
+        if self.name.is_empty() || self.value.is_null() {
+            return Err(PropertyError::Incomplete { name: self.name.clone() });
+        }
+        if let PropertyType::Unknown(declared) = &self.declared {
+            return Err(PropertyError::UnknownType { name: self.name.clone(), declared: declared.clone() });
+        }
+        if self.has_value_of_declared_type() {
+            return Ok(());
+        }
+        Err(PropertyError::WrongValue {
+            name: self.name.clone(),
+            declared: self.declared.as_str().to_owned(),
+            value: self.value.to_string(),
+        })
+    }
+
+    fn has_value_of_declared_type(&self) -> bool {
+        use PropertyType as T;
+        match &self.value {
+            Value::Bool(_) => matches!(self.declared, T::Undeclared | T::Boolean),
+            Value::Number(number) => match self.declared {
+                T::Undeclared | T::Float => true,
+                T::Int => number.as_f64().is_some_and(is_whole_64_bit_number),
+                _ => false,
+            },
+            Value::String(text) => match self.declared {
+                T::Undeclared | T::String | T::ListOfStrings => true,
+                T::Version => version::is_property_version(text),
+                _ => false,
+            },
+            Value::Null | Value::Array(_) | Value::Object(_) => false,
+        }
+    }
+}
+
+/// The ends are powers of two and therefore exact.
+fn is_whole_64_bit_number(number: f64) -> bool {
+    number.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number)
+}
+
+fn is_same_set(left: &str, right: &str) -> bool {
+    let holds_all =
+        |whole: &str, part: &str| part.split(',').all(|one| whole.split(',').any(|other| other == one));
+    holds_all(left, right) && holds_all(right, left)
+}
+
+/// Properties in the order in which they were given.
+///
+/// # Shape
+/// Names may repeat in what was read; then the first one counts. JSON null reads as the empty list.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct PropertyList(Vec<Property>);
+
+impl PropertyList {
+    /// Makes the empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the property of that name, the first one if there are several.
+    pub fn get(&self, name: &str) -> Option<&Property> {
+        self.0.iter().find(|property| property.name == name)
+    }
+
+    /// Answers whether there is a property of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Tests every property by itself; repeated names are allowed, as in the reference.
+    ///
+    /// # Errors
+    /// What [`Property::validate`] says of the first bad one.
+    pub fn validate(&self) -> Result<(), PropertyError> {
+        self.0.iter().try_for_each(Property::validate)
+    }
+
+    /// Appends a property whose name is not there yet.
+    ///
+    /// # Errors
+    /// [`PropertyError::Duplicate`], or what [`Property::validate`] says; then the list is unchanged.
+    pub fn add(&mut self, property: Property) -> Result<(), PropertyError> {
+        property.validate()?;
+        if self.has(&property.name) {
+            return Err(PropertyError::Duplicate { name: property.name });
+        }
+        self.0.push(property);
+        Ok(())
+    }
+
+    /// Puts a property in the place of the first one of that name, or appends it.
+    ///
+    /// # Errors
+    /// What [`Property::validate`] says; then the list is unchanged.
+    pub fn replace(&mut self, property: Property) -> Result<(), PropertyError> {
+        property.validate()?;
+        match self.0.iter_mut().find(|existing| existing.name == property.name) {
+            Some(existing) => *existing = property,
+            None => self.0.push(property),
+        }
+        Ok(())
+    }
+
+    /// Takes away every property of that name.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|property| property.name != name);
+    }
+
+    /// Adds the properties of another list; where a name is there already, `replaces` decides which one stays. Invalid ones
+    /// are left out in silence, as the reference does.
+    pub fn merge(&mut self, addition: &Self, replaces: bool) {
+        for property in &addition.0 {
+            // Leaving out is the rule of the reference for both reasons that these can fail for.
+            let _left_out =
+                if replaces { self.replace(property.clone()) } else { self.add(property.clone()) };
+        }
+    }
+
+    /// Answers whether two lists of one length say the same, in any order.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.0.iter().all(|one| other.0.iter().any(|two| one.is_same(two)))
+    }
+
+    /// Returns the name of a property to which the two lists give different values.
+    ///
+    /// With `ignores_capacity` the memory and the number of CPUs may differ, because they change over time.
+    /// # Source
+    /// Agreement protocol, "What the agent checks in a proposal", step 11.
+    pub fn conflict_with(&self, other: &Self, ignores_capacity: bool) -> Option<&str> {
+        let is_exempt = |name: &str| ignores_capacity && matches!(name, builtin::CPU | builtin::MEMORY);
+        let mut differing = self.0.iter().filter(|one| {
+            !is_exempt(&one.name) && other.0.iter().any(|two| one.name == two.name && !one.is_same(two))
+        });
+        differing.next().map(|property| property.name.as_str())
+    }
+
+    /// Turns the texts "true" and "false" of the property that allows privileged services into booleans.
+    ///
+    /// # Errors
+    /// [`PropertyError::NotABoolean`] when it is anything else.
+    pub fn normalize_allow_privileged(&mut self) -> Result<(), PropertyError> {
+        let name = builtin::ALLOW_PRIVILEGED;
+        let allowed = match self.get(name).map(|property| &property.value) {
+            None | Some(Value::Bool(_)) => return Ok(()),
+            Some(Value::String(word)) if word == "true" => true,
+            Some(Value::String(word)) if word == "false" => false,
+            Some(_) => return Err(PropertyError::NotABoolean { name: name.to_owned() }),
+        };
+        self.replace(Property::new(name, allowed))
+    }
+
+    /// Returns whether privileged services are allowed: the boolean value of that property, else no.
+    pub fn allows_privileged(&self) -> bool {
+        self.get(builtin::ALLOW_PRIVILEGED).and_then(|property| property.value.as_bool()).unwrap_or(false)
+    }
+
+    /// Sets or takes away the property that names the HA group, whatever the list said before.
+    pub fn set_ha_group(&mut self, group: Option<&str>) {
+        self.remove(builtin::HA_GROUP);
+        self.0.extend(group.map(|name| Property::new(builtin::HA_GROUP, name)));
+    }
+}
+
+impl Deref for PropertyList {
+    type Target = [Property];
+
+    fn deref(&self) -> &[Property] {
+        &self.0
+    }
+}
+
+impl From<Vec<Property>> for PropertyList {
+    fn from(properties: Vec<Property>) -> Self {
+        Self(properties)
+    }
+}
+
+impl FromIterator<Property> for PropertyList {
+    fn from_iter<I: IntoIterator<Item = Property>>(properties: I) -> Self {
+        Self(properties.into_iter().collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for PropertyList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        null_as_default(deserializer).map(Self)
+    }
+}
+
+/// Reads JSON null as the default value, as the reference does for every field.
+pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

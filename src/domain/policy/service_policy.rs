@@ -1,0 +1,107 @@
+//! The policy of a service, the properties that the system adds to it, and its merge into a deployment policy.
+//!
+//! Source: agreement protocol, "External forms" and "How the policies are combined".
+
+use serde::{Deserialize, Serialize};
+
+use super::external::{ExternalPolicy, PolicyError};
+use super::property::{Property, PropertyError, builtin, null_as_default};
+
+/// The policy of a service.
+///
+/// # Shape
+/// Empty label and description are not written.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ServicePolicy {
+    /// A short name for people.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// A text for people.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Properties and constraints.
+    #[serde(flatten)]
+    pub policy: ExternalPolicy,
+}
+
+impl ServicePolicy {
+    /// Tests and normalises the policy.
+    ///
+    /// # Errors
+    /// [`PolicyError`] for the first thing that is wrong.
+    pub fn validate_and_normalize(&mut self) -> Result<(), PolicyError> {
+        self.policy.validate_and_normalize()
+    }
+}
+
+/// Which service the system describes by properties of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct ServiceIdentity {
+    /// The service's name, called url on the wire.
+    pub name: String,
+    /// Its organisation.
+    pub org: String,
+    /// Its version.
+    pub version: String,
+    /// Its hardware architecture, `*` for any.
+    pub arch: String,
+}
+
+impl ServiceIdentity {
+    /// Returns the five properties that describe the service.
+    pub fn builtin_policy(&self) -> ExternalPolicy {
+        let properties = [
+            (builtin::SERVICE_URL, &self.name),
+            (builtin::SERVICE_NAME, &self.name),
+            (builtin::SERVICE_ORG, &self.org),
+            (builtin::SERVICE_VERSION, &self.version),
+            (builtin::SERVICE_ARCH, &self.arch),
+        ];
+        ExternalPolicy {
+            properties: properties
+                .into_iter()
+                .map(|(name, value)| Property::new(name, value.as_str()))
+                .collect(),
+            ..ExternalPolicy::default()
+        }
+    }
+}
+
+/// Returns the policy of a service with the properties that describe it, where it does not name them itself.
+pub fn with_builtin_properties(policy: Option<&ExternalPolicy>, service: &ServiceIdentity) -> ExternalPolicy {
+    let builtin = service.builtin_policy();
+    match policy {
+        None => builtin,
+        Some(policy) => {
+            let mut merged = policy.clone();
+            merged.merge(&builtin, false);
+            merged
+        }
+    }
+}
+
+/// Records whether the service or one of its dependencies needs privileges: always as a property, and as a constraint on the
+/// node when it does.
+///
+/// # Errors
+/// None that a boolean can cause; the signature keeps the rule of [`super::PropertyList::replace`] visible.
+/// # Source
+/// Agreement protocol, "How the policies are combined", step 2.
+pub fn set_privileged(policy: &mut ExternalPolicy, needs_privileges: bool) -> Result<(), PropertyError> {
+    policy.properties.replace(Property::new(builtin::ALLOW_PRIVILEGED, needs_privileges))?;
+    if needs_privileges {
+        policy.constraints.push(format!("{} = true", builtin::ALLOW_PRIVILEGED));
+    }
+    Ok(())
+}
+
+/// Merges the policy of a service (with its built-in properties) into the properties and constraints of a deployment
+/// policy: the deployment policy's own properties win, constraints add up.
+///
+/// # Source
+/// Agreement protocol, "How the policies are combined", step 3.
+pub fn merge_service_policy(deployment: &ExternalPolicy, service: &ExternalPolicy) -> ExternalPolicy {
+    let mut merged = deployment.clone();
+    merged.merge(service, false);
+    merged
+}

@@ -1,0 +1,5 @@
+//! Checks against the recorded answers of the reference implementation.
+
+mod constraints;
+mod node_policy;
+mod versions;
