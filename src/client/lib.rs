@@ -1,1 +1,23 @@
-//! Crate root.
+//! Typed client of the exchange's and the agbot's APIs, over HTTP or straight into a router of the same process.
+//!
+//! Every other role talks to the hub through this crate, so that each runs alone and against any other
+//! implementation of the API. Secrets never reach the log.
+
+mod client;
+mod credentials;
+mod error;
+pub mod model;
+mod path;
+mod resource;
+mod retry;
+mod transport;
+
+pub use client::{Answer, Client};
+pub use credentials::Credentials;
+pub use error::ClientError;
+pub use path::Path;
+pub use retry::RetryPolicy;
+pub use transport::{HttpSettings, Transport};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! The calls every resource is built on: one method per HTTP method, with the statuses the API defines.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{ClientError, Credentials, Path, Transport};
+
+/// A client of one API with one caller's credentials. Cloning shares connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    transport: Transport,
+    base: String,
+    credentials: Option<Credentials>,
+    authorization: Option<HeaderValue>,
+}
+
+/// An answer as it came.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// Headers of the answer.
+    pub headers: HeaderMap,
+    /// Body of the answer.
+    pub body: Bytes,
+}
+
+/// The body of most answers to writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Reply {
+    /// Symbol such as `ok` or `already-exists`.
+    pub code: String,
+    /// Text for people.
+    pub msg: String,
+}
+
+impl Client {
+    /// A client that calls below `base` (`/v1` for exchanges, empty for an agbot's own API).
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] when the credentials do not fit a header.
+    pub fn new(transport: Transport, base: &str, credentials: Credentials) -> Result<Self, ClientError> {
+        let authorization = Some(credentials.header()?);
+        Ok(Self { transport, base: clean(base), credentials: Some(credentials), authorization })
+    }
+
+    /// A client without credentials, for the few public calls.
+    pub fn anonymous(transport: Transport, base: &str) -> Self {
+        Self { transport, base: clean(base), credentials: None, authorization: None }
+    }
+
+    /// The same connections and base with other credentials.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] when the credentials do not fit a header.
+    pub fn with_credentials(&self, credentials: Credentials) -> Result<Self, ClientError> {
+        Self::new(self.transport.clone(), &self.base, credentials)
+    }
+
+    /// Whose credentials are used.
+    pub fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+
+    /// Reads JSON; `None` when there is nothing (404).
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200 and 404.
+    pub async fn get<T: DeserializeOwned>(&self, path: Path) -> Result<Option<T>, ClientError> {
+        let answer = self.send(Method::GET, &path, None).await?;
+        match answer.status {
+            StatusCode::OK => decode(&answer.body).map(Some),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Reads text; `None` when there is nothing (404).
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200 and 404.
+    pub async fn get_text(&self, path: Path) -> Result<Option<String>, ClientError> {
+        let answer = self.send(Method::GET, &path, None).await?;
+        match answer.status {
+            StatusCode::OK => Ok(Some(String::from_utf8_lossy(&answer.body).into_owned())),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Replaces or creates a resource.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200, 201 and 204.
+    pub async fn put<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<Reply, ClientError> {
+        self.write(Method::PUT, &path, Some(encode(body)?)).await
+    }
+
+    /// Creates a resource or starts an action.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200, 201 and 204.
+    pub async fn post<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<Reply, ClientError> {
+        self.write(Method::POST, &path, Some(encode(body)?)).await
+    }
+
+    /// Starts an action that takes no body.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200, 201 and 204.
+    pub async fn post_empty(&self, path: Path) -> Result<Reply, ClientError> {
+        self.write(Method::POST, &path, None).await
+    }
+
+    /// Changes attributes of a resource.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200, 201 and 204.
+    pub async fn patch<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<Reply, ClientError> {
+        self.write(Method::PATCH, &path, Some(encode(body)?)).await
+    }
+
+    /// Removes a resource; false when it was not there (404).
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200, 204 and 404.
+    pub async fn delete(&self, path: Path) -> Result<bool, ClientError> {
+        let answer = self.send(Method::DELETE, &path, None).await?;
+        match answer.status {
+            StatusCode::OK | StatusCode::NO_CONTENT => Ok(true),
+            StatusCode::NOT_FOUND => Ok(false),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Asks a question by POST; `None` when nothing was found (404).
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200, 201 and 404.
+    pub async fn search<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        path: Path,
+        body: &B,
+    ) -> Result<Option<T>, ClientError> {
+        let answer = self.send(Method::POST, &path, Some(encode(body)?)).await?;
+        match answer.status {
+            StatusCode::OK | StatusCode::CREATED => decode(&answer.body).map(Some),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
+    /// Sends a JSON body, or none, and returns the answer whatever its status.
+    ///
+    /// # Errors
+    /// [`ClientError::Transport`] when no answer comes back.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &Path,
+        json: Option<Bytes>,
+    ) -> Result<Answer, ClientError> {
+        self.send_with(method, path, json, HeaderMap::new(), None).await
+    }
+
+    /// Like [`Client::send`], with further headers and another longest wait.
+    ///
+    /// # Errors
+    /// [`ClientError::Transport`] when no answer comes back.
+    pub async fn send_with(
+        &self,
+        method: Method,
+        path: &Path,
+        body: Option<Bytes>,
+        headers: HeaderMap,
+        timeout: Option<Duration>,
+    ) -> Result<Answer, ClientError> {
+        let request = self.request(method.clone(), path, body, headers)?;
+        let response = self.transport.send(request, timeout).await?;
+        tracing::trace!(%method, path = path.shown(), status = response.status().as_u16(), "call");
+        let (parts, body) = response.into_parts();
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    /// Reads an endless answer (server-sent events) piece by piece.
+    ///
+    /// # Errors
+    /// [`ClientError`] when no answer comes back or its status is not 200.
+    pub async fn stream(
+        &self,
+        path: &Path,
+        headers: HeaderMap,
+    ) -> Result<BoxStream<'static, Result<Bytes, ClientError>>, ClientError> {
+        let request = self.request(Method::GET, path, None, headers)?;
+        let (status, pieces) = self.transport.stream(request).await?;
+        if status == StatusCode::OK {
+            return Ok(pieces);
+        }
+        Err(ClientError::Status { status: status.as_u16(), code: String::new(), msg: String::new() })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &Path,
+        body: Option<Bytes>,
+        headers: HeaderMap,
+    ) -> Result<Request<Bytes>, ClientError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path.text(&self.base))
+            .body(body.clone().unwrap_or_default())
+            .map_err(|error| ClientError::Request(error.to_string()))?;
+        *request.headers_mut() = headers;
+        let target = request.headers_mut();
+        if body.is_some() && !target.contains_key(header::CONTENT_TYPE) {
+            target.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(authorization) = &self.authorization {
+            target.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        Ok(request)
+    }
+
+    async fn write(&self, method: Method, path: &Path, body: Option<Bytes>) -> Result<Reply, ClientError> {
+        let answer = self.send(method, path, body).await?;
+        match answer.status {
+            StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT => {
+                Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+            }
+            _ => Err(unexpected(&answer)),
+        }
+    }
+}
+
+impl Answer {
+    /// Decodes the body as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError::Decode`] when it has another shape.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        decode(&self.body)
+    }
+
+    /// The error that this answer means when its status is not an expected one.
+    pub fn unexpected(&self) -> ClientError {
+        unexpected(self)
+    }
+}
+
+fn clean(base: &str) -> String {
+    base.trim_end_matches('/').to_owned()
+}
+
+fn encode<B: Serialize + ?Sized>(body: &B) -> Result<Bytes, ClientError> {
+    serde_json::to_vec(body).map(Bytes::from).map_err(|error| ClientError::Request(error.to_string()))
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(body).map_err(|error| ClientError::Decode(error.to_string()))
+}
+
+fn unexpected(answer: &Answer) -> ClientError {
+    let reply: Option<Reply> = serde_json::from_slice(&answer.body).ok();
+    let text = || String::from_utf8_lossy(&answer.body).chars().take(300).collect::<String>();
+    let reply = reply.unwrap_or_else(|| Reply { code: String::new(), msg: text() });
+    ClientError::Status { status: answer.status.as_u16(), code: reply.code, msg: reply.msg }
+}

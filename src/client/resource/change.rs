@@ -1,0 +1,55 @@
+//! The change feed (exchange API 5) and the exchange's version.
+
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use crate::{
+    Client, ClientError, Path,
+    model::{ChangesAnswer, ChangesRequest, MaxChangeId},
+};
+
+/// Time beyond the asked wait after which a parked poll counts as lost.
+const SLACK: Duration = Duration::from_secs(15);
+
+impl Client {
+    /// The number of the latest change.
+    pub async fn max_change_id(&self) -> Result<i64, ClientError> {
+        let found: Option<MaxChangeId> = self.get(Path::new(&["changes", "maxchangeid"])).await?;
+        Ok(found.map_or(0, |found| found.max_change_id))
+    }
+
+    /// Changes since a number, at once.
+    pub async fn changes(&self, org: &str, request: &ChangesRequest) -> Result<ChangesAnswer, ClientError> {
+        Ok(self.search(Path::org(org, &["changes"]), request).await?.unwrap_or_default())
+    }
+
+    /// Changes since a number, waiting up to `wait` for the first of them. Also returns how long the exchange took:
+    /// one that does not know the wish answers at once, and the caller must pause by itself.
+    pub async fn wait_for_changes(
+        &self,
+        org: &str,
+        request: &ChangesRequest,
+        wait: Duration,
+    ) -> Result<(ChangesAnswer, Duration), ClientError> {
+        let mut headers = HeaderMap::new();
+        let wish = HeaderValue::try_from(format!("wait={}", wait.as_secs()))
+            .map_err(|error| ClientError::Request(error.to_string()))?;
+        headers.insert(HeaderName::from_static("prefer"), wish);
+        let body = serde_json::to_vec(request).map_err(|error| ClientError::Request(error.to_string()))?;
+        let began = Instant::now();
+        let path = Path::org(org, &["changes"]);
+        let answer =
+            self.send_with(Method::POST, &path, Some(body.into()), headers, Some(wait + SLACK)).await?;
+        match answer.status {
+            StatusCode::OK | StatusCode::CREATED => Ok((answer.json()?, began.elapsed())),
+            _ => Err(answer.unexpected()),
+        }
+    }
+
+    /// The version of the exchange, such as `2.154.0`.
+    pub async fn exchange_version(&self) -> Result<String, ClientError> {
+        let text = self.get_text(Path::new(&["admin", "version"])).await?;
+        Ok(text.unwrap_or_default().trim().to_owned())
+    }
+}

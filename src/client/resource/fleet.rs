@@ -1,0 +1,144 @@
+//! Organisations, users, HA groups and searches over nodes (exchange API 4.2, 4.3, 6, 7).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::only;
+use crate::{
+    Client, ClientError, Path,
+    model::{
+        FoundNodes, HaGroup, HaGroupList, NodeHealth, NodeHealthMap, Org, OrgMap, PolicySearch, PutHaGroup,
+        Reply, User, UserMap,
+    },
+};
+
+impl Client {
+    /// All visible organisations.
+    pub async fn list_orgs(&self) -> Result<BTreeMap<String, Org>, ClientError> {
+        let found: Option<OrgMap> = self.get(Path::new(&["orgs"])).await?;
+        Ok(found.unwrap_or_default().orgs)
+    }
+
+    /// One organisation.
+    pub async fn org(&self, org: &str) -> Result<Option<Org>, ClientError> {
+        let found: Option<OrgMap> = self.get(Path::org(org, &[])).await?;
+        Ok(only(found.map(|found| found.orgs)))
+    }
+
+    /// Creates an organisation.
+    pub async fn create_org(&self, org: &str, body: &Value) -> Result<Reply, ClientError> {
+        self.post(Path::org(org, &[]), body).await
+    }
+
+    /// Removes an organisation and everything in it.
+    pub async fn delete_org(&self, org: &str) -> Result<bool, ClientError> {
+        self.delete(Path::org(org, &[])).await
+    }
+
+    /// All visible users of an organisation, by `org/user`.
+    pub async fn list_users(&self, org: &str) -> Result<BTreeMap<String, User>, ClientError> {
+        let found: Option<UserMap> = self.get(Path::org(org, &["users"])).await?;
+        Ok(found.unwrap_or_default().users)
+    }
+
+    /// One user.
+    pub async fn user(&self, org: &str, user: &str) -> Result<Option<User>, ClientError> {
+        let found: Option<UserMap> = self.get(Path::org(org, &["users", user])).await?;
+        Ok(only(found.map(|found| found.users)))
+    }
+
+    /// Creates a user.
+    pub async fn create_user(&self, org: &str, user: &str, body: &Value) -> Result<Reply, ClientError> {
+        self.post(Path::org(org, &["users", user]), body).await
+    }
+
+    /// Removes a user.
+    pub async fn delete_user(&self, org: &str, user: &str) -> Result<bool, ClientError> {
+        self.delete(Path::org(org, &["users", user])).await
+    }
+
+    /// All HA groups of an organisation, sorted by name.
+    pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroup>, ClientError> {
+        let found: Option<HaGroupList> = self.get(Path::org(org, &["hagroups"])).await?;
+        Ok(found.unwrap_or_default().node_groups)
+    }
+
+    /// One HA group.
+    pub async fn ha_group(&self, org: &str, group: &str) -> Result<Option<HaGroup>, ClientError> {
+        let found: Option<HaGroupList> = self.get(Path::org(org, &["hagroups", group])).await?;
+        Ok(found.and_then(|found| found.node_groups.into_iter().next()))
+    }
+
+    /// Creates an HA group.
+    pub async fn create_ha_group(
+        &self,
+        org: &str,
+        group: &str,
+        body: &PutHaGroup,
+    ) -> Result<Reply, ClientError> {
+        self.post(Path::org(org, &["hagroups", group]), body).await
+    }
+
+    /// Replaces an HA group.
+    pub async fn put_ha_group(
+        &self,
+        org: &str,
+        group: &str,
+        body: &PutHaGroup,
+    ) -> Result<Reply, ClientError> {
+        self.put(Path::org(org, &["hagroups", group]), body).await
+    }
+
+    /// Removes an HA group.
+    pub async fn delete_ha_group(&self, org: &str, group: &str) -> Result<bool, ClientError> {
+        self.delete(Path::org(org, &["hagroups", group])).await
+    }
+
+    /// Puts a node into an HA group.
+    pub async fn add_to_ha_group(&self, org: &str, group: &str, node: &str) -> Result<Reply, ClientError> {
+        self.post_empty(Path::org(org, &["hagroups", group, "nodes", node])).await
+    }
+
+    /// Takes a node out of an HA group.
+    pub async fn remove_from_ha_group(
+        &self,
+        org: &str,
+        group: &str,
+        node: &str,
+    ) -> Result<bool, ClientError> {
+        self.delete(Path::org(org, &["hagroups", group, "nodes", node])).await
+    }
+
+    /// Nodes that a deployment policy may be offered to; properties and constraints are not looked at.
+    pub async fn search_nodes_by_policy(
+        &self,
+        org: &str,
+        policy: &str,
+        search: &PolicySearch,
+    ) -> Result<FoundNodes, ClientError> {
+        let path = Path::org(org, &["business", "policies", policy, "search"]);
+        Ok(self.search(path, search).await?.unwrap_or_default())
+    }
+
+    /// Nodes of a pattern that may be offered a service.
+    pub async fn search_nodes_by_pattern(
+        &self,
+        org: &str,
+        pattern: &str,
+        body: &Value,
+    ) -> Result<FoundNodes, ClientError> {
+        Ok(self.search(Path::org(org, &["patterns", pattern, "search"]), body).await?.unwrap_or_default())
+    }
+
+    /// Heartbeats and agreements of an organisation's policy nodes heard of since `last_time` (empty for all).
+    pub async fn search_node_health(
+        &self,
+        org: &str,
+        last_time: &str,
+    ) -> Result<BTreeMap<String, NodeHealth>, ClientError> {
+        let path = Path::org(org, &["search", "nodehealth"]);
+        let found: Option<NodeHealthMap> = self.search(path, &json!({"lastTime": last_time})).await?;
+        Ok(found.unwrap_or_default().nodes)
+    }
+}

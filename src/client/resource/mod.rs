@@ -1,0 +1,16 @@
+//! One method per operation of the APIs that agents, agbots and the command line use.
+//!
+//! Ids are given without organisation. Lists are empty and single things `None` when the hub answers 404.
+
+mod agbot;
+mod change;
+mod fleet;
+mod management;
+mod node;
+mod policy;
+mod service;
+
+/// The only value of a map, or `None`: single reads answer with a map of one.
+fn only<T>(map: Option<std::collections::BTreeMap<String, T>>) -> Option<T> {
+    map.and_then(|mut map| map.pop_first()).map(|(_, value)| value)
+}

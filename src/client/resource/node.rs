@@ -1,0 +1,196 @@
+//! Nodes (exchange API 4.4).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::only;
+use crate::{
+    Client, ClientError, Path,
+    model::{
+        Node, NodeAgreement, NodeAgreementMap, NodeErrors, NodeMap, NodeMessage, NodeMessageList, NodeStatus,
+        PutNode, PutNodeAgreement, Reply,
+    },
+};
+
+fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
+    rest.iter().fold(Path::org(org, &["nodes", node]), |path, segment| path.push(segment))
+}
+
+impl Client {
+    /// All visible nodes of an organisation, by `org/node`.
+    pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, Node>, ClientError> {
+        let found: Option<NodeMap> = self.get(Path::org(org, &["nodes"])).await?;
+        Ok(found.unwrap_or_default().nodes)
+    }
+
+    /// One node.
+    pub async fn node(&self, org: &str, node: &str) -> Result<Option<Node>, ClientError> {
+        let found: Option<NodeMap> = self.get(node_path(org, node, &[])).await?;
+        Ok(only(found.map(|found| found.nodes)))
+    }
+
+    /// Creates or replaces a node without counting as its heartbeat when `is_silent`.
+    pub async fn put_node(
+        &self,
+        org: &str,
+        node: &str,
+        body: &PutNode,
+        is_silent: bool,
+    ) -> Result<Reply, ClientError> {
+        let path = node_path(org, node, &[]);
+        self.put(if is_silent { path.no_heartbeat() } else { path }, body).await
+    }
+
+    /// Changes one attribute of a node.
+    pub async fn patch_node(
+        &self,
+        org: &str,
+        node: &str,
+        attribute: &str,
+        value: Value,
+    ) -> Result<Reply, ClientError> {
+        self.patch(node_path(org, node, &[]), &json!({ attribute: value })).await
+    }
+
+    /// Removes a node.
+    pub async fn delete_node(&self, org: &str, node: &str) -> Result<bool, ClientError> {
+        self.delete(node_path(org, node, &[])).await
+    }
+
+    /// Says that a node is alive.
+    pub async fn heartbeat_node(&self, org: &str, node: &str) -> Result<Reply, ClientError> {
+        self.post_empty(node_path(org, node, &["heartbeat"])).await
+    }
+
+    /// A node's policy as it is stored.
+    pub async fn node_policy(&self, org: &str, node: &str) -> Result<Option<Value>, ClientError> {
+        self.get(node_path(org, node, &["policy"])).await
+    }
+
+    /// Replaces a node's policy without counting as its heartbeat.
+    pub async fn put_node_policy<P: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        node: &str,
+        policy: &P,
+    ) -> Result<Reply, ClientError> {
+        self.put(node_path(org, node, &["policy"]).no_heartbeat(), policy).await
+    }
+
+    /// Removes a node's policy.
+    pub async fn delete_node_policy(&self, org: &str, node: &str) -> Result<bool, ClientError> {
+        self.delete(node_path(org, node, &["policy"])).await
+    }
+
+    /// A node's status document.
+    pub async fn node_status(&self, org: &str, node: &str) -> Result<Option<NodeStatus>, ClientError> {
+        self.get(node_path(org, node, &["status"])).await
+    }
+
+    /// Replaces a node's status document.
+    pub async fn put_node_status(
+        &self,
+        org: &str,
+        node: &str,
+        status: &NodeStatus,
+    ) -> Result<Reply, ClientError> {
+        self.put(node_path(org, node, &["status"]), status).await
+    }
+
+    /// A node's errors.
+    pub async fn node_errors(&self, org: &str, node: &str) -> Result<Option<NodeErrors>, ClientError> {
+        self.get(node_path(org, node, &["errors"])).await
+    }
+
+    /// Replaces a node's errors.
+    pub async fn put_node_errors(
+        &self,
+        org: &str,
+        node: &str,
+        errors: &NodeErrors,
+    ) -> Result<Reply, ClientError> {
+        self.put(node_path(org, node, &["errors"]), errors).await
+    }
+
+    /// Removes a node's errors.
+    pub async fn delete_node_errors(&self, org: &str, node: &str) -> Result<bool, ClientError> {
+        self.delete(node_path(org, node, &["errors"])).await
+    }
+
+    /// A node's agreements by id.
+    pub async fn list_node_agreements(
+        &self,
+        org: &str,
+        node: &str,
+    ) -> Result<BTreeMap<String, NodeAgreement>, ClientError> {
+        let found: Option<NodeAgreementMap> = self.get(node_path(org, node, &["agreements"])).await?;
+        Ok(found.unwrap_or_default().agreements)
+    }
+
+    /// Creates or changes a node's agreement without counting as its heartbeat.
+    pub async fn put_node_agreement(
+        &self,
+        org: &str,
+        node: &str,
+        agreement: &str,
+        body: &PutNodeAgreement,
+    ) -> Result<Reply, ClientError> {
+        self.put(node_path(org, node, &["agreements", agreement]).no_heartbeat(), body).await
+    }
+
+    /// Removes a node's agreement.
+    pub async fn delete_node_agreement(
+        &self,
+        org: &str,
+        node: &str,
+        agreement: &str,
+    ) -> Result<bool, ClientError> {
+        self.delete(node_path(org, node, &["agreements", agreement])).await
+    }
+
+    /// The messages in a node's mailbox, oldest first.
+    pub async fn list_node_messages(&self, org: &str, node: &str) -> Result<Vec<NodeMessage>, ClientError> {
+        let found: Option<NodeMessageList> = self.get(node_path(org, node, &["msgs"])).await?;
+        Ok(found.unwrap_or_default().messages)
+    }
+
+    /// One message of a node's mailbox.
+    pub async fn node_message(
+        &self,
+        org: &str,
+        node: &str,
+        id: i64,
+    ) -> Result<Option<NodeMessage>, ClientError> {
+        let found: Option<NodeMessageList> =
+            self.get(node_path(org, node, &["msgs", &id.to_string()])).await?;
+        Ok(found.and_then(|found| found.messages.into_iter().next()))
+    }
+
+    /// Puts a sealed envelope into a node's mailbox for `ttl_secs` seconds.
+    pub async fn send_to_node(
+        &self,
+        org: &str,
+        node: &str,
+        message: &str,
+        ttl_secs: u64,
+    ) -> Result<Reply, ClientError> {
+        self.post(node_path(org, node, &["msgs"]), &json!({"message": message, "ttl": ttl_secs})).await
+    }
+
+    /// Removes a message from a node's mailbox.
+    pub async fn delete_node_message(&self, org: &str, node: &str, id: i64) -> Result<bool, ClientError> {
+        self.delete(node_path(org, node, &["msgs", &id.to_string()])).await
+    }
+
+    /// Suspends or resumes registered services of a node.
+    pub async fn set_service_config_state(
+        &self,
+        org: &str,
+        node: &str,
+        body: &Value,
+    ) -> Result<Reply, ClientError> {
+        self.post(node_path(org, node, &["services_configstate"]), body).await
+    }
+}

@@ -1,0 +1,96 @@
+//! Deployment policies and patterns (exchange API 4.7, 4.8).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::only;
+use crate::{
+    Client, ClientError, Path,
+    model::{DeploymentPolicy, DeploymentPolicyMap, PatternMap, Reply},
+};
+
+impl Client {
+    /// All visible deployment policies of an organisation, by `org/policy`.
+    pub async fn list_deployment_policies(
+        &self,
+        org: &str,
+    ) -> Result<BTreeMap<String, DeploymentPolicy>, ClientError> {
+        let found: Option<DeploymentPolicyMap> = self.get(Path::org(org, &["business", "policies"])).await?;
+        Ok(found.unwrap_or_default().business_policy)
+    }
+
+    /// One deployment policy.
+    pub async fn deployment_policy(
+        &self,
+        org: &str,
+        policy: &str,
+    ) -> Result<Option<DeploymentPolicy>, ClientError> {
+        let found: Option<DeploymentPolicyMap> =
+            self.get(Path::org(org, &["business", "policies", policy])).await?;
+        Ok(only(found.map(|found| found.business_policy)))
+    }
+
+    /// Creates a deployment policy.
+    pub async fn create_deployment_policy<P: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        policy: &str,
+        body: &P,
+    ) -> Result<Reply, ClientError> {
+        self.post(Path::org(org, &["business", "policies", policy]), body).await
+    }
+
+    /// Replaces a deployment policy.
+    pub async fn put_deployment_policy<P: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        policy: &str,
+        body: &P,
+    ) -> Result<Reply, ClientError> {
+        self.put(Path::org(org, &["business", "policies", policy]), body).await
+    }
+
+    /// Changes attributes of a deployment policy.
+    pub async fn patch_deployment_policy(
+        &self,
+        org: &str,
+        policy: &str,
+        body: &Value,
+    ) -> Result<Reply, ClientError> {
+        self.patch(Path::org(org, &["business", "policies", policy]), body).await
+    }
+
+    /// Removes a deployment policy.
+    pub async fn delete_deployment_policy(&self, org: &str, policy: &str) -> Result<bool, ClientError> {
+        self.delete(Path::org(org, &["business", "policies", policy])).await
+    }
+
+    /// All visible patterns of an organisation, by `org/pattern`.
+    pub async fn list_patterns(&self, org: &str) -> Result<BTreeMap<String, Value>, ClientError> {
+        let found: Option<PatternMap> = self.get(Path::org(org, &["patterns"])).await?;
+        Ok(found.unwrap_or_default().patterns)
+    }
+
+    /// One pattern.
+    pub async fn pattern(&self, org: &str, pattern: &str) -> Result<Option<Value>, ClientError> {
+        let found: Option<PatternMap> = self.get(Path::org(org, &["patterns", pattern])).await?;
+        Ok(only(found.map(|found| found.patterns)))
+    }
+
+    /// Names of a pattern's signing keys.
+    pub async fn list_pattern_keys(&self, org: &str, pattern: &str) -> Result<Vec<String>, ClientError> {
+        Ok(self.get(Path::org(org, &["patterns", pattern, "keys"])).await?.unwrap_or_default())
+    }
+
+    /// One signing key of a pattern, as PEM text.
+    pub async fn pattern_key(
+        &self,
+        org: &str,
+        pattern: &str,
+        key: &str,
+    ) -> Result<Option<String>, ClientError> {
+        self.get_text(Path::org(org, &["patterns", pattern, "keys", key])).await
+    }
+}

@@ -1,0 +1,130 @@
+//! Services (exchange API 4.6).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::only;
+use crate::{
+    Client, ClientError, Path,
+    model::{DockAuth, Reply, Service, ServiceMap},
+};
+
+fn service_path(org: &str, service: &str, rest: &[&str]) -> Path {
+    rest.iter().fold(Path::org(org, &["services", service]), |path, segment| path.push(segment))
+}
+
+impl Client {
+    /// All visible services of an organisation, by `org/service`.
+    pub async fn list_services(&self, org: &str) -> Result<BTreeMap<String, Service>, ClientError> {
+        let found: Option<ServiceMap> = self.get(Path::org(org, &["services"])).await?;
+        Ok(found.unwrap_or_default().services)
+    }
+
+    /// The services with a name, and with a version and architecture when given.
+    pub async fn find_services(
+        &self,
+        org: &str,
+        url: &str,
+        version: Option<&str>,
+        arch: Option<&str>,
+    ) -> Result<BTreeMap<String, Service>, ClientError> {
+        let mut path = Path::org(org, &["services"]).query("url", url);
+        if let Some(version) = version {
+            path = path.query("version", version);
+        }
+        if let Some(arch) = arch {
+            path = path.query("arch", arch);
+        }
+        let found: Option<ServiceMap> = self.get(path).await?;
+        Ok(found.unwrap_or_default().services)
+    }
+
+    /// One service.
+    pub async fn service(&self, org: &str, service: &str) -> Result<Option<Service>, ClientError> {
+        let found: Option<ServiceMap> = self.get(service_path(org, service, &[])).await?;
+        Ok(only(found.map(|found| found.services)))
+    }
+
+    /// Creates a service; its id follows from name, version and architecture.
+    pub async fn create_service<S: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        body: &S,
+    ) -> Result<Reply, ClientError> {
+        self.post(Path::org(org, &["services"]), body).await
+    }
+
+    /// Replaces a service.
+    pub async fn put_service<S: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        service: &str,
+        body: &S,
+    ) -> Result<Reply, ClientError> {
+        self.put(service_path(org, service, &[]), body).await
+    }
+
+    /// Removes a service.
+    pub async fn delete_service(&self, org: &str, service: &str) -> Result<bool, ClientError> {
+        self.delete(service_path(org, service, &[])).await
+    }
+
+    /// A service's policy as it is stored.
+    pub async fn service_policy(&self, org: &str, service: &str) -> Result<Option<Value>, ClientError> {
+        self.get(service_path(org, service, &["policy"])).await
+    }
+
+    /// Replaces a service's policy.
+    pub async fn put_service_policy<P: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        service: &str,
+        policy: &P,
+    ) -> Result<Reply, ClientError> {
+        self.put(service_path(org, service, &["policy"]), policy).await
+    }
+
+    /// Names of a service's signing keys.
+    pub async fn list_service_keys(&self, org: &str, service: &str) -> Result<Vec<String>, ClientError> {
+        Ok(self.get(service_path(org, service, &["keys"])).await?.unwrap_or_default())
+    }
+
+    /// One signing key of a service, as PEM text.
+    pub async fn service_key(
+        &self,
+        org: &str,
+        service: &str,
+        key: &str,
+    ) -> Result<Option<String>, ClientError> {
+        self.get_text(service_path(org, service, &["keys", key])).await
+    }
+
+    /// Publishes a signing key of a service.
+    pub async fn put_service_key(
+        &self,
+        org: &str,
+        service: &str,
+        key: &str,
+        pem: &str,
+    ) -> Result<Reply, ClientError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        let path = service_path(org, service, &["keys", key]);
+        let body = Bytes::copy_from_slice(pem.as_bytes());
+        let answer = self.send_with(Method::PUT, &path, Some(body), headers, None).await?;
+        if answer.status == StatusCode::CREATED { answer.json() } else { Err(answer.unexpected()) }
+    }
+
+    /// Registry logins of a service.
+    pub async fn list_service_dockauths(
+        &self,
+        org: &str,
+        service: &str,
+    ) -> Result<Vec<DockAuth>, ClientError> {
+        Ok(self.get(service_path(org, service, &["dockauths"])).await?.unwrap_or_default())
+    }
+}

@@ -1,0 +1,142 @@
+//! The client against routers made for the purpose, in process and over a real socket.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    extract::{Path as UrlPath, Query},
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
+    routing::{delete, get, post, put},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Client, ClientError, Credentials, HttpSettings, Path, RetryPolicy, Transport, model::ChangesRequest,
+};
+
+fn hub() -> Router {
+    Router::new()
+        .route(
+            "/v1/orgs/{org}/nodes/{node}",
+            get(|UrlPath((org, node)): UrlPath<(String, String)>, headers: HeaderMap| async move {
+                if headers.get("authorization").is_none() {
+                    return (StatusCode::UNAUTHORIZED, Json(json!({"code": "invalid-credentials", "msg": "x"})));
+                }
+                if node == "none" {
+                    return (StatusCode::NOT_FOUND, Json(json!({"code": "not-found", "msg": "not found"})));
+                }
+                let record = json!({"name": node, "lastHeartbeat": null, "userInput": null, "ha_group": "g", "new": 1});
+                (StatusCode::OK, Json(json!({"nodes": {format!("{org}/{node}"): record}, "lastIndex": 0})))
+            }),
+        )
+        .route(
+            "/v1/orgs/{org}/nodes/{node}/policy",
+            put(|Query(query): Query<Vec<(String, String)>>, Json(body): Json<Value>| async move {
+                assert_eq!(query, [("noheartbeat".to_owned(), "true".to_owned())]);
+                (StatusCode::CREATED, Json(json!({"code": "ok", "msg": body["label"]})))
+            }),
+        )
+        .route("/v1/orgs/{org}/agbots/{agbot}", delete(|| async { StatusCode::NO_CONTENT }))
+        .route(
+            "/v1/orgs/{org}/changes",
+            post(|headers: HeaderMap, Json(body): Json<Value>| async move {
+                assert_eq!(headers["prefer"], "wait=30");
+                (StatusCode::CREATED, Json(json!({"changes": [], "mostRecentChangeId": body["changeId"]})))
+            }),
+        )
+        .route("/v1/admin/version", get(|| async { "2.154.0\n".into_response() }))
+}
+
+fn client(transport: Transport) -> Client {
+    Client::new(transport, "/v1", Credentials::new("acme", "ann", "s3cret")).unwrap()
+}
+
+async fn over_http(router: Router) -> Client {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    client(Transport::http(HttpSettings::new(url)).unwrap())
+}
+
+async fn exercise(client: Client) {
+    let node = client.node("acme", "a/b c").await.unwrap().unwrap();
+    assert_eq!((node.name.as_str(), node.ha_group.as_deref()), ("a/b c", Some("g")));
+    assert!(client.node("acme", "none").await.unwrap().is_none());
+    let reply = client.put_node_policy("acme", "n", &json!({"label": "x"})).await.unwrap();
+    assert_eq!((reply.code.as_str(), reply.msg.as_str()), ("ok", "x"));
+    assert!(client.delete_agbot("acme", "bot").await.unwrap());
+    assert_eq!(client.exchange_version().await.unwrap(), "2.154.0");
+    let request = ChangesRequest { change_id: 7, max_records: 100, org_list: None };
+    let (answer, _) = client.wait_for_changes("acme", &request, Duration::from_secs(30)).await.unwrap();
+    assert_eq!(answer.most_recent_change_id, 7);
+}
+
+#[tokio::test]
+async fn calls_work_in_process() {
+    exercise(client(Transport::router(hub()))).await;
+}
+
+#[tokio::test]
+async fn calls_work_over_a_socket() {
+    exercise(over_http(hub()).await).await;
+}
+
+#[tokio::test]
+async fn refused_credentials_are_a_status_of_their_own() {
+    let error = Client::anonymous(Transport::router(hub()), "/v1").node("acme", "n").await.unwrap_err();
+    assert!(error.is_unauthorized() && !error.is_retryable());
+    assert_eq!(error.to_string(), "the hub answered 401: invalid-credentials, x");
+}
+
+#[tokio::test]
+async fn an_absent_server_is_retryable_and_its_error_names_no_secret() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = client(Transport::http(HttpSettings::new(url)).unwrap());
+    let error = client.node("acme", "n").await.unwrap_err();
+    assert!(matches!(error, ClientError::Transport { retryable: true, .. }), "{error:?}");
+    assert!(!format!("{client:?} {error:?}").contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_busy_hub_is_asked_again_as_often_as_the_rule_says() {
+    let count = Arc::new(AtomicU32::new(0));
+    let seen = count.clone();
+    let router = Router::new().route(
+        "/busy",
+        get(move || async move {
+            seen.fetch_add(1, Ordering::SeqCst);
+            StatusCode::SERVICE_UNAVAILABLE
+        }),
+    );
+    let client = Client::anonymous(Transport::router(router), "");
+    let rule = RetryPolicy { retries: Some(3), pause: Duration::from_millis(1) };
+    let result = rule.run(|| client.get::<Value>(Path::new(&["busy"]))).await;
+    assert_eq!(result.unwrap_err().status(), Some(503));
+    assert_eq!(count.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn which_failures_may_pass_by_themselves() {
+    let status = |status, msg: &str| ClientError::Status { status, code: String::new(), msg: msg.to_owned() };
+    for code in [408, 429, 502, 503, 504] {
+        assert!(status(code, "").is_retryable());
+    }
+    assert!(status(500, "the statement timed out").is_retryable());
+    for code in [400, 401, 403, 404, 409, 500] {
+        assert!(!status(code, "no").is_retryable());
+    }
+}
+
+#[test]
+fn addresses_of_other_schemes_are_refused() {
+    assert!(matches!(Transport::http(HttpSettings::new("ftp://x")), Err(ClientError::Request(_))));
+}

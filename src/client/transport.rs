@@ -1,0 +1,200 @@
+//! How a request reaches the hub: over HTTP, or by a direct call into a router of the same process.
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Limited};
+use tower::ServiceExt;
+
+use crate::ClientError;
+
+/// No answer of the API is larger; a larger one is refused instead of filling the memory.
+const LARGEST_ANSWER: usize = 256 * 1024 * 1024;
+
+/// Settings of an HTTP connection.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Address of the server, such as `https://hub.example:8443`, without the base path of the API.
+    pub url: String,
+    /// PEM text of the only certificate authorities to trust; `None` trusts those of the system.
+    pub ca_pem: Option<Vec<u8>>,
+    /// Longest wait for a connection.
+    pub connect_timeout: Duration,
+    /// Longest wait for a whole answer, unless a call asks for another.
+    pub timeout: Duration,
+}
+
+impl HttpSettings {
+    /// Usual settings for a server: 10 s to connect, 45 s for an answer.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            ca_pem: None,
+            connect_timeout: Duration::from_secs(10),
+            timeout: Duration::from_secs(45),
+        }
+    }
+}
+
+/// The way to a hub. Cloning shares connections.
+#[derive(Clone)]
+pub struct Transport(Way);
+
+#[derive(Clone)]
+enum Way {
+    Http { client: reqwest::Client, url: String, timeout: Duration },
+    Router(axum::Router),
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Way::Http { url, .. } => write!(formatter, "Transport({url})"),
+            Way::Router(_) => formatter.write_str("Transport(in process)"),
+        }
+    }
+}
+
+impl Transport {
+    /// A pool of kept-alive HTTP connections.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] for an address that is no HTTP URL or certificates that cannot be read.
+    pub fn http(settings: HttpSettings) -> Result<Self, ClientError> {
+        let url = settings.url.trim_end_matches('/').to_owned();
+        let plain = url.starts_with("http://");
+        if !plain && !url.starts_with("https://") {
+            return Err(ClientError::Request(format!("\"{url}\" is no http:// or https:// address")));
+        }
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(settings.connect_timeout)
+            .pool_idle_timeout(Duration::from_secs(90))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")));
+        if let Some(pem) = &settings.ca_pem {
+            let roots = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| {
+                ClientError::Request(format!("the CA file cannot be read: {}", chain(&error)))
+            })?;
+            builder = builder.tls_certs_only(roots);
+        } else if plain {
+            // Without TLS the system's certificates would only cost memory.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder.build().map_err(|error| ClientError::Request(chain(&error)))?;
+        Ok(Self(Way::Http { client, url, timeout: settings.timeout }))
+    }
+
+    /// Direct calls into a router of this process.
+    pub fn router(router: axum::Router) -> Self {
+        Self(Way::Router(router))
+    }
+
+    /// Sends one request whose URI is a path; `timeout` overrides the usual longest wait.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Bytes>,
+        timeout: Option<Duration>,
+    ) -> Result<Response<Bytes>, ClientError> {
+        match &self.0 {
+            Way::Http { client, url, timeout: usual } => {
+                send_http(client, url, request, timeout.unwrap_or(*usual)).await
+            }
+            Way::Router(router) => send_in_process(router.clone(), request).await,
+        }
+    }
+
+    /// Sends one request and hands the answer over piece by piece, without an overall time limit (HTTP only reads
+    /// as fast as the pieces are taken).
+    pub(crate) async fn stream(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<
+        (http::StatusCode, futures_util::stream::BoxStream<'static, Result<Bytes, ClientError>>),
+        ClientError,
+    > {
+        match &self.0 {
+            Way::Http { client, url, .. } => {
+                let (parts, body) = request.into_parts();
+                let response = client
+                    .request(parts.method, format!("{url}{}", parts.uri))
+                    .headers(parts.headers)
+                    .body(body)
+                    .send()
+                    .await
+                    .map_err(broken)?;
+                let status = response.status();
+                Ok((status, response.bytes_stream().map(|piece| piece.map_err(broken)).boxed()))
+            }
+            Way::Router(router) => {
+                let Ok(response) = router.clone().oneshot(request.map(axum::body::Body::from)).await;
+                let status = response.status();
+                let pieces = response.into_body().into_data_stream();
+                Ok((status, pieces.map(|piece| piece.map_err(|error| lost(error.to_string()))).boxed()))
+            }
+        }
+    }
+}
+
+async fn send_http(
+    client: &reqwest::Client,
+    url: &str,
+    request: Request<Bytes>,
+    timeout: Duration,
+) -> Result<Response<Bytes>, ClientError> {
+    let (parts, body) = request.into_parts();
+    let answer = client
+        .request(parts.method, format!("{url}{}", parts.uri))
+        .headers(parts.headers)
+        .timeout(timeout)
+        .body(body)
+        .send()
+        .await
+        .map_err(broken)?;
+    let status = answer.status();
+    let headers = answer.headers().clone();
+    let mut body = Vec::with_capacity(answer.content_length().unwrap_or(0).min(1 << 20) as usize);
+    let mut pieces = answer.bytes_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(broken)?;
+        if body.len() + piece.len() > LARGEST_ANSWER {
+            return Err(ClientError::Decode("the answer is larger than any answer of the API".to_owned()));
+        }
+        body.extend_from_slice(&piece);
+    }
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+async fn send_in_process(
+    router: axum::Router,
+    request: Request<Bytes>,
+) -> Result<Response<Bytes>, ClientError> {
+    let Ok(response) = router.oneshot(request.map(axum::body::Body::from)).await;
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| lost(error.to_string()))?;
+    Ok(Response::from_parts(parts, body.to_bytes()))
+}
+
+fn broken(error: reqwest::Error) -> ClientError {
+    ClientError::Transport { retryable: !error.is_builder(), reason: chain(&error.without_url()) }
+}
+
+fn lost(reason: String) -> ClientError {
+    ClientError::Transport { retryable: true, reason }
+}
+
+/// All causes of an error in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
