@@ -1,1 +1,23 @@
-//! Crate root.
+//! The exchange: the REST record of who and what exists, wire-compatible with the Open Horizon exchange.
+//!
+//! Handlers under [`routes`] parse, ask [`state::Exchange::authorize`], call the store and shape the answer. Rules of permission live
+//! in `evenkeel_access`, SQL in `evenkeel_store`, JSON shapes in `evenkeel_wire::exchange`.
+
+pub mod endpoint;
+pub mod error;
+pub mod feed;
+pub mod openapi;
+pub mod routes;
+pub mod state;
+
+mod auth;
+mod extract;
+mod heartbeat;
+mod housekeeping;
+mod seed;
+
+pub use error::ApiError;
+pub use state::{Exchange, ExchangeSettings, StartError};
+
+/// Version of the compatible API that clients compare with their minimum.
+pub const API_VERSION: &str = "2.154.0";

@@ -1,7 +1,6 @@
 //! Connection pool, migrations and named, retried transactions.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,9 +14,6 @@ static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 /// How often a transaction that lost against another one is tried again.
 const ATTEMPTS: u32 = 8;
-
-/// The future of one attempt of a transaction.
-pub type Write<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
 
 /// A pool of connections to one PostgreSQL database.
 #[derive(Clone, Debug)]
@@ -83,38 +79,12 @@ impl Database {
         &self.pool
     }
 
-    /// Runs one short transaction and commits it; tries again when it lost against a competing one.
-    ///
-    /// The closure may run several times: it must have no effect but on the connection. It must not wait for the network.
+    /// Begins a transaction. It must be short and must not wait for the network; run it inside [`retry`].
     ///
     /// # Errors
-    /// Whatever the closure returns (the transaction is rolled back), or [`StoreError::Contention`] after the last attempt.
-    pub async fn run_tx<T, E, F>(&self, name: &'static str, work: F) -> Result<T, E>
-    where
-        F: for<'c> Fn(&'c mut PgConnection) -> Write<'c, T, E>,
-        E: From<StoreError> + AsStoreError,
-    {
-        for attempt in 1..=ATTEMPTS {
-            let mut transaction = self.pool.begin().await.map_err(StoreError::from)?;
-            let error = match work(&mut transaction).await {
-                Ok(value) => match transaction.commit().await.map_err(StoreError::from) {
-                    Ok(()) => return Ok(value),
-                    Err(error) if error.is_retryable() => E::from(error),
-                    Err(error) => return Err(error.into()),
-                },
-                Err(error) => {
-                    // A rollback that fails means a broken connection, which the pool drops anyway.
-                    let _ = transaction.rollback().await;
-                    error
-                }
-            };
-            if !error.as_store_error().is_some_and(StoreError::is_retryable) {
-                return Err(error);
-            }
-            tracing::debug!(transaction = name, attempt, "transaction lost against another one");
-            tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt) * 3)).await;
-        }
-        Err(StoreError::Contention { name }.into())
+    /// [`StoreError::Unavailable`] when no connection is free in time.
+    pub async fn begin(&self) -> Result<Transaction, StoreError> {
+        Ok(Transaction(self.pool.begin().await?))
     }
 
     /// Closes the pool.
@@ -123,7 +93,57 @@ impl Database {
     }
 }
 
-/// Lets [`Database::run_tx`] see whether an error of the caller's own type is worth another attempt.
+/// A transaction; dropped without a commit it is rolled back.
+pub struct Transaction(sqlx::Transaction<'static, sqlx::Postgres>);
+
+impl Transaction {
+    /// Commits durably.
+    ///
+    /// # Errors
+    /// A retryable error when it lost against a competing transaction.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        Ok(self.0.commit().await?)
+    }
+}
+
+impl Deref for Transaction {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.0
+    }
+}
+
+impl DerefMut for Transaction {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.0
+    }
+}
+
+/// Runs one named write, and again when it lost against a competing one (serialization failure, deadlock).
+///
+/// The work may run several times: until its commit it must have no effect but on its transaction.
+///
+/// # Errors
+/// Whatever the work returns, or [`StoreError::Contention`] after the last attempt.
+pub async fn retry<T, E, Fut>(name: &'static str, mut work: impl FnMut() -> Fut) -> Result<T, E>
+where
+    Fut: Future<Output = Result<T, E>>,
+    E: From<StoreError> + AsStoreError,
+{
+    for attempt in 1..=ATTEMPTS {
+        match work().await {
+            Err(error) if error.as_store_error().is_some_and(StoreError::is_retryable) => {
+                tracing::debug!(transaction = name, attempt, "transaction lost against another one");
+                tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt) * 3)).await;
+            }
+            outcome => return outcome,
+        }
+    }
+    Err(StoreError::Contention { name }.into())
+}
+
+/// Lets [`retry`] see whether an error of the caller's own type is worth another attempt.
 pub trait AsStoreError {
     /// The store's error inside, if it is one.
     fn as_store_error(&self) -> Option<&StoreError>;
@@ -133,4 +153,17 @@ impl AsStoreError for StoreError {
     fn as_store_error(&self) -> Option<&StoreError> {
         Some(self)
     }
+}
+
+/// A connection that waits for hints.
+pub type Listener = sqlx::postgres::PgListener;
+
+/// Opens a connection that waits for hints on a channel.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] when the server does not answer.
+pub async fn listen(database: &Database, channel: &str) -> Result<Listener, StoreError> {
+    let mut listener = Listener::connect_with(&database.pool).await?;
+    listener.listen(channel).await?;
+    Ok(listener)
 }

@@ -9,7 +9,7 @@ pub mod exchange;
 mod database;
 mod time;
 
-pub use database::{AsStoreError, Database, Write};
+pub use database::{AsStoreError, Database, Listener, Transaction, listen, retry};
 pub use error::StoreError;
 pub use sqlx::PgConnection;
 pub use time::{from_sql, to_sql};

@@ -4,6 +4,7 @@
 
 pub mod agreement;
 pub mod base64_text;
+pub mod exchange;
 mod json_fields;
 mod pem_block;
 mod pss;

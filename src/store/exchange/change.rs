@@ -192,3 +192,24 @@ pub async fn delete_of_org(conn: &mut PgConnection, org: &str, ids: &[i64]) -> R
     .await?;
     Ok(done.rows_affected())
 }
+
+/// Channel of the hint that there are new numbers.
+pub const CHANNEL: &str = "evenkeel_change";
+
+/// Whether committed changes wait for a number.
+pub async fn has_outbox_rows(conn: &mut PgConnection) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        r#"-- change.has_outbox_rows
+        SELECT EXISTS (SELECT 1 FROM change_outbox) AS "has_rows!""#
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.has_rows)
+}
+
+/// Hints to all exchanges of the database that there are new numbers.
+pub async fn notify_readers(tx: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!(r#"-- change.notify_readers
+        SELECT pg_notify('evenkeel_change', '')::text AS "hint?""#).fetch_one(tx).await?;
+    Ok(())
+}

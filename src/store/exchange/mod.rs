@@ -4,4 +4,6 @@ pub mod change;
 pub mod facts;
 pub mod heartbeat;
 pub mod identity;
+pub mod message;
 pub mod secret;
+pub mod seed;

@@ -1,0 +1,85 @@
+//! Reads the `Authorization` header.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, header};
+
+use crate::ApiError;
+
+/// Longest accepted header value; ids and secrets are short.
+const MAX_HEADER: usize = 8 * 1024;
+
+/// Credentials as sent.
+pub struct Login {
+    pub org: String,
+    pub id: String,
+    pub secret: String,
+}
+
+/// The 401 for credentials that are absent, garbled or wrong.
+pub fn bad_credentials() -> ApiError {
+    ApiError::invalid_credentials("invalid.credentials")
+}
+
+/// The 401 for an identity that nobody knows.
+pub fn unknown_identity() -> ApiError {
+    ApiError::invalid_credentials("unauthorized")
+}
+
+/// Parses `Basic base64("org/id:secret")`: the organization ends at the first slash, the id at the first colon.
+///
+/// # Errors
+/// 401 `invalid.credentials` when absent or garbled, `unauthorized` when organization or id are empty.
+///
+/// # Source
+/// Exchange contract 2.1.
+pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
+    let value = headers.get(header::AUTHORIZATION).ok_or_else(bad_credentials)?;
+    if value.len() > MAX_HEADER {
+        return Err(bad_credentials());
+    }
+    let value = value.to_str().map_err(|_| bad_credentials())?;
+    let (scheme, encoded) = value.split_once(' ').ok_or_else(bad_credentials)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(bad_credentials());
+    }
+    let decoded = STANDARD.decode(encoded.trim()).map_err(|_| bad_credentials())?;
+    let text = String::from_utf8(decoded).map_err(|_| bad_credentials())?;
+    let (who, secret) = text.split_once(':').ok_or_else(bad_credentials)?;
+    let (org, id) = who.split_once('/').ok_or_else(bad_credentials)?;
+    if secret.is_empty() || who.chars().any(char::is_whitespace) || text.contains('\0') {
+        return Err(bad_credentials());
+    }
+    if org.is_empty() || id.is_empty() {
+        return Err(unknown_identity());
+    }
+    Ok(Login { org: org.to_owned(), id: id.to_owned(), secret: secret.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Login, ApiError> {
+        let mut headers = HeaderMap::new();
+        let value = format!("bAsIc {}", STANDARD.encode(text));
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&value).expect("ascii"));
+        parse_login(&headers)
+    }
+
+    #[test]
+    fn organization_ends_at_the_first_slash_and_secret_starts_after_the_first_colon() {
+        let login = parse("o/a/b:s:t").expect("valid");
+        assert_eq!((login.org.as_str(), login.id.as_str(), login.secret.as_str()), ("o", "a/b", "s:t"));
+    }
+
+    #[test]
+    fn garbled_logins_are_refused() {
+        for text in ["", "o", "o/a", "a:b", "o/a:", "/a:s", "o/:s", "o /a:s"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert!(parse_login(&HeaderMap::new()).is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! Checked logins in memory, so that a request costs no SQL and no slow hash.
+//!
+//! An entry holds the identity and a keyed hash of the last good secret under a key of this process. A changed or deleted credential
+//! removes its entry: at once here, through the change feed on other exchanges.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use evenkeel_access::{Account, Caller, Role};
+use evenkeel_store::Database;
+use evenkeel_store::exchange::identity::{self, Identity, IdentityKind};
+use moka::sync::Cache;
+use subtle::ConstantTimeEq;
+
+use super::basic::{Login, bad_credentials, unknown_identity};
+use super::hash::{SecretHasher, is_outdated};
+use crate::ApiError;
+
+/// Id that stands for "any API key of this organization".
+const API_KEY_LOGINS: [&str; 2] = ["apikey", "iamapikey"];
+const CAPACITY: u64 = 200_000;
+
+#[derive(Clone)]
+struct Checked {
+    verifier: [u8; 32],
+    caller: Arc<Caller>,
+}
+
+/// Knows who callers are.
+pub struct Credentials {
+    database: Database,
+    hasher: SecretHasher,
+    process_key: [u8; 32],
+    checked: Cache<(String, String), Checked>,
+    /// Logins known to be wrong: the same wrong secret again costs no slow hash.
+    refused: Cache<[u8; 32], ()>,
+    /// Counts removals: what was read before one may not be remembered after it.
+    removals: AtomicU64,
+}
+
+impl Credentials {
+    pub(crate) fn new(database: Database, hasher: SecretHasher) -> Credentials {
+        Credentials {
+            database,
+            hasher,
+            process_key: rand::random(),
+            checked: Cache::builder().max_capacity(CAPACITY).time_to_live(std::time::Duration::from_secs(5400)).build(),
+            refused: Cache::builder().max_capacity(10_000).time_to_live(std::time::Duration::from_secs(10)).build(),
+            removals: AtomicU64::new(0),
+        }
+    }
+
+    /// The hasher for secrets that are to be stored.
+    pub fn hasher(&self) -> &SecretHasher {
+        &self.hasher
+    }
+
+    /// Finds out who sent a login.
+    ///
+    /// # Errors
+    /// 401 for wrong or unknown logins; 503 when the store does not answer (never 401: agents unregister on that).
+    pub(crate) async fn identify(&self, login: Login) -> Result<Arc<Caller>, ApiError> {
+        let verifier = self.verifier(&login);
+        let is_api_key = API_KEY_LOGINS.contains(&login.id.as_str());
+        let slot = if is_api_key {
+            (login.org.clone(), format!("{}\0{}", login.id, hex(&verifier)))
+        } else {
+            (login.org.clone(), login.id.clone())
+        };
+        if let Some(checked) = self.checked.get(&slot)
+            && bool::from(checked.verifier.ct_eq(&verifier))
+        {
+            return Ok(checked.caller);
+        }
+        if self.refused.contains_key(&verifier) {
+            return Err(bad_credentials());
+        }
+        let removals = self.removals.load(Ordering::SeqCst);
+        let found = if is_api_key { self.check_api_key(&login).await } else { self.check_secret(&login).await };
+        let caller = match found {
+            Ok(caller) => Arc::new(caller),
+            Err(error) => {
+                if matches!(&error, ApiError::Answer { message, .. } if message == "invalid.credentials")
+                    && self.removals.load(Ordering::SeqCst) == removals
+                {
+                    self.refused.insert(verifier, ());
+                }
+                return Err(error);
+            }
+        };
+        self.checked.insert(slot.clone(), Checked { verifier, caller: caller.clone() });
+        if self.removals.load(Ordering::SeqCst) != removals {
+            self.checked.invalidate(&slot);
+        }
+        Ok(caller)
+    }
+
+    /// Forgets one login; `id` `*` forgets all of the organization, API keys go with any account of theirs.
+    pub(crate) fn forget(&self, org: &str, id: &str) {
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        self.checked.invalidate(&(org.to_owned(), id.to_owned()));
+        self.refused.invalidate_all();
+        let of_this_org: Vec<(String, String)> = self
+            .checked
+            .iter()
+            .filter(|(slot, checked)| {
+                slot.0 == org && (id == "*" || (slot.1.contains('\0') && checked.caller.id == id))
+            })
+            .map(|(slot, _)| (*slot).clone())
+            .collect();
+        for slot in of_this_org {
+            self.checked.invalidate(&slot);
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn forget_all(&self) {
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        self.checked.invalidate_all();
+        self.refused.invalidate_all();
+    }
+
+    fn verifier(&self, login: &Login) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.process_key);
+        for part in [&login.org, &login.id, &login.secret] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    async fn check_secret(&self, login: &Login) -> Result<Caller, ApiError> {
+        let mut connection = self.database.acquire().await?;
+        let found = identity::find_identity(&mut connection, &login.org, &login.id).await?;
+        drop(connection);
+        let identity = found.ok_or_else(unknown_identity)?;
+        let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
+        if !self.hasher.verify(&login.secret, stored).await? {
+            return Err(bad_credentials());
+        }
+        if is_outdated(stored) && identity.kind == IdentityKind::Account {
+            let fresh = self.hasher.hash(&login.secret).await?;
+            let mut connection = self.database.acquire().await?;
+            identity::update_password_hash(&mut connection, &login.org, &login.id, stored, &fresh).await?;
+        }
+        Ok(caller(&login.org, identity))
+    }
+
+    async fn check_api_key(&self, login: &Login) -> Result<Caller, ApiError> {
+        let mut connection = self.database.acquire().await?;
+        let hash = self.hasher.keyed(&login.secret);
+        if let Some(identity) = identity::find_by_api_key(&mut connection, &login.org, &hash).await? {
+            return Ok(caller(&login.org, identity));
+        }
+        let imported = identity::list_imported_api_keys(&mut connection, &login.org).await?;
+        drop(connection);
+        for identity in imported {
+            let stored = identity.secret_hash.clone().unwrap_or_default();
+            if self.hasher.verify(&login.secret, &stored).await? {
+                return Ok(caller(&login.org, identity));
+            }
+        }
+        Err(bad_credentials())
+    }
+}
+
+fn caller(org: &str, identity: Identity) -> Caller {
+    let role = match identity.kind {
+        IdentityKind::Node => Role::Node,
+        IdentityKind::Agbot => Role::Agbot,
+        IdentityKind::Account if identity.is_admin && identity.is_hub_admin => Role::Root,
+        IdentityKind::Account if identity.is_hub_admin => Role::HubAdmin,
+        IdentityKind::Account if identity.is_admin => Role::OrgAdmin,
+        IdentityKind::Account => Role::User,
+    };
+    let owner = identity.owner.map(|(org, name)| Account { org, name });
+    Caller { role, org: org.to_owned(), id: identity.id, owner }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,141 @@
+//! Hashes of secrets at rest.
+//!
+//! Secrets chosen by clients are kept as Argon2id; secrets with 256 random bits, made by us, as a keyed hash that costs nothing to
+//! check. Work with Argon2id is bounded, so that logins cannot take the machine away from everybody else.
+
+use std::sync::Arc;
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
+
+use crate::ApiError;
+
+/// Memory in KiB, passes and lanes of Argon2id (contract 2.4).
+const COST: (u32, u32, u32) = (7168, 5, 1);
+const KEYED_PREFIX: &str = "keyed:";
+
+/// Makes and checks hashes of secrets.
+#[derive(Clone)]
+pub struct SecretHasher {
+    key: Arc<[u8; 32]>,
+    slots: Arc<Semaphore>,
+}
+
+impl SecretHasher {
+    /// `key` is shared by all exchanges of a database; `parallel` bounds simultaneous Argon2id computations.
+    #[must_use]
+    pub fn new(key: [u8; 32], parallel: usize) -> SecretHasher {
+        SecretHasher { key: Arc::new(key), slots: Arc::new(Semaphore::new(parallel.max(1))) }
+    }
+
+    /// Hash of a generated secret: equal secrets give equal hashes, so that it can be looked up.
+    #[must_use]
+    pub fn keyed(&self, secret: &str) -> String {
+        format!("{KEYED_PREFIX}{}", blake3::keyed_hash(&self.key, secret.as_bytes()).to_hex())
+    }
+
+    /// Hash of a secret for storing.
+    ///
+    /// # Errors
+    /// 500 when Argon2id refuses its parameters (a broken build).
+    pub async fn hash(&self, secret: &str) -> Result<String, ApiError> {
+        if is_generated_token(secret) {
+            return Ok(self.keyed(secret));
+        }
+        let secret = secret.to_owned();
+        self.blocking(move || {
+            let hash = argon().hash_password(secret.as_bytes()).map_err(|error| error.to_string())?;
+            Ok::<_, String>(hash.to_string())
+        })
+        .await?
+        .map_err(|error| ApiError::internal(format!("a secret could not be hashed: {error}")))
+    }
+
+    /// Whether the secret belongs to the stored hash: keyed, Argon2id, or bcrypt of an import.
+    ///
+    /// # Errors
+    /// 503 when the pool of computations is gone (shutdown).
+    pub async fn verify(&self, secret: &str, stored: &str) -> Result<bool, ApiError> {
+        if stored.starts_with(KEYED_PREFIX) {
+            return Ok(bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())));
+        }
+        let (secret, stored) = (secret.to_owned(), stored.to_owned());
+        self.blocking(move || verify_slowly(&secret, &stored)).await
+    }
+
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        let busy = || ApiError::TooMany { retry_after: 1, message: "too many logins at once, try again".to_owned() };
+        let permit = self.slots.clone().acquire_owned().await.map_err(|_| busy())?;
+        tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(permit);
+            result
+        })
+        .await
+        .map_err(|_| busy())
+    }
+}
+
+/// A stored hash that should be replaced by one of today's kind after the next good login.
+#[must_use]
+pub fn is_outdated(stored: &str) -> bool {
+    stored.starts_with("$2")
+}
+
+/// Tokens that our own tools generate: `ek1.` and 64 hexadecimal digits, 256 random bits.
+fn is_generated_token(secret: &str) -> bool {
+    secret
+        .strip_prefix("ek1.")
+        .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+}
+
+fn argon() -> Argon2<'static> {
+    let (memory, passes, lanes) = COST;
+    let params = Params::new(memory, passes, lanes, Some(32)).unwrap_or_default();
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+}
+
+fn verify_slowly(secret: &str, stored: &str) -> bool {
+    if stored.starts_with("$2") {
+        return bcrypt::verify(secret, stored).unwrap_or(false);
+    }
+    let Ok(hash) = PasswordHash::new(stored) else { return false };
+    argon().verify_password(secret.as_bytes(), &hash).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hasher() -> SecretHasher {
+        SecretHasher::new([7; 32], 2)
+    }
+
+    #[tokio::test]
+    async fn chosen_secrets_are_kept_as_argon2id_and_verify() {
+        let hash = hasher().hash("pässword").await.expect("hash");
+        assert!(hash.starts_with("$argon2id$v=19$m=7168,t=5,p=1$"), "{hash}");
+        assert!(hasher().verify("pässword", &hash).await.expect("verify"));
+        assert!(!hasher().verify("password", &hash).await.expect("verify"));
+    }
+
+    #[tokio::test]
+    async fn generated_tokens_are_kept_as_a_keyed_hash() {
+        let token = format!("ek1.{}", "0f".repeat(32));
+        let hash = hasher().hash(&token).await.expect("hash");
+        assert!(hash.starts_with(KEYED_PREFIX));
+        assert!(hasher().verify(&token, &hash).await.expect("verify"));
+        assert!(!hasher().verify("ek1.", &hash).await.expect("verify"));
+        assert!(!SecretHasher::new([8; 32], 1).verify(&token, &hash).await.expect("verify"));
+    }
+
+    #[tokio::test]
+    async fn bcrypt_hashes_of_an_import_verify() {
+        let hash = bcrypt::hash("secret", 4).expect("hash");
+        assert!(hasher().verify("secret", &hash).await.expect("verify"));
+        assert!(is_outdated(&hash));
+    }
+}

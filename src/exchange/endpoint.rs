@@ -1,0 +1,164 @@
+//! One table of routes: what the router serves and what the API document says come from the same rows.
+
+use axum::Router;
+use axum::routing::MethodRouter;
+use http::Method;
+use utoipa::openapi::path::Parameter;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::Exchange;
+
+/// A schema with everything it refers to.
+pub(crate) type NamedSchemas = Vec<(String, RefOr<Schema>)>;
+
+/// How the body of a request or answer looks.
+#[derive(Clone)]
+pub enum Content {
+    /// No body.
+    None,
+    /// JSON of a named schema.
+    Json {
+        /// Reference or inline schema.
+        schema: RefOr<Schema>,
+        /// Schemas it refers to.
+        parts: NamedSchemas,
+    },
+    /// Plain text.
+    Text,
+    /// Server-sent events.
+    Events,
+}
+
+impl Content {
+    /// JSON of a type.
+    #[must_use]
+    pub fn json<T: ToSchema>() -> Content {
+        let mut parts = Vec::new();
+        T::schemas(&mut parts);
+        let name = T::name().to_string();
+        parts.push((name.clone(), T::schema()));
+        Content::Json { schema: RefOr::Ref(utoipa::openapi::Ref::from_schema_name(name)), parts }
+    }
+}
+
+/// One possible answer.
+#[derive(Clone)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// When it is given.
+    pub description: &'static str,
+    /// Its body.
+    pub content: Content,
+}
+
+/// One operation of the API.
+pub struct Endpoint {
+    /// HTTP method.
+    pub method: Method,
+    /// Path below `/v1`, then its aliases.
+    pub paths: Vec<&'static str>,
+    /// Name of the operation, as the handler is called.
+    pub operation: &'static str,
+    /// Group in the document.
+    pub tag: &'static str,
+    /// What it does, one line.
+    pub summary: &'static str,
+    /// Query parameters.
+    pub parameters: Vec<Parameter>,
+    /// Body of the request.
+    pub request: Content,
+    /// Answers besides those every operation may give.
+    pub answers: Vec<Answer>,
+    /// Needs no credentials.
+    pub is_public: bool,
+    router: MethodRouter<Exchange>,
+}
+
+/// Starts the row of one operation. `router` is `axum::routing::get(handler)` and the like, matching `method`.
+pub fn endpoint(
+    method: Method,
+    path: &'static str,
+    operation: &'static str,
+    router: MethodRouter<Exchange>,
+) -> Endpoint {
+    Endpoint {
+        method,
+        paths: vec![path],
+        operation,
+        tag: "exchange",
+        summary: "",
+        parameters: Vec::new(),
+        request: Content::None,
+        answers: Vec::new(),
+        is_public: false,
+        router,
+    }
+}
+
+impl Endpoint {
+    /// The same handler under another path.
+    #[must_use]
+    pub fn alias(mut self, path: &'static str) -> Self {
+        self.paths.push(path);
+        self
+    }
+
+    /// Group and one-line summary for the document.
+    #[must_use]
+    pub fn doc(mut self, tag: &'static str, summary: &'static str) -> Self {
+        self.tag = tag;
+        self.summary = summary;
+        self
+    }
+
+    /// Query parameters.
+    #[must_use]
+    pub fn query<T: IntoParams>(mut self) -> Self {
+        self.parameters.extend(T::into_params(|| Some(utoipa::openapi::path::ParameterIn::Query)));
+        self
+    }
+
+    /// JSON body of the request.
+    #[must_use]
+    pub fn body<T: ToSchema>(mut self) -> Self {
+        self.request = Content::json::<T>();
+        self
+    }
+
+    /// Text body of the request.
+    #[must_use]
+    pub fn text_body(mut self) -> Self {
+        self.request = Content::Text;
+        self
+    }
+
+    /// A possible answer with a JSON body.
+    #[must_use]
+    pub fn answer<T: ToSchema>(self, status: u16, description: &'static str) -> Self {
+        self.answer_with(status, description, Content::json::<T>())
+    }
+
+    /// A possible answer.
+    #[must_use]
+    pub fn answer_with(mut self, status: u16, description: &'static str, content: Content) -> Self {
+        self.answers.push(Answer { status, description, content });
+        self
+    }
+
+    /// Needs no credentials.
+    #[must_use]
+    pub fn public(mut self) -> Self {
+        self.is_public = true;
+        self
+    }
+
+    /// Adds the operation and its aliases to a router.
+    pub(crate) fn mount(&self, mut router: Router<Exchange>) -> Router<Exchange> {
+        for path in &self.paths {
+            router = router.route(path, self.router.clone());
+        }
+        router
+    }
+}

@@ -1,0 +1,168 @@
+//! The one table from what went wrong to HTTP status and body.
+//!
+//! Inside text (causes, SQL) goes to the log, never into an answer. Source: exchange contract 1.3.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use evenkeel_store::{AsStoreError, StoreError};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+use thiserror::Error;
+
+/// Why a request was not carried out.
+#[derive(Debug, Error)]
+pub enum ApiError {
+    /// An answer of the contract: status, symbol, text for people.
+    #[error("{code}: {message}")]
+    Answer {
+        /// HTTP status.
+        status: StatusCode,
+        /// Symbol of the contract.
+        code: &'static str,
+        /// Text for people.
+        message: String,
+    },
+    /// A plain-text answer of the HTTP layer.
+    #[error("{message}")]
+    Plain {
+        /// HTTP status.
+        status: StatusCode,
+        /// Text of the body.
+        message: String,
+    },
+    /// An answer with a body of its own (for instance an empty list with 404).
+    #[error("answer with status {0}")]
+    Body(StatusCode, serde_json::Value),
+    /// Too many requests: try again after so many seconds.
+    #[error("{message}")]
+    TooMany {
+        /// Seconds to wait.
+        retry_after: u64,
+        /// Text for people.
+        message: String,
+    },
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ApiError {
+    fn answer(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError::Answer { status, code, message: message.into() }
+    }
+
+    /// 400: malformed or refused input; the text names the field and the rule.
+    pub fn invalid_input(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::BAD_REQUEST, "invalid-input", message)
+    }
+
+    /// 401: no or bad credentials.
+    pub fn invalid_credentials(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::UNAUTHORIZED, "invalid-credentials", message)
+    }
+
+    /// 403: known, but not allowed, or over a limit.
+    pub fn access_denied(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::FORBIDDEN, "access-denied", message)
+    }
+
+    /// 403 `already-exists`: services, patterns, deployment and management policies.
+    pub fn exists_forbidden(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::FORBIDDEN, "already-exists", message)
+    }
+
+    /// 409 `already-exists`: organizations, agbot entries, HA groups.
+    pub fn conflict(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::CONFLICT, "already-exists", message)
+    }
+
+    /// 404.
+    pub fn not_found(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::NOT_FOUND, "not-found", message)
+    }
+
+    /// 404 with the normal body of an empty list.
+    #[must_use]
+    pub fn empty(body: serde_json::Value) -> ApiError {
+        ApiError::Body(StatusCode::NOT_FOUND, body)
+    }
+
+    /// 500: a broken invariant of ours.
+    pub fn internal(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
+    }
+
+    /// Gives a violated constraint of the store its meaning: `rules` pairs constraint names with answers.
+    #[must_use]
+    pub fn explain(self, constraint: &str, answer: impl FnOnce() -> ApiError) -> ApiError {
+        match &self {
+            ApiError::Store(
+                StoreError::Conflict { constraint: found } | StoreError::ParentMissing { constraint: found },
+            ) if found == constraint => answer(),
+            _ => self,
+        }
+    }
+}
+
+impl AsStoreError for ApiError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        match self {
+            ApiError::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The answer to an error of the store.
+fn store_answer(error: &StoreError) -> (StatusCode, &'static str, &'static str) {
+    match error {
+        StoreError::Conflict { .. } => {
+            (StatusCode::CONFLICT, "already-exists", "the request collides with a resource that exists")
+        }
+        StoreError::ParentMissing { .. } => {
+            (StatusCode::NOT_FOUND, "not-found", "a resource that the request refers to does not exist")
+        }
+        StoreError::Unstorable(_) => {
+            (StatusCode::BAD_REQUEST, "invalid-input", "a value of the request cannot be stored: NUL character or too long")
+        }
+        StoreError::Contention { .. } | StoreError::Unavailable(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "database-connection-error", "the exchange is busy, try again later")
+        }
+        StoreError::NewerSchema { .. }
+        | StoreError::Migration(_)
+        | StoreError::Corrupt { .. }
+        | StoreError::Database(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the exchange failed; its log tells why")
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        match self {
+            ApiError::Answer { status, code, message } => {
+                (status, Json(json!({"code": code, "msg": message}))).into_response()
+            }
+            ApiError::Body(status, body) => (status, Json(body)).into_response(),
+            ApiError::Plain { status, message } => (status, message).into_response(),
+            ApiError::TooMany { retry_after, message } => {
+                let body = Json(json!({"code": "too busy", "msg": message}));
+                let mut answer = (StatusCode::TOO_MANY_REQUESTS, body).into_response();
+                answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
+                answer
+            }
+            ApiError::Store(error) => {
+                let (status, code, message) = store_answer(&error);
+                if status.is_server_error() {
+                    tracing::error!(error = &error as &dyn std::error::Error, "request failed in the store");
+                }
+                (status, Json(json!({"code": code, "msg": message}))).into_response()
+            }
+        }
+    }
+}
+
+/// 201 with the standard body of a successful write.
+pub fn created(message: impl Into<String>) -> Response {
+    (StatusCode::CREATED, Json(json!({"code": "ok", "msg": message.into()}))).into_response()
+}

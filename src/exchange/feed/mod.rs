@@ -1,0 +1,152 @@
+//! The change feed: numbers committed changes, keeps the recent ones in memory, answers and parks polls.
+//!
+//! Source: design, section 3 "Change feed"; exchange contract section 5.
+
+mod sequencer;
+mod tail;
+pub mod visibility;
+mod waiters;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use evenkeel_access::Caller;
+use evenkeel_store::exchange::change::{self, NumberedChange};
+use evenkeel_store::{Database, StoreError};
+use tokio::sync::{Notify, watch};
+
+use tail::Tail;
+use waiters::Waiters;
+
+/// Category of rows that only tell other exchanges what to forget.
+pub const INTERNAL: &str = "internal";
+/// How many changes are kept in memory for polls.
+const KEPT_IN_MEMORY: usize = 20_000;
+/// How long a write waits for its number before it is acknowledged anyway (its rows are durable).
+const PUBLISH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a poll selected.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// Visible changes, ascending.
+    pub changes: Vec<Arc<NumberedChange>>,
+    /// Last number this exchange knows.
+    pub last: i64,
+}
+
+/// The feed of one exchange.
+pub struct Feed {
+    database: Database,
+    tail: Tail,
+    waiters: Waiters,
+    requested: AtomicU64,
+    wake: Notify,
+    done: watch::Sender<u64>,
+}
+
+impl Feed {
+    /// Reads the recent changes of the database.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn load(database: Database) -> Result<Feed, StoreError> {
+        let mut connection = database.acquire().await?;
+        let last = change::get_last(&mut connection).await?;
+        let floor = (last - KEPT_IN_MEMORY as i64).max(0);
+        let tail = Tail::new(floor, KEPT_IN_MEMORY);
+        tail.append(change::list_after(&mut connection, floor, KEPT_IN_MEMORY as i64).await?, last);
+        drop(connection);
+        Ok(Feed {
+            database,
+            tail,
+            waiters: Waiters::default(),
+            requested: AtomicU64::new(0),
+            wake: Notify::new(),
+            done: watch::Sender::new(0),
+        })
+    }
+
+    /// Waits until every change committed before this call has its number and is visible here.
+    pub async fn publish(&self) {
+        let ticket = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut done = self.done.subscribe();
+        self.wake.notify_one();
+        let reached = tokio::time::timeout(PUBLISH_PATIENCE, done.wait_for(|done| *done >= ticket)).await;
+        if reached.is_err() {
+            tracing::warn!("changes wait for their numbers longer than expected; they are stored and will follow");
+        }
+    }
+
+    /// Looks for news of other exchanges without waiting.
+    pub fn nudge(&self) {
+        self.wake.notify_one();
+    }
+
+    /// The last number this exchange knows.
+    #[must_use]
+    pub fn last(&self) -> i64 {
+        self.tail.last()
+    }
+
+    /// Selects the first `limit` changes from number `from` on that `allowed` lets through.
+    ///
+    /// # Errors
+    /// When the wanted changes are older than those in memory and the store does not answer.
+    pub async fn select(
+        &self,
+        from: i64,
+        limit: usize,
+        allowed: impl Fn(&NumberedChange) -> bool,
+    ) -> Result<Selection, StoreError> {
+        if let Some(selection) = self.tail.select(from, limit, &allowed) {
+            return Ok(selection);
+        }
+        let mut after = from.max(1) - 1;
+        let mut changes = Vec::new();
+        let mut connection = self.database.acquire().await?;
+        while changes.len() < limit {
+            let page = change::list_after(&mut connection, after, 5_000).await?;
+            let Some(newest) = page.last() else { break };
+            after = newest.change_id;
+            changes.extend(page.into_iter().filter(|change| allowed(change)).map(Arc::new));
+        }
+        changes.truncate(limit);
+        let last = self.last().max(after);
+        Ok(Selection { changes, last })
+    }
+
+    /// Number of the first change at or after an instant; past the end when there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn first_since(&self, since: jiff::Timestamp) -> Result<i64, StoreError> {
+        let mut connection = self.database.acquire().await?;
+        Ok(change::find_first_since(&mut connection, since).await?.unwrap_or(self.last() + 1))
+    }
+
+    /// Drops the rows kept in memory, after a removal by hand.
+    pub fn forget_rows(&self) {
+        self.tail.forget_rows();
+    }
+
+    /// Waits until something that may concern the caller happens after `seen`, or the time is over.
+    pub async fn park(&self, caller: &Caller, org: &str, seen: i64, patience: Duration) {
+        let woken = self.waiters.wait(caller, org);
+        if self.last() > seen {
+            // Something came between the poll and the registration: look again at once, but only once per number.
+            return;
+        }
+        let _ = tokio::time::timeout(patience, woken).await;
+    }
+}
+
+/// Starts the workers of the feed.
+pub(crate) fn sequencer_tasks(
+    feed: Arc<Feed>,
+    observe: impl Fn(&NumberedChange) + Send + Sync + 'static,
+    shutdown: tokio_util::sync::CancellationToken,
+) {
+    tokio::spawn(sequencer::listen(feed.clone(), shutdown.clone()));
+    tokio::spawn(async move { sequencer::run(feed, observe, shutdown).await });
+}

@@ -1,0 +1,113 @@
+//! Gives numbers to committed changes and follows the numbered feed.
+//!
+//! Whoever holds the row lock of `change_sequence` numbers; the lock is released with the short transaction, so any exchange can be
+//! the sequencer and none must be elected. The numbering commits durably: a reader must never see a number that a crash takes back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use evenkeel_store::{StoreError, retry};
+use evenkeel_store::exchange::change::{self, NumberedChange};
+use tokio_util::sync::CancellationToken;
+
+use super::Feed;
+
+const BATCH: i64 = 5_000;
+/// How often the feed is looked at when nobody says that something happened.
+const IDLE_PERIOD: Duration = Duration::from_secs(1);
+
+/// Runs until shutdown; `observe` sees every new row, also internal ones, before polls are woken.
+pub(crate) async fn run(feed: Arc<Feed>, observe: impl Fn(&NumberedChange), shutdown: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = feed.wake.notified() => {}
+            () = tokio::time::sleep(IDLE_PERIOD) => {}
+            () = shutdown.cancelled() => return,
+        }
+        // Read before the pass: whoever asked by now has committed by now.
+        let ticket = feed.requested.load(Ordering::SeqCst);
+        match pass(&feed, &observe).await {
+            Ok(()) => {
+                feed.done.send_replace(ticket);
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "changes could not be numbered, trying again");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                feed.wake.notify_one();
+            }
+        }
+    }
+}
+
+async fn pass(feed: &Feed, observe: &impl Fn(&NumberedChange)) -> Result<(), StoreError> {
+    loop {
+        let numbered = number(feed).await?;
+        follow(feed, observe).await?;
+        if numbered < BATCH {
+            return Ok(());
+        }
+    }
+}
+
+/// Numbers one batch; returns how many rows it had.
+async fn number(feed: &Feed) -> Result<i64, StoreError> {
+    if !change::has_outbox_rows(&mut *feed.database.acquire().await?).await? {
+        return Ok(0);
+    }
+    retry("change.number", || async {
+        let mut tx = feed.database.begin().await?;
+        let last = change::lock_sequence(&mut tx).await?;
+        let numbered = change::number_outbox(&mut tx, last, BATCH).await?;
+        change::notify_readers(&mut tx).await?;
+        tx.commit().await?;
+        Ok(numbered)
+    })
+    .await
+}
+
+/// Takes the rows that are new in the numbered feed, whoever numbered them.
+async fn follow(feed: &Feed, observe: &impl Fn(&NumberedChange)) -> Result<(), StoreError> {
+    loop {
+        let known = feed.tail.last();
+        let rows = change::list_after(&mut *feed.database.acquire().await?, known, BATCH).await?;
+        let count = rows.len() as i64;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.iter().for_each(observe);
+        let rows = feed.tail.append(rows, known);
+        feed.waiters.wake(&rows);
+        if count < BATCH {
+            return Ok(());
+        }
+    }
+}
+
+/// Listens for the hint of other exchanges that there are new numbers. Only a hint: without it the idle period finds them.
+pub(crate) async fn listen(feed: Arc<Feed>, shutdown: CancellationToken) {
+    loop {
+        let listening = async {
+            let mut listener = sqlx_listener(&feed).await?;
+            loop {
+                listener.recv().await.map_err(StoreError::from)?;
+                feed.nudge();
+            }
+        };
+        let outcome: Result<(), StoreError> = tokio::select! {
+            outcome = listening => outcome,
+            () = shutdown.cancelled() => return,
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(error = &error as &dyn std::error::Error, "listening for changes was interrupted");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(2)) => feed.nudge(),
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+async fn sqlx_listener(feed: &Feed) -> Result<evenkeel_store::Listener, StoreError> {
+    evenkeel_store::listen(&feed.database, change::CHANNEL).await
+}

@@ -1,0 +1,82 @@
+//! Parked polls, by what they wait for, so that a change wakes only those whom it may concern.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use evenkeel_access::{Caller, Role};
+use evenkeel_store::exchange::change::NumberedChange;
+use tokio::sync::Notify;
+
+use super::INTERNAL;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Interest {
+    /// Changes of one node.
+    Node(String, String),
+    /// Changes of an organization that concern all its nodes.
+    OrgWide(String),
+    /// Every change of an organization.
+    Org(String),
+    /// Public changes.
+    Public,
+    /// Everything.
+    All,
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub struct Waiters {
+    by_interest: Mutex<HashMap<Interest, Vec<Weak<Notify>>>>,
+}
+
+impl Waiters {
+    /// Registers the caller; the future ends when something that may concern it happens.
+    pub fn wait(&self, caller: &Caller, org: &str) -> impl Future<Output = ()> + use<> {
+        let bell = Arc::new(Notify::new());
+        let mut map = self.by_interest.lock().unwrap_or_else(PoisonError::into_inner);
+        for interest in interests(caller, org) {
+            let bells = map.entry(interest).or_default();
+            // Polls that were given up leave dead entries; drop them before the list grows.
+            if bells.len() == bells.capacity() {
+                bells.retain(|bell| bell.strong_count() > 0);
+            }
+            bells.push(Arc::downgrade(&bell));
+        }
+        async move { bell.notified().await }
+    }
+
+    /// Wakes those whom the rows may concern.
+    pub fn wake(&self, rows: &[Arc<NumberedChange>]) {
+        let mut map = self.by_interest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = |interest: &Interest| {
+            for bell in map.remove(interest).into_iter().flatten().filter_map(|bell| bell.upgrade()) {
+                bell.notify_one();
+            }
+        };
+        for row in rows.iter().filter(|row| row.category != INTERNAL) {
+            ring(&Interest::All);
+            ring(&Interest::Org(row.org.clone()));
+            if row.is_public {
+                ring(&Interest::Public);
+            }
+            match row.category.as_str() {
+                "node" => ring(&Interest::Node(row.org.clone(), row.id.clone())),
+                "mgmtpolicy" | "service" | "org" => ring(&Interest::OrgWide(row.org.clone())),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn interests(caller: &Caller, org: &str) -> Vec<Interest> {
+    match caller.role {
+        Role::Root => vec![Interest::All],
+        Role::Agbot if caller.is_multi_tenant() => vec![Interest::All],
+        Role::Node => vec![
+            Interest::Node(org.to_owned(), caller.id.clone()),
+            Interest::OrgWide(org.to_owned()),
+            Interest::Public,
+        ],
+        _ => vec![Interest::Org(org.to_owned()), Interest::Public],
+    }
+}

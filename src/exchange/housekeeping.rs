@@ -1,0 +1,45 @@
+//! Work that nobody asks for: writing signs of life, removing old changes and expired messages.
+
+use std::time::Duration;
+
+use evenkeel_store::StoreError;
+use evenkeel_store::exchange::{change, message};
+use jiff::SignedDuration;
+use tokio_util::sync::CancellationToken;
+
+use crate::Exchange;
+
+const FLUSH_PERIOD: Duration = Duration::from_secs(1);
+
+/// Runs until shutdown, then writes the last signs of life.
+pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
+    let mut flush = tokio::time::interval(FLUSH_PERIOD);
+    let mut cleanup = tokio::time::interval(exchange.settings().cleanup_period);
+    loop {
+        let outcome = tokio::select! {
+            _ = flush.tick() => exchange.heartbeats().flush().await,
+            _ = cleanup.tick() => clean(&exchange).await,
+            () = shutdown.cancelled() => break,
+        };
+        report(outcome);
+    }
+    report(exchange.heartbeats().flush().await);
+}
+
+async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
+    let now = exchange.now();
+    let age = SignedDuration::try_from(exchange.settings().change_age).unwrap_or(SignedDuration::from_hours(4));
+    let mut connection = exchange.database().acquire().await?;
+    let changes = change::delete_before(&mut connection, now.saturating_sub(age).unwrap_or(now)).await?;
+    let messages = message::delete_expired(&mut connection, now).await?;
+    if changes + messages > 0 {
+        tracing::info!(changes, messages, "removed old changes and expired messages");
+    }
+    Ok(())
+}
+
+fn report(outcome: Result<(), StoreError>) {
+    if let Err(error) = outcome {
+        tracing::warn!(error = &error as &dyn std::error::Error, "housekeeping failed, trying again");
+    }
+}

@@ -1,0 +1,233 @@
+//! The change feed: polls, parked polls, the event stream, the last number, removal for tests.
+//!
+//! Source: exchange contract section 5; design, section 3 "Change feed".
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use evenkeel_access::{Access, Caller, Role};
+use evenkeel_store::exchange::change::{self, NumberedChange};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_wire::exchange::changes::{
+    ChangedResource, ChangesAnswer, ChangesRequest, CleanupRequest, MaxChangeId, NumberedAt,
+};
+use evenkeel_wire::exchange::time::wire_time;
+use futures_util::Stream;
+use http::{HeaderMap, Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::feed::Selection;
+use crate::feed::visibility::View;
+use crate::{API_VERSION, ApiError, Exchange};
+
+const TAG: &str = "changes";
+const MAX_RECORDS: i64 = 10_000;
+/// Longest time a poll may be parked.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Reads from an instant start a little earlier (contract 5.1).
+const LOOK_BACK: SignedDuration = SignedDuration::from_secs(10);
+
+/// The routes of this module.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::POST, "/orgs/{organization}/changes", "poll_changes", post(poll_changes))
+            .doc(TAG, "Answers what changed since a number; `Prefer: wait=N` waits up to N seconds for something to happen")
+            .body::<ChangesRequest>()
+            .answer::<ChangesAnswer>(201, "what changed"),
+        endpoint(Method::GET, "/orgs/{organization}/changes/stream", "stream_changes", get(stream_changes))
+            .doc(TAG, "Sends changes as server-sent events, from the number in `Last-Event-ID` on")
+            .answer_with(200, "one event for each change", Content::Events),
+        endpoint(Method::DELETE, "/orgs/{organization}/changes/cleanup", "delete_changes", delete(delete_changes))
+            .doc(TAG, "Removes changes of an organization (for tests)")
+            .body::<CleanupRequest>()
+            .answer_with(204, "removed", Content::None),
+        endpoint(Method::GET, "/changes/maxchangeid", "get_max_change_id", get(get_max_change_id))
+            .doc(TAG, "Answers the last number of the feed")
+            .answer::<MaxChangeId>(200, "the number"),
+    ]
+}
+
+async fn poll_changes(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    headers: HeaderMap,
+    Body(request): Body<ChangesRequest>,
+) -> Result<Response, ApiError> {
+    authorize_feed(&exchange, &caller, &org).await?;
+    if request.max_records < 0 {
+        return Err(ApiError::invalid_input("maxRecords must not be negative"));
+    }
+    touch(&exchange, &caller).await?;
+    let limit = usize::try_from(request.max_records.min(MAX_RECORDS)).unwrap_or_default();
+    let from = first_number(&exchange, &request).await?;
+    let orgs = request.org_list.unwrap_or_default();
+    let view = View { caller: &caller, org: &org, orgs: &orgs };
+    let mut selection = exchange.feed().select(from, limit, |change| view.shows(change)).await?;
+    let patience = wanted_wait(&headers);
+    if selection.changes.is_empty() && limit > 0 && !patience.is_zero() {
+        let until = tokio::time::Instant::now() + patience;
+        while selection.changes.is_empty() && tokio::time::Instant::now() < until {
+            let left = until - tokio::time::Instant::now();
+            exchange.feed().park(&caller, &org, selection.last, left).await;
+            let next = from.max(selection.last + 1);
+            selection = exchange.feed().select(next, limit, |change| view.shows(change)).await?;
+        }
+    }
+    Ok((StatusCode::CREATED, Json(answer(selection, limit))).into_response())
+}
+
+async fn authorize_feed(exchange: &Exchange, caller: &Caller, org: &str) -> Result<(), ApiError> {
+    exchange.authorize(caller, Access::OrgRead, FactKind::Org, org, Some(org)).await
+}
+
+/// A poll of a node or agbot is a sign of life.
+async fn touch(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
+    match caller.role {
+        Role::Node => exchange.heartbeats().touch_node(&caller.org, &caller.id, exchange.now()).await?,
+        Role::Agbot => exchange.heartbeats().touch_agbot(&caller.org, &caller.id, exchange.now()),
+        _ => {}
+    }
+    Ok(())
+}
+
+async fn first_number(exchange: &Exchange, request: &ChangesRequest) -> Result<i64, ApiError> {
+    if request.change_id > 0 {
+        return Ok(request.change_id);
+    }
+    let Some(text) = &request.last_updated else { return Ok(1) };
+    let instant: Timestamp = parse_instant(text)
+        .ok_or_else(|| ApiError::invalid_input("lastUpdated must be an ISO 8601 date and time with its zone"))?;
+    Ok(exchange.feed().first_since(instant.saturating_sub(LOOK_BACK).unwrap_or(instant)).await?)
+}
+
+fn parse_instant(text: &str) -> Option<Timestamp> {
+    text.strip_suffix("[UTC]").unwrap_or(text).parse().ok()
+}
+
+fn wanted_wait(headers: &HeaderMap) -> Duration {
+    headers
+        .get_all("prefer")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse().ok())
+        .map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds).min(MAX_WAIT))
+}
+
+/// Groups changes by resource; the operation is that of the latest change.
+fn answer(selection: Selection, limit: usize) -> ChangesAnswer {
+    let hit_max_records = limit > 0 && selection.changes.len() == limit;
+    let most_recent_change_id = match selection.changes.last() {
+        Some(newest) if hit_max_records => newest.change_id,
+        _ => selection.last,
+    };
+    let mut changes: Vec<ChangedResource> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for change in &selection.changes {
+        let key = (change.org.as_str(), change.id.as_str(), change.resource.as_str());
+        let place = *places.entry(key).or_insert_with(|| {
+            changes.push(changed_resource(change));
+            changes.len() - 1
+        });
+        let resource: &mut ChangedResource = &mut changes[place];
+        resource.operation.clone_from(&change.operation);
+        resource.resource_changes.push(numbered_at(change));
+    }
+    ChangesAnswer {
+        changes,
+        most_recent_change_id,
+        hit_max_records,
+        exchange_version: API_VERSION.to_owned(),
+    }
+}
+
+fn changed_resource(change: &NumberedChange) -> ChangedResource {
+    ChangedResource {
+        org_id: change.org.clone(),
+        resource: change.resource.clone(),
+        id: change.id.clone(),
+        operation: change.operation.clone(),
+        resource_changes: Vec::new(),
+    }
+}
+
+fn numbered_at(change: &NumberedChange) -> NumberedAt {
+    NumberedAt { change_id: change.change_id, last_updated: wire_time(change.changed_at) }
+}
+
+async fn stream_changes(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    authorize_feed(&exchange, &caller, &org).await?;
+    let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()).and_then(|value| value.parse().ok());
+    let from = seen.map_or(exchange.feed().last() + 1, |seen: i64| seen.saturating_add(1));
+    let start = StreamState { exchange, caller, org, next: from, waiting: Vec::new().into_iter() };
+    Ok(Sse::new(futures_util::stream::unfold(start, next_event)).keep_alive(KeepAlive::default()))
+}
+
+struct StreamState {
+    exchange: Exchange,
+    caller: CurrentCaller,
+    org: String,
+    next: i64,
+    waiting: std::vec::IntoIter<Arc<NumberedChange>>,
+}
+
+async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>, StreamState)> {
+    loop {
+        if let Some(change) = state.waiting.next() {
+            let mut resource = changed_resource(&change);
+            resource.resource_changes.push(numbered_at(&change));
+            let event = Event::default().id(change.change_id.to_string()).event("change").json_data(&resource).ok()?;
+            return Some((Ok(event), state));
+        }
+        touch(&state.exchange, &state.caller).await.ok()?;
+        let view = View { caller: &state.caller, org: &state.org, orgs: &[] };
+        let selection = state.exchange.feed().select(state.next, 1_000, |change| view.shows(change)).await.ok()?;
+        state.next = match selection.changes.last() {
+            Some(newest) if selection.changes.len() == 1_000 => newest.change_id + 1,
+            _ => selection.last + 1,
+        };
+        if selection.changes.is_empty() {
+            // Credentials that were withdrawn end the stream at the latest here.
+            state.exchange.feed().park(&state.caller, &state.org, selection.last, Duration::from_secs(15)).await;
+        }
+        state.waiting = selection.changes.into_iter();
+    }
+}
+
+async fn delete_changes(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Body(request): Body<CleanupRequest>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AdminAction, FactKind::Org, &org, None).await?;
+    let mut connection = exchange.database().acquire().await?;
+    let removed = change::delete_of_org(&mut connection, &org, &request.resources).await?;
+    exchange.feed().forget_rows();
+    if removed == 0 {
+        return Err(ApiError::not_found(format!("no changes of organization '{org}' found")));
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn get_max_change_id(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Json<MaxChangeId>, ApiError> {
+    exchange.authorize(&caller, Access::MaxChangeId, FactKind::Org, &caller.org, None).await?;
+    Ok(Json(MaxChangeId { max_change_id: exchange.feed().last() }))
+}

@@ -1,0 +1,55 @@
+//! Routes without credentials: version, liveness test, API document.
+//!
+//! Source: exchange contract 1.5.
+
+use axum::Json;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use evenkeel_wire::exchange::utility::TestAnswer;
+use http::{Method, header};
+
+use crate::API_VERSION;
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::openapi;
+
+const TAG: &str = "administration";
+
+/// The routes of this module.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, "/admin/version", "get_version", get(get_version))
+            .doc(TAG, "Answers the version of the API")
+            .answer_with(200, "the version and a line feed", Content::Text)
+            .public(),
+        endpoint(Method::GET, "/test", "test", get(test))
+            .doc(TAG, "Answers that the exchange is there")
+            .answer::<TestAnswer>(200, "it is there")
+            .public(),
+        endpoint(Method::GET, "/swagger", "get_documentation_page", get(get_documentation_page))
+            .doc(TAG, "Leads to the browsable API document")
+            .answer_with(200, "a page", Content::Text)
+            .public(),
+        endpoint(Method::GET, "/api-docs/swagger.json", "get_document", get(get_document))
+            .doc(TAG, "Answers the API document")
+            .answer_with(200, "the document as JSON", Content::Text)
+            .public(),
+    ]
+}
+
+async fn get_version() -> Response {
+    format!("{API_VERSION}\n").into_response()
+}
+
+async fn test() -> Json<TestAnswer> {
+    Json(TestAnswer { result: "OK".to_owned() })
+}
+
+async fn get_documentation_page() -> Html<&'static str> {
+    Html("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=/docs/\"><a href=\"/docs/\">API document</a>")
+}
+
+async fn get_document() -> Response {
+    let document = openapi::document(&super::all());
+    let text = document.to_json().unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}

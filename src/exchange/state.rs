@@ -1,0 +1,294 @@
+//! The running exchange: everything handlers share.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
+use evenkeel_store::exchange::change::{self, Change};
+use evenkeel_store::exchange::facts::{self, FactKind};
+use evenkeel_store::exchange::secret;
+use evenkeel_store::{Database, PgConnection, StoreError, Transaction};
+use jiff::Timestamp;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+use crate::ApiError;
+use crate::auth::{Credentials, SecretHasher};
+use crate::feed::{Feed, INTERNAL, sequencer_tasks};
+use crate::heartbeat::Heartbeats;
+
+/// Settings of an exchange.
+#[derive(Debug, Clone)]
+pub struct ExchangeSettings {
+    /// Password of `root/root`; `None` disables root.
+    pub root_password: Option<String>,
+    /// Largest accepted request body, in bytes.
+    pub max_body_bytes: usize,
+    /// Simultaneous slow password checks.
+    pub login_slots: usize,
+    /// Limits of contract section 8.
+    pub limits: Limits,
+    /// Age at which changes are removed.
+    pub change_age: Duration,
+    /// How often old changes and messages are removed.
+    pub cleanup_period: Duration,
+}
+
+/// Limits of contract section 8; 0 switches a limit off, except for nodes.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Nodes an account may own, and ceiling of an organization's own limit.
+    pub nodes: i64,
+    /// Agbots an account may own.
+    pub agbots: i64,
+    /// Services an account may own.
+    pub services: i64,
+    /// Patterns an account may own.
+    pub patterns: i64,
+    /// Deployment policies an account may own.
+    pub deployment_policies: i64,
+    /// Management policies an account may own.
+    pub management_policies: i64,
+    /// Agreements of one node or agbot.
+    pub agreements: i64,
+    /// Messages in one mailbox.
+    pub messages: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            nodes: 45_000,
+            agbots: 1_000,
+            services: 1_000,
+            patterns: 1_000,
+            deployment_policies: 5_000,
+            management_policies: 5_000,
+            agreements: 0,
+            messages: 0,
+        }
+    }
+}
+
+impl Default for ExchangeSettings {
+    fn default() -> Self {
+        ExchangeSettings {
+            root_password: None,
+            max_body_bytes: 1024 * 1024,
+            login_slots: 2,
+            limits: Limits::default(),
+            change_age: Duration::from_secs(14_400),
+            cleanup_period: Duration::from_secs(1_800),
+        }
+    }
+}
+
+/// Why an exchange did not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The database does not answer or refuses a statement.
+    #[error("the exchange could not read its database")]
+    Store(#[from] StoreError),
+    /// The first rows could not be made.
+    #[error("the exchange could not make its first rows: {0}")]
+    Seed(ApiError),
+}
+
+struct Inner {
+    database: Database,
+    settings: ExchangeSettings,
+    credentials: Credentials,
+    feed: Arc<Feed>,
+    heartbeats: Heartbeats,
+}
+
+/// The running exchange; cheap to clone.
+#[derive(Clone)]
+pub struct Exchange(Arc<Inner>);
+
+impl Exchange {
+    /// Starts an exchange on a migrated database; its workers end with `shutdown`.
+    ///
+    /// # Errors
+    /// When the database does not answer or the first rows cannot be made.
+    pub async fn start(
+        database: Database,
+        settings: ExchangeSettings,
+        shutdown: CancellationToken,
+    ) -> Result<Exchange, StartError> {
+        let proposed: [u8; 32] = rand::random();
+        let key = secret::get_or_insert(&mut *database.acquire().await?, "credential", &proposed).await?;
+        let key: [u8; 32] = key
+            .try_into()
+            .map_err(|_| StoreError::Corrupt { table: "exchange_secret", column: "value" })?;
+        let hasher = SecretHasher::new(key, settings.login_slots);
+        crate::seed::seed(&database, &hasher, settings.root_password.as_deref(), Timestamp::now())
+            .await
+            .map_err(StartError::Seed)?;
+        let exchange = Exchange(Arc::new(Inner {
+            credentials: Credentials::new(database.clone(), hasher),
+            feed: Arc::new(Feed::load(database.clone()).await?),
+            heartbeats: Heartbeats::new(database.clone()),
+            database,
+            settings,
+        }));
+        exchange.spawn_workers(shutdown);
+        Ok(exchange)
+    }
+
+    fn spawn_workers(&self, shutdown: CancellationToken) {
+        let exchange = self.clone();
+        let observe = move |row: &change::NumberedChange| {
+            if row.category == INTERNAL {
+                exchange.forget(&row.org, &row.id);
+            }
+        };
+        sequencer_tasks(self.0.feed.clone(), observe, shutdown.clone());
+        tokio::spawn(crate::housekeeping::run(self.clone(), shutdown));
+    }
+
+    /// What is now. The one place where the exchange reads the clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let now = Timestamp::now();
+        // The database keeps microseconds; what we answer must equal what we read back.
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.0.database
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &ExchangeSettings {
+        &self.0.settings
+    }
+
+    /// Checked logins.
+    #[must_use]
+    pub fn credentials(&self) -> &Credentials {
+        &self.0.credentials
+    }
+
+    /// The change feed.
+    #[must_use]
+    pub fn feed(&self) -> &Feed {
+        &self.0.feed
+    }
+
+    /// Signs of life.
+    #[must_use]
+    pub fn heartbeats(&self) -> &Heartbeats {
+        &self.0.heartbeats
+    }
+
+    fn forget(&self, org: &str, id: &str) {
+        if org == "*" {
+            self.0.credentials.forget_all();
+        } else {
+            self.0.credentials.forget(org, id);
+            self.0.heartbeats.forget(org, id);
+        }
+    }
+
+    /// Loads what a permission decision needs to know of a resource; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn facts(&self, kind: FactKind, org: &str, id: &str) -> Result<Option<Facts>, ApiError> {
+        Ok(facts::find_facts(&mut *self.0.database.acquire().await?, kind, org, id).await?)
+    }
+
+    /// Asks the permission table.
+    ///
+    /// # Errors
+    /// 403 with the words of the contract, or 404 when the caller may not learn whether the resource exists.
+    pub async fn authorize(
+        &self,
+        caller: &Caller,
+        access: Access,
+        kind: FactKind,
+        org: &str,
+        id: Option<&str>,
+    ) -> Result<(), ApiError> {
+        let target = Target { org, id };
+        let decision = match (decide(caller, access, target), id) {
+            (Decision::NeedsFacts, Some(id)) => {
+                let facts = self.facts(kind, org, id).await?;
+                decide_with_facts(caller, access, target, facts.as_ref())
+            }
+            (decision, _) => decision,
+        };
+        let name = id.map_or_else(|| format!("{org}/*"), |id| if kind == FactKind::Org { org.to_owned() } else { format!("{org}/{id}") });
+        match decision {
+            Decision::Allow => Ok(()),
+            Decision::NotFound => Err(ApiError::not_found(format!("resource '{name}' not found"))),
+            Decision::Deny | Decision::NeedsFacts => {
+                let (verb, word) = access.words();
+                Err(ApiError::access_denied(format!(
+                    "Access denied: '{caller}' does not have authorization: {verb} {word}={name}"
+                )))
+            }
+        }
+    }
+
+    /// Begins a write. Run it inside [`evenkeel_store::retry`] and end it with [`WriteTx::commit`].
+    ///
+    /// # Errors
+    /// 503 when the database does not answer.
+    pub async fn begin(&self) -> Result<WriteTx<'_>, ApiError> {
+        Ok(WriteTx { exchange: self, tx: self.0.database.begin().await? })
+    }
+}
+
+/// A write in progress; dropped without a commit nothing of it stays.
+pub struct WriteTx<'e> {
+    exchange: &'e Exchange,
+    tx: Transaction,
+}
+
+impl WriteTx<'_> {
+    /// Commits the rows together with what the feed shall tell of them, and returns when polls of this exchange see it.
+    ///
+    /// # Errors
+    /// The store's errors; a retryable one when the write lost against a competing one.
+    pub async fn commit(mut self, changes: &[Change]) -> Result<(), ApiError> {
+        change::insert_outbox(&mut self.tx, changes, self.exchange.now()).await?;
+        self.tx.commit().await?;
+        if !changes.is_empty() {
+            self.exchange.feed().publish().await;
+        }
+        Ok(())
+    }
+}
+
+impl Deref for WriteTx<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.tx
+    }
+}
+
+impl DerefMut for WriteTx<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+}
+
+/// The internal row that makes every exchange forget a credential: one login, `id` `*` for a whole organization.
+#[must_use]
+pub fn forget_login(org: &str, id: &str) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: id.to_owned(),
+        category: INTERNAL,
+        resource: "credential",
+        operation: "deleted",
+        is_public: false,
+    }
+}

@@ -1,0 +1,6 @@
+//! JSON shapes of the exchange API, one module a resource; see the exchange contract sections 4 to 7.
+
+pub mod changes;
+pub mod lenient;
+pub mod time;
+pub mod utility;
