@@ -2,4 +2,6 @@
 
 mod constraints;
 mod node_policy;
+mod policies;
+mod priorities;
 mod versions;

@@ -30,7 +30,10 @@ pub struct ApiSpec {
 /// offers than requirements.
 /// # Source
 /// Agreement protocol, "How the policies are combined" (pattern case).
-pub fn support_required_specs<'a>(offered: &'a [ApiSpec], required: &[ApiSpec]) -> Result<(), Option<&'a ApiSpec>> {
+pub fn support_required_specs<'a>(
+    offered: &'a [ApiSpec],
+    required: &[ApiSpec],
+) -> Result<(), Option<&'a ApiSpec>> {
     if required.is_empty() {
         return Ok(());
     }

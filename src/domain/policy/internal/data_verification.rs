@@ -87,7 +87,8 @@ impl DataVerification {
     /// `default_interval_secs`: the wait for data where verification is on and no side names one.
     pub fn merge_consumer(&self, consumer: &Self, default_interval_secs: u64) -> Self {
         let mut merged = self.merge_settings(consumer, default_interval_secs);
-        let metering = |section: &Self| if section.is_enabled { section.metering.clone() } else { Metering::default() };
+        let metering =
+            |section: &Self| if section.is_enabled { section.metering.clone() } else { Metering::default() };
         merged.metering = metering(self).merge_offer(&metering(consumer), merged.check_secs);
         merged
     }
@@ -95,7 +96,9 @@ impl DataVerification {
     /// Merges the sections of two producers.
     pub fn merge_producer(&self, other: &Self, default_interval_secs: u64) -> Self {
         let mut merged = self.merge_settings(other, default_interval_secs);
-        if let Some(section) = [self, other].into_iter().find(|section| section.is_enabled && !section.user.is_empty()) {
+        if let Some(section) =
+            [self, other].into_iter().find(|section| section.is_enabled && !section.user.is_empty())
+        {
             merged.password.clone_from(&section.password);
         }
         merged.metering = self.metering.merge_requirement(&other.metering, merged.check_secs);
@@ -190,7 +193,6 @@ impl Metering {
         let is_used = |unit: &&str| self.per_time_unit == *unit || other.per_time_unit == *unit;
         let unit = ["day", "hour"].into_iter().find(is_used).unwrap_or("min");
         let default_secs = DEFAULT_NOTIFICATION_SECS.max(check_secs);
-        // A negative check rate is passed on, as in the reference: only 0 and what lies up to ten is lifted to ten.
         let notification_secs = shorter_nonzero(self.notification_secs, other.notification_secs);
         Self {
             tokens: tokens_per_day / units_per_day(unit),

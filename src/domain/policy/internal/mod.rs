@@ -13,11 +13,12 @@ mod workload;
 
 use serde::{Deserialize, Serialize};
 
-pub use api_spec::{ApiSpec, support_required_specs};
 pub(crate) use api_spec::merge_api_specs;
+pub use api_spec::{ApiSpec, support_required_specs};
 pub use data_verification::{DataVerification, DataVerificationError, Metering};
 pub use protocol::{AgreementProtocol, BASIC_PROTOCOL, Blockchain, NoCommonProtocol, common_protocols};
 pub use same::PolicyDifference;
+pub(crate) use same::is_same_set;
 pub use self_consistent::SelfConsistencyError;
 pub use workload::{Workload, WorkloadPriority};
 

@@ -97,7 +97,8 @@ fn common_ledgers(left: &[Blockchain], right: &[Blockchain]) -> Option<Vec<Block
     if left.is_empty() || right.is_empty() {
         return Some([left, right].concat());
     }
-    let repeat = |one: &Blockchain| right.iter().filter(|two| one == *two).map(|_| one.clone()).collect::<Vec<_>>();
+    let repeat =
+        |one: &Blockchain| right.iter().filter(|two| one == *two).map(|_| one.clone()).collect::<Vec<_>>();
     let common: Vec<_> = left.iter().flat_map(repeat).collect();
     (!common.is_empty()).then_some(common)
 }

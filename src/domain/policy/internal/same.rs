@@ -1,6 +1,9 @@
 //! The test by which a stored agreement's policy still counts as the current one.
 
+use std::collections::BTreeSet;
+
 use super::InternalPolicy;
+use crate::policy::constraint::ConstraintList;
 use crate::policy::secret_binding::is_same_list as is_same_secret_bindings;
 use crate::policy::user_input::is_same_list as is_same_user_input;
 
@@ -62,7 +65,7 @@ impl InternalPolicy {
             (D::Workloads, is_same_set(&self.workloads, &other.workloads, |a, b| a.is_same(b))),
             (D::DataVerification, self.data_verification.is_same(&other.data_verification)),
             (D::Properties, self.properties.is_same(&other.properties)),
-            (D::Constraints, self.constraints.is_same(&other.constraints)),
+            (D::Constraints, is_same_texts(&self.constraints, &other.constraints)),
             (D::RequiredWorkload, self.required_workload == other.required_workload),
             (D::MaxAgreements, self.max_agreements == other.max_agreements),
             (D::UserInput, is_same_user_input(&self.user_input, &other.user_input)),
@@ -75,6 +78,12 @@ impl InternalPolicy {
     pub fn is_same(&self, other: &Self) -> bool {
         self.difference_from(other).is_none()
     }
+}
+
+/// A repeated constraint asks nothing more, so the lengths may differ.
+fn is_same_texts(left: &ConstraintList, right: &ConstraintList) -> bool {
+    let texts = |list: &ConstraintList| list.iter().cloned().collect::<BTreeSet<_>>();
+    texts(left) == texts(right)
 }
 
 /// Answers whether two lists are of one length and each element of the first has an equal in the second.

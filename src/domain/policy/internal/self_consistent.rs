@@ -47,7 +47,9 @@ impl InternalPolicy {
             if self.workloads.len() > 1 {
                 check_rank(workload, &mut ranks)?;
             }
-            if first.url.is_empty() != workload.url.is_empty() || workload.org.is_empty() != workload.url.is_empty() {
+            if first.url.is_empty() != workload.url.is_empty()
+                || workload.org.is_empty() != workload.url.is_empty()
+            {
                 return Err(SelfConsistencyError::MixedForms);
             }
             if first.org != workload.org {

@@ -1,7 +1,9 @@
 //! The tolerant reader: a deserializer over a JSON value.
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Error, Map, Value};
 
 use super::DecodeError;
@@ -83,14 +85,14 @@ impl<'de> Deserializer<'de> for Tolerant<'de> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.0 {
             Value::Null => visitor.visit_map(Members::none()),
             Value::Object(members) => visitor.visit_map(Members::new(members, fields)),
-            other => other.deserialize_struct(name, fields, visitor),
+            other => other.deserialize_map(visitor),
         }
     }
 

@@ -14,7 +14,8 @@ struct Sample {
 
 #[test]
 fn names_match_without_regard_to_case_and_the_last_one_counts() {
-    let read: Sample = from_text(r#"{"SOMENAME":"a","someName":"b","other":[1],"Inner":{"SomeCount":2}}"#).unwrap();
+    let read: Sample =
+        from_text(r#"{"SOMENAME":"a","someName":"b","other":[1],"Inner":{"SomeCount":2}}"#).unwrap();
     assert_eq!(read.some_name, "b");
     assert_eq!(read.inner.unwrap().some_count, 2);
 }

@@ -60,7 +60,8 @@ impl Serialize for Plain<'_> {
 /// Whole numbers stay whole for every writer; minus zero and what exceeds 53 bits go the way of the other numbers.
 fn plain_number<S: Serializer>(number: f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    let is_whole = number.fract() == 0.0 && number.abs() <= EXACT && !(number == 0.0 && number.is_sign_negative());
+    let is_whole =
+        number.fract() == 0.0 && number.abs() <= EXACT && !(number == 0.0 && number.is_sign_negative());
     #[expect(clippy::cast_possible_truncation, reason = "whole and within 53 bits")]
     if is_whole { serializer.serialize_i64(number as i64) } else { serializer.serialize_f64(number) }
 }
@@ -87,7 +88,11 @@ impl Formatter for ReferenceFormatter {
         writer.write_all(number_text(value).as_bytes())
     }
 
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         let mut rest = fragment;
         while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
             let (plain, escaped) = rest.split_at(at);

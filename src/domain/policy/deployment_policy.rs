@@ -1,0 +1,248 @@
+//! The deployment policy ("business policy" on the wire): which service goes to which nodes.
+//!
+//! Source: agreement protocol, "External forms".
+
+use serde::{Deserialize, Serialize};
+
+use super::constraint::{ConstraintError, ConstraintList};
+use super::internal::{
+    AgreementProtocol, BASIC_PROTOCOL, InternalPolicy, NodeHealth, Workload, WorkloadPriority,
+};
+use super::property::{Property, PropertyError, PropertyList, builtin};
+use super::secret_binding::SecretBinding;
+use super::user_input::UserInput;
+
+/// Says why a deployment policy is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeploymentPolicyError {
+    /// The service has no name or no organisation.
+    #[error("the service needs a name and an organisation")]
+    IncompleteService,
+    /// No version is named.
+    #[error("the service has no versions")]
+    NoVersions,
+    /// A version has no text.
+    #[error("a version of service \"{service}\" is empty")]
+    EmptyVersion { service: String },
+    /// Rank, tries and window of a version do not fit together.
+    #[error(
+        "version \"{version}\": a priority needs retries and retry_durations, and without one all of them must be absent"
+    )]
+    IncompletePriority { version: String },
+    /// A property is wrong or there twice.
+    #[error(transparent)]
+    Property(#[from] PropertyError),
+    /// A constraint is wrong.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
+}
+
+/// A deployment policy as the exchange stores it.
+///
+/// # Shape
+/// The id is not part of it. Owner and timestamps are the exchange's business.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeploymentPolicy {
+    /// The user that made it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub owner: String,
+    /// A short name for people.
+    pub label: String,
+    /// A text for people.
+    pub description: String,
+    /// What is to be deployed.
+    pub service: ServiceReference,
+    /// What the policy says about itself.
+    #[serde(skip_serializing_if = "<[Property]>::is_empty")]
+    pub properties: PropertyList,
+    /// What it asks of the properties of nodes.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub constraints: ConstraintList,
+    /// Values for the variables of services.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub user_input: Vec<UserInput>,
+    /// Which stored secret stands for which secret of a service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secret_binding: Vec<SecretBinding>,
+}
+
+/// The service that a deployment policy deploys.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceReference {
+    /// Its name.
+    pub name: String,
+    /// Its organisation.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub org: String,
+    /// The architecture; empty or `*` for any.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub arch: String,
+    /// The cluster namespace into which it goes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cluster_namespace: String,
+    /// The versions, with their ranks.
+    #[serde(rename = "serviceVersions", skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<ServiceVersion>,
+    /// When a node counts as lost.
+    pub node_health: NodeHealth,
+}
+
+/// A version of a service and its place among the others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceVersion {
+    /// The version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Its rank.
+    pub priority: WorkloadPriority,
+    /// Old feature, kept when passed on.
+    pub upgrade_policy: UpgradePolicy,
+}
+
+/// When to upgrade; without effect.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpgradePolicy {
+    /// `immediate`, `never` or `agreement`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub lifecycle: String,
+    /// The time of day.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub time: String,
+}
+
+impl DeploymentPolicy {
+    /// Tests the policy and turns the texts "true" and "false" of the property that allows privileged services into
+    /// booleans.
+    ///
+    /// # Errors
+    /// [`DeploymentPolicyError`] for the first thing that is wrong.
+    pub fn validate_and_normalize(&mut self) -> Result<(), DeploymentPolicyError> {
+        self.service.validate()?;
+        self.properties.validate()?;
+        self.normalize_allow_privileged()?;
+        Ok(self.constraints.validate()?)
+    }
+
+    /// Returns whether the policy asks nothing of nodes.
+    pub fn has_no_constraints(&self) -> bool {
+        self.constraints.iter().all(|constraint| constraint.trim().is_empty())
+    }
+
+    /// Brings the policy into the internal form.
+    ///
+    /// # Shape
+    /// `id` is qualified and becomes the name. Versions that mean the same as an earlier one are left out.
+    /// # Errors
+    /// [`DeploymentPolicyError`] for the first thing that is wrong.
+    pub fn to_internal(&self, id: &str) -> Result<InternalPolicy, DeploymentPolicyError> {
+        let mut policy = self.clone();
+        policy.validate_and_normalize()?;
+        let Self { service, properties, constraints, user_input, secret_binding, .. } = policy;
+        let mut internal = InternalPolicy::named(id);
+        internal.workloads = service.workloads()?;
+        for property in properties.iter() {
+            internal.properties.add(property.clone())?;
+        }
+        internal.constraints = constraints;
+        internal.node_health = service.node_health;
+        internal.agreement_protocols = vec![AgreementProtocol::named(BASIC_PROTOCOL)];
+        internal.user_input = user_input;
+        internal.secret_binding = secret_binding;
+        internal.cluster_namespace = service.cluster_namespace;
+        Ok(internal)
+    }
+
+    /// The type is kept here, unlike elsewhere; declared as text the value therefore stays text.
+    fn normalize_allow_privileged(&mut self) -> Result<(), PropertyError> {
+        match self.properties.get(builtin::ALLOW_PRIVILEGED) {
+            Some(property) if !property.declared.is_undeclared() => match property.value.as_str() {
+                None | Some("true" | "false") if !property.value.is_number() => Ok(()),
+                _ => Err(PropertyError::NotABoolean { name: builtin::ALLOW_PRIVILEGED.to_owned() }),
+            },
+            _ => self.properties.normalize_allow_privileged(),
+        }
+    }
+}
+
+impl ServiceReference {
+    fn validate(&self) -> Result<(), DeploymentPolicyError> {
+        if self.name.is_empty() || self.org.is_empty() {
+            return Err(DeploymentPolicyError::IncompleteService);
+        }
+        if self.versions.is_empty() {
+            return Err(DeploymentPolicyError::NoVersions);
+        }
+        match self.versions.iter().find(|version| !version.priority.is_complete()) {
+            Some(bad) => Err(DeploymentPolicyError::IncompletePriority { version: bad.version.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn workloads(&self) -> Result<Vec<Workload>, DeploymentPolicyError> {
+        let mut workloads = Vec::new();
+        for version in &self.versions {
+            if version.version.is_empty() {
+                return Err(DeploymentPolicyError::EmptyVersion { service: self.name.clone() });
+            }
+            let workload = Workload {
+                url: self.name.clone(),
+                org: self.org.clone(),
+                version: version.version.clone(),
+                arch: self.arch.clone(),
+                priority: version.priority,
+                ..Workload::default()
+            };
+            push_new(&mut workloads, workload);
+        }
+        Ok(workloads)
+    }
+}
+
+/// Appends an element unless one that means the same is there.
+pub(crate) fn push_new(workloads: &mut Vec<Workload>, workload: Workload) {
+    if !workloads.iter().any(|existing| existing.is_same(&workload)) {
+        workloads.push(workload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy(properties: serde_json::Value) -> DeploymentPolicy {
+        serde_json::from_value(json!({
+            "service": {"name": "cam", "org": "acme", "serviceVersions": [{"version": "1.0.0"}]},
+            "properties": properties,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn text_that_allows_privileges_becomes_boolean_unless_declared_as_text() {
+        let name = builtin::ALLOW_PRIVILEGED;
+        let value =
+            |policy: DeploymentPolicy| policy.to_internal("acme/p").unwrap().properties[0].value.clone();
+        assert_eq!(value(policy(json!([{"name": name, "value": "true"}]))), json!(true));
+        assert_eq!(value(policy(json!([{"name": name, "value": "true", "type": "string"}]))), json!("true"));
+        for bad in [json!("maybe"), json!(1)] {
+            assert!(policy(json!([{"name": name, "value": bad}])).to_internal("acme/p").is_err());
+        }
+        assert!(
+            policy(json!([{"name": name, "value": "yes", "type": "string"}])).to_internal("acme/p").is_err()
+        );
+        assert!(policy(json!([{"name": name, "value": 1, "type": "int"}])).to_internal("acme/p").is_err());
+    }
+
+    #[test]
+    fn versions_that_mean_the_same_are_taken_once() {
+        let mut policy = policy(json!([]));
+        policy.service.versions.push(policy.service.versions[0].clone());
+        assert_eq!(policy.to_internal("acme/p").unwrap().workloads.len(), 1);
+    }
+}
