@@ -291,6 +291,11 @@ impl PropertyList {
         Self::default()
     }
 
+    /// Returns whether the list holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the property of that name, the first one if there are several.
     pub fn get(&self, name: &str) -> Option<&Property> {
         self.0.iter().find(|property| property.name == name)

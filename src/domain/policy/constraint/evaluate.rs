@@ -10,12 +10,26 @@ use crate::version::is_version;
 
 impl Expression {
     /// Answers whether the properties satisfy the expression.
+    ///
+    /// Where the reference crashes over a property's value (see [`Predicate::compare`]) before it has come to an answer, the
+    /// answer is no, even if an alternative further on would be satisfied.
     pub fn is_satisfied_by(&self, properties: &PropertyList) -> bool {
-        match self {
-            Self::All(parts) => parts.iter().all(|part| part.is_satisfied_by(properties)),
-            Self::Any(parts) => parts.iter().any(|part| part.is_satisfied_by(properties)),
-            Self::Predicate(predicate) => predicate.is_satisfied_by(properties),
+        self.evaluate(properties).unwrap_or(false)
+    }
+
+    /// Goes from left to right and stops as soon as the answer is known, or at a crash of the reference, which is `None`.
+    fn evaluate(&self, properties: &PropertyList) -> Option<bool> {
+        let (parts, decisive) = match self {
+            Self::All(parts) => (parts, false),
+            Self::Any(parts) => (parts, true),
+            Self::Predicate(predicate) => return predicate.evaluate(properties),
+        };
+        for part in parts {
+            if part.evaluate(properties)? == decisive {
+                return Some(decisive);
+            }
         }
+        Some(!decisive)
     }
 
     /// Returns the predicates that stand in the way: empty exactly when the properties satisfy the expression.
@@ -34,26 +48,61 @@ impl Expression {
     }
 }
 
+/// What came of comparing a predicate with one property.
+enum Comparison {
+    /// The property fits, or does not.
+    Decided(bool),
+    /// The operator does not compare values of that kind (null, lists, objects; truth values with `in`), so that the property
+    /// counts as absent.
+    Skipped,
+    /// The value holds a quotation mark that stands alone, over which the reference crashes; nothing is satisfied by it.
+    Refused,
+}
+
 impl Predicate {
     /// Answers whether the properties satisfy the predicate: the first property of that name decides, unless its value cannot
     /// be compared by the operator at all; then the next of that name is asked. Without one the answer is no, for every
     /// operator.
     pub fn is_satisfied_by(&self, properties: &PropertyList) -> bool {
+        self.evaluate(properties).unwrap_or(false)
+    }
+
+    fn evaluate(&self, properties: &PropertyList) -> Option<bool> {
         let named = properties.iter().filter(|property| property.name == self.property());
-        named.filter_map(|property| self.compare(property)).next().unwrap_or(false)
+        for comparison in named.map(|property| self.compare_in_detail(property)) {
+            match comparison {
+                Comparison::Decided(answer) => return Some(answer),
+                Comparison::Refused => return None,
+                Comparison::Skipped => {}
+            }
+        }
+        Some(false)
     }
 
     /// Compares with one property, whatever its name.
     ///
     /// # Shape
-    /// `None` when the operator does not compare values of that kind and the property counts as absent: null, lists, objects,
-    /// and truth values with `in`.
+    /// `None` when the operator does not compare values of that kind, so that the property counts as absent: null, lists,
+    /// objects, and truth values with `in`. A text with a quotation mark that stands alone, over which the reference crashes,
+    /// satisfies nothing.
     pub fn compare(&self, property: &Property) -> Option<bool> {
+        match self.compare_in_detail(property) {
+            Comparison::Decided(answer) => Some(answer),
+            Comparison::Refused => Some(false),
+            Comparison::Skipped => None,
+        }
+    }
+
+    fn compare_in_detail(&self, property: &Property) -> Comparison {
         match &property.value {
-            Value::Number(number) => Some(number.as_f64().is_some_and(|number| self.compare_number(number))),
+            Value::Number(number) => {
+                Comparison::Decided(number.as_f64().is_some_and(|number| self.compare_number(number)))
+            }
             Value::Bool(value) => self.compare_bool(*value),
-            Value::String(text) => Some(self.compare_text(text, &property.declared).unwrap_or(false)),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
+            Value::String(text) => {
+                self.compare_text(text, &property.declared).map_or(Comparison::Refused, Comparison::Decided)
+            }
+            Value::Null | Value::Array(_) | Value::Object(_) => Comparison::Skipped,
         }
     }
 
@@ -73,15 +122,15 @@ impl Predicate {
         }
     }
 
-    fn compare_bool(&self, value: bool) -> Option<bool> {
+    fn compare_bool(&self, value: bool) -> Comparison {
         let Some(operand) = self.operand().boolean() else {
-            return Some(false);
+            return Comparison::Decided(false);
         };
         match self.operator() {
-            Operator::Equal => Some(value == operand),
-            Operator::NotEqual => Some(value != operand),
-            Operator::In => None,
-            _ => Some(false),
+            Operator::Equal => Comparison::Decided(value == operand),
+            Operator::NotEqual => Comparison::Decided(value != operand),
+            Operator::In => Comparison::Skipped,
+            _ => Comparison::Decided(false),
         }
     }
 

@@ -29,6 +29,11 @@ impl ConstraintList {
         Self::default()
     }
 
+    /// Returns whether the list asks for nothing because it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Appends a constraint.
     pub fn push(&mut self, constraint: impl Into<String>) {
         self.0.push(constraint.into());
