@@ -1,1 +1,9 @@
-//! Tables of the agbot: agreements, claims, partitions, decisions.
+//! Tables of the agbot: leases of partitions, agreements, claims, rollouts, events.
+//!
+//! Records are kept as JSON of the planner's types beside the columns that rules and indexes need.
+
+pub mod agreement;
+pub mod claim;
+pub mod event;
+pub mod partition;
+pub mod rollout;

@@ -1,0 +1,237 @@
+//! Claims: which member of an HA group is being upgraded.
+//!
+//! Check and insert happen under the lock of the group's row in `claim_group`. Source: orchestration E5.1; seed 004, "Agent Upgrades".
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::{StoreError, from_sql, to_sql};
+
+/// One claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimRow {
+    /// `org/group`.
+    pub ha_group: String,
+    /// `agent`, or `org/policy`.
+    pub scope: String,
+    /// `org/node` that holds it.
+    pub node: String,
+    /// What for.
+    pub purpose: Value,
+    /// Wanted version.
+    pub version: String,
+    /// Number that commands under the claim state.
+    pub fencing: i64,
+    /// How far.
+    pub phase: String,
+    /// When it was taken.
+    pub since: Timestamp,
+    /// When the phase began.
+    pub phase_at: Timestamp,
+    /// When it is given up.
+    pub deadline: Timestamp,
+}
+
+/// Serialises check-and-insert of a group: returns when no other transaction is deciding about it.
+pub async fn lock_group(tx: &mut PgConnection, ha_group: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- claim.insert_group
+        INSERT INTO claim_group (ha_group) VALUES ($1) ON CONFLICT DO NOTHING",
+        ha_group,
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "-- claim.lock_group
+        SELECT ha_group FROM claim_group WHERE ha_group = $1 FOR UPDATE",
+        ha_group,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(())
+}
+
+/// The next fencing number.
+pub async fn next_fencing(tx: &mut PgConnection) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- claim.next_fencing
+        SELECT nextval('claim_fencing') AS "fencing!""#
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row.fencing)
+}
+
+/// Lists the claims of one group.
+pub async fn list_of_group(conn: &mut PgConnection, ha_group: &str) -> Result<Vec<ClaimRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- claim.list_of_group
+        SELECT ha_group, scope, node, purpose, version, fencing, phase, since AS "since: jiff_sqlx::Timestamp",
+               phase_at AS "phase_at: jiff_sqlx::Timestamp", deadline AS "deadline: jiff_sqlx::Timestamp"
+        FROM claim WHERE ha_group = $1 ORDER BY scope"#,
+        ha_group,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ClaimRow {
+            ha_group: row.ha_group,
+            scope: row.scope,
+            node: row.node,
+            purpose: row.purpose,
+            version: row.version,
+            fencing: row.fencing,
+            phase: row.phase,
+            since: from_sql(row.since),
+            phase_at: from_sql(row.phase_at),
+            deadline: from_sql(row.deadline),
+        })
+        .collect())
+}
+
+/// Lists all claims.
+pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- claim.list_all
+        SELECT ha_group, scope, node, purpose, version, fencing, phase, since AS "since: jiff_sqlx::Timestamp",
+               phase_at AS "phase_at: jiff_sqlx::Timestamp", deadline AS "deadline: jiff_sqlx::Timestamp"
+        FROM claim ORDER BY ha_group, scope"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ClaimRow {
+            ha_group: row.ha_group,
+            scope: row.scope,
+            node: row.node,
+            purpose: row.purpose,
+            version: row.version,
+            fencing: row.fencing,
+            phase: row.phase,
+            since: from_sql(row.since),
+            phase_at: from_sql(row.phase_at),
+            deadline: from_sql(row.deadline),
+        })
+        .collect())
+}
+
+/// Inserts a claim; the caller holds the group's lock.
+pub async fn insert_claim(tx: &mut PgConnection, claim: &ClaimRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- claim.insert_claim
+        INSERT INTO claim (ha_group, scope, node, purpose, version, fencing, phase, since, phase_at, deadline)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        claim.ha_group,
+        claim.scope,
+        claim.node,
+        claim.purpose,
+        claim.version,
+        claim.fencing,
+        claim.phase,
+        to_sql(claim.since) as _,
+        to_sql(claim.phase_at) as _,
+        to_sql(claim.deadline) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Moves a claim to its next phase; false when the row is gone or has another number.
+pub async fn advance_claim(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    scope: &str,
+    fencing: i64,
+    phase: &str,
+    at: Timestamp,
+    deadline: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- claim.advance_claim
+        UPDATE claim SET phase = $4, phase_at = $5, deadline = $6
+        WHERE ha_group = $1 AND scope = $2 AND fencing = $3",
+        ha_group,
+        scope,
+        fencing,
+        phase,
+        to_sql(at) as _,
+        to_sql(deadline) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Whether the claim is still there under this number; holds the row until the transaction ends.
+pub async fn lock_claim(tx: &mut PgConnection, ha_group: &str, scope: &str, fencing: i64) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        "-- claim.lock_claim
+        SELECT fencing FROM claim WHERE ha_group = $1 AND scope = $2 AND fencing = $3 FOR SHARE",
+        ha_group,
+        scope,
+        fencing,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.is_some())
+}
+
+/// Removes exactly the claim with this number; false when it is gone.
+pub async fn delete_claim(tx: &mut PgConnection, ha_group: &str, scope: &str, fencing: i64) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- claim.delete_claim
+        DELETE FROM claim WHERE ha_group = $1 AND scope = $2 AND fencing = $3",
+        ha_group,
+        scope,
+        fencing,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Notes that a member's agent upgrade was refused; keeps since when it waits.
+pub async fn upsert_wait(tx: &mut PgConnection, ha_group: &str, node: &str, now: Timestamp) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- claim.upsert_wait
+        INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at) VALUES ($1, $2, $3, $3)
+        ON CONFLICT (ha_group, node) DO UPDATE SET refreshed_at = excluded.refreshed_at",
+        ha_group,
+        node,
+        to_sql(now) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Forgets that a member waits, and waits not renewed since an instant.
+pub async fn delete_waits(tx: &mut PgConnection, ha_group: &str, node: &str, stale: Timestamp) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- claim.delete_waits
+        DELETE FROM upgrade_wait WHERE ha_group = $1 AND (node = $2 OR refreshed_at < $3)",
+        ha_group,
+        node,
+        to_sql(stale) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// The member that waits longest, of those that asked since an instant.
+pub async fn find_longest_wait(tx: &mut PgConnection, ha_group: &str, since: Timestamp) -> Result<Option<String>, StoreError> {
+    let row = sqlx::query!(
+        "-- claim.find_longest_wait
+        SELECT node FROM upgrade_wait WHERE ha_group = $1 AND refreshed_at >= $2 ORDER BY since, node LIMIT 1",
+        ha_group,
+        to_sql(since) as _,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.node))
+}
