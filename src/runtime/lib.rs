@@ -1,1 +1,18 @@
-//! Crate root.
+//! What every long-running role needs around it: settings, files, life cycle, telemetry, HTTP serving, workers, embedded PostgreSQL.
+//!
+//! Knows nothing of nodes, policies or agreements. See the design, sections 2 and 6.
+
+pub mod exit;
+pub mod files;
+pub mod health;
+pub mod http;
+pub mod lifecycle;
+pub mod metrics;
+pub mod postgres;
+pub mod settings;
+pub mod telemetry;
+pub mod worker;
+
+pub use exit::{ExitStatus, Failure};
+pub use lifecycle::Lifecycle;
+pub use settings::Secret;

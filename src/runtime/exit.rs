@@ -1,0 +1,136 @@
+//! The exit statuses of every subcommand, and the one message a failure prints.
+//!
+//! The table for readers is `docs/exit-codes.md`; a test keeps the two equal.
+
+use std::error::Error;
+use std::fmt;
+
+/// Why the process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitStatus {
+    /// Everything asked for was done; for a server: it was told to stop and stopped cleanly.
+    Success = 0,
+    /// A failure that none of the others names.
+    Failure = 1,
+    /// A bad option, a bad setting, or an unusable configuration file.
+    Usage = 2,
+    /// A listener's address is taken or cannot be bound.
+    Address = 3,
+    /// The data folder (or a file in it) cannot be used.
+    DataFolder = 4,
+    /// The database is not there, or refuses the login.
+    DatabaseUnreachable = 5,
+    /// The database was made by a newer version of the program.
+    DatabaseNewer = 6,
+    /// Another process is using the data folder.
+    DataFolderLocked = 7,
+    /// The embedded PostgreSQL cannot be found, fetched, initialised or started.
+    Postgres = 8,
+    /// A second signal, or the time limit, ended the process before it had drained.
+    NotDrained = 9,
+}
+
+impl ExitStatus {
+    /// Every status with the words of the table in the documentation.
+    pub const TABLE: [(ExitStatus, &'static str); 10] = [
+        (ExitStatus::Success, "done, or stopped cleanly by a signal"),
+        (ExitStatus::Failure, "any other failure"),
+        (ExitStatus::Usage, "a bad option, setting or configuration file"),
+        (ExitStatus::Address, "an address to listen on is taken or cannot be bound"),
+        (ExitStatus::DataFolder, "the data folder or a file in it cannot be used"),
+        (ExitStatus::DatabaseUnreachable, "the database is not there or refuses the login"),
+        (ExitStatus::DatabaseNewer, "the database belongs to a newer version"),
+        (ExitStatus::DataFolderLocked, "the data folder is in use by another process"),
+        (ExitStatus::Postgres, "the embedded PostgreSQL cannot be found, fetched or started"),
+        (ExitStatus::NotDrained, "ended by a second signal or by the time limit before it had drained"),
+    ];
+
+    /// The number that the shell sees.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<ExitStatus> for std::process::ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.code())
+    }
+}
+
+/// A failure with the status it ends the process with.
+#[derive(Debug)]
+pub struct Failure {
+    /// The status of the process.
+    pub status: ExitStatus,
+    /// What was attempted, and why it failed, in one sentence.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure told in `message`.
+    pub fn new(status: ExitStatus, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    /// A failure told by an error and all its causes.
+    pub fn from_error(status: ExitStatus, error: &(dyn Error + 'static)) -> Self {
+        Self { status, message: chain(error) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl Error for Failure {}
+
+/// An error and its causes on one line, each part once.
+#[must_use]
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let part = inner.to_string();
+        if !text.ends_with(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_table_names_every_status() {
+        let document = include_str!("../../docs/exit-codes.md");
+        for (status, meaning) in ExitStatus::TABLE {
+            let row = format!("| {} | {meaning} |", status.code());
+            assert!(document.contains(&row), "docs/exit-codes.md lacks the row {row}");
+        }
+        let rows =
+            document.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit());
+        assert_eq!(rows.count(), ExitStatus::TABLE.len());
+    }
+
+    #[test]
+    fn statuses_are_numbered_as_listed() {
+        for (position, (status, _)) in ExitStatus::TABLE.iter().enumerate() {
+            assert_eq!(usize::from(status.code()), position);
+        }
+    }
+
+    #[test]
+    fn a_chain_tells_every_cause_once() {
+        let inner = std::io::Error::other("the disk is full");
+        let outer = crate::files::FileError::new("write", std::path::Path::new("d/file"), inner);
+        assert_eq!(chain(&outer), "cannot write d/file: the disk is full");
+    }
+}

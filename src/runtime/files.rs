@@ -1,0 +1,290 @@
+//! Files and folders with the right owner and mode: the data folder with its lock, secrets of mode 0600, atomic writes.
+//!
+//! Secrets go to files, never to the terminal or the log (design, section 2).
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::exit::ExitStatus;
+use crate::settings::Secret;
+
+/// The largest secret file that is read; a path to something else is a mistake.
+const SECRET_LIMIT: u64 = 64 * 1024;
+
+/// A file or folder could not be used.
+#[derive(Debug, Error)]
+#[error("cannot {action} {}", path.display())]
+pub struct FileError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl FileError {
+    /// An error of `action` (a verb such as `read`) on `path`.
+    #[must_use]
+    pub fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self { action, path: path.to_owned(), source }
+    }
+
+    /// A closure for `map_err`.
+    pub fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::new(action, path, source)
+    }
+}
+
+/// A data folder could not be opened.
+#[derive(Debug, Error)]
+pub enum DataFolderError {
+    /// It cannot be made, read or written.
+    #[error("the data folder cannot be used")]
+    Unusable(#[from] FileError),
+    /// Another process holds it.
+    #[error("the data folder {} is in use by another process{}", path.display(), holder(.process.as_deref()))]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// The id that the other process left in the lock file.
+        process: Option<String>,
+    },
+}
+
+fn holder(process: Option<&str>) -> String {
+    process.map(|id| format!(" (process {id})")).unwrap_or_default()
+}
+
+impl DataFolderError {
+    /// The status to end the process with.
+    #[must_use]
+    pub fn exit_status(&self) -> ExitStatus {
+        match self {
+            Self::Unusable(_) => ExitStatus::DataFolder,
+            Self::Locked { .. } => ExitStatus::DataFolderLocked,
+        }
+    }
+}
+
+/// A role's folder, held exclusively while this value lives.
+#[derive(Debug)]
+pub struct DataFolder {
+    path: PathBuf,
+    // The advisory lock ends with this handle, whatever way the process ends.
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Makes the folder when it is missing and locks it.
+    ///
+    /// # Errors
+    /// [`DataFolderError::Locked`] when another process has it, [`DataFolderError::Unusable`] for anything else.
+    pub fn open(path: &Path) -> Result<Self, DataFolderError> {
+        create_private_folder(path)?;
+        let path = fs::canonicalize(path).map_err(FileError::at("find", path))?;
+        fs::read_dir(&path).map_err(FileError::at("read", &path))?;
+        let lock = lock(&path)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// The folder's absolute path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn lock(folder: &Path) -> Result<File, DataFolderError> {
+    let path = folder.join("lock");
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(FileError::at("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut process = String::new();
+            // Only for the message: a lock file that cannot be read still means that somebody holds it.
+            let _ = file.take(32).read_to_string(&mut process);
+            let process = Some(process.trim().to_owned()).filter(|id| !id.is_empty());
+            return Err(DataFolderError::Locked { path: folder.to_owned(), process });
+        }
+        Err(TryLockError::Error(error)) => return Err(FileError::new("lock", &path, error).into()),
+    }
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(FileError::at("write", &path))?;
+    Ok(file)
+}
+
+/// Makes a folder of mode 0700 with its parents; one that is there stays as it is.
+///
+/// # Errors
+/// When it cannot be made, or something else has its name.
+pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
+    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(FileError::new("create the folder", path, error)),
+    }
+}
+
+/// Where state lives when no folder is named: `$XDG_STATE_HOME` or `~/.local/state`, and `/var/lib` for root, whose own
+/// folders the unprivileged database user could not enter.
+#[must_use]
+pub fn default_state_folder() -> PathBuf {
+    let is_root = nix::unistd::geteuid().is_root();
+    state_folder(is_root, std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
+}
+
+fn state_folder(
+    is_root: bool,
+    state: Option<std::ffi::OsString>,
+    home: Option<std::ffi::OsString>,
+) -> PathBuf {
+    let absolute =
+        |value: Option<std::ffi::OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
+    match (absolute(state), absolute(home)) {
+        (Some(state), _) => state.join("evenkeel"),
+        (None, _) if is_root => PathBuf::from("/var/lib/evenkeel"),
+        (None, Some(home)) => home.join(".local/state/evenkeel"),
+        (None, None) => std::env::temp_dir().join(format!("evenkeel-{}", nix::unistd::geteuid())),
+    }
+}
+
+/// Replaces `path` with `content`, mode 0600, all or nothing, also across a power failure.
+///
+/// # Errors
+/// When the folder or file cannot be written.
+pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let partial = path.with_extension(format!("{:016x}.partial", rand::random::<u64>()));
+    let written = write_new(&partial, content).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        // The partial file is worthless; the error that matters is the first one.
+        let _ = fs::remove_file(&partial);
+    }
+    written.and_then(|()| File::open(folder)?.sync_all()).map_err(FileError::at("write", path))
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Reads a secret from a file, without the line end that editors add.
+///
+/// # Errors
+/// When the file cannot be read, is empty, is not UTF-8 text or is absurdly large.
+pub fn read_secret(path: &Path) -> Result<Secret<String>, FileError> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(SECRET_LIMIT + 1).read_to_string(&mut text));
+    let length = read.map_err(FileError::at("read the secret in", path))?;
+    let problem = |text: &str| FileError::new("use the secret in", path, io::Error::other(text.to_owned()));
+    if length as u64 > SECRET_LIMIT {
+        return Err(problem("the file is too large for a secret"));
+    }
+    let secret = text.trim_end_matches(['\n', '\r']);
+    if secret.is_empty() {
+        return Err(problem("the file is empty"));
+    }
+    Ok(Secret::new(secret.to_owned()))
+}
+
+/// Reads the secret in `path`; when there is no such file, makes one of 256 random bits (hexadecimal).
+///
+/// # Errors
+/// When the file cannot be read, or not be made.
+pub fn read_or_make_secret(path: &Path) -> Result<Secret<String>, FileError> {
+    if path.try_exists().map_err(FileError::at("find", path))? {
+        return read_secret(path);
+    }
+    let secret = random_secret();
+    write_private_file(path, format!("{}\n", secret.expose()).as_bytes())?;
+    Ok(secret)
+}
+
+/// 256 random bits as 64 hexadecimal characters.
+#[must_use]
+pub fn random_secret() -> Secret<String> {
+    use std::fmt::Write as _;
+    rand::random::<[u8; 32]>()
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn scratch() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn a_second_owner_of_a_data_folder_is_refused_and_told_who_has_it() {
+        let folder = scratch();
+        let first = DataFolder::open(folder.path()).unwrap();
+        let error = DataFolder::open(folder.path()).unwrap_err();
+        assert_eq!(error.exit_status(), ExitStatus::DataFolderLocked);
+        assert!(error.to_string().contains(&format!("(process {})", std::process::id())), "{error}");
+        drop(first);
+        DataFolder::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_data_folder_is_a_clear_error() {
+        let folder = scratch();
+        let path = folder.path().join("taken");
+        fs::write(&path, "x").unwrap();
+        let error = DataFolder::open(&path).unwrap_err();
+        assert_eq!(error.exit_status(), ExitStatus::DataFolder);
+        assert!(crate::exit::chain(&error).contains("taken"), "{error}");
+    }
+
+    #[test]
+    fn a_made_secret_is_private_and_stays_the_same() {
+        let folder = scratch();
+        let path = folder.path().join("root-password");
+        let made = read_or_make_secret(&path).unwrap();
+        assert_eq!(made.expose().len(), 64);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(read_or_make_secret(&path).unwrap().expose(), made.expose());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no partial file stays");
+    }
+
+    #[test]
+    fn a_secret_loses_only_its_line_end() {
+        let folder = scratch();
+        let path = folder.path().join("secret");
+        fs::write(&path, " with spaces \r\n").unwrap();
+        assert_eq!(read_secret(&path).unwrap().expose(), " with spaces ");
+        fs::write(&path, "\n").unwrap();
+        assert!(crate::exit::chain(&read_secret(&path).unwrap_err()).ends_with("the file is empty"));
+    }
+
+    #[test]
+    fn the_state_folder_follows_the_environment_and_never_root_home() {
+        let text = |value: &str| Some(std::ffi::OsString::from(value));
+        assert_eq!(state_folder(false, text("/s"), text("/h")), PathBuf::from("/s/evenkeel"));
+        assert_eq!(state_folder(false, None, text("/h")), PathBuf::from("/h/.local/state/evenkeel"));
+        assert_eq!(state_folder(true, None, text("/root")), PathBuf::from("/var/lib/evenkeel"));
+        assert_eq!(
+            state_folder(false, text("relative"), text("/h")),
+            PathBuf::from("/h/.local/state/evenkeel")
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! `/livez`, `/readyz`, `/version` and `/metrics`: the process as seen by whoever runs it.
+//!
+//! Ready means: every dependency answers, and the process is not draining (design, section 6).
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use http::{StatusCode, header};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+
+/// How long a dependency may take to answer before it counts as away.
+const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+type Answer = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+type Probe = Arc<dyn Fn() -> Answer + Send + Sync>;
+
+/// The dependencies of a process, by name.
+#[derive(Clone)]
+pub struct Health {
+    version: &'static str,
+    shutdown: CancellationToken,
+    probes: Arc<RwLock<BTreeMap<&'static str, Probe>>>,
+    metrics: Metrics,
+}
+
+impl Health {
+    /// A process without dependencies; it stops being ready when `shutdown` is cancelled.
+    #[must_use]
+    pub fn new(version: &'static str, shutdown: CancellationToken, metrics: Metrics) -> Self {
+        Self { version, shutdown, probes: Arc::default(), metrics }
+    }
+
+    /// Adds a dependency, or replaces the one with this name. `probe` answers why it is away, in words without secrets.
+    pub fn depend<F, A>(&self, name: &'static str, probe: F)
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let probe: Probe = Arc::new(move || Box::pin(probe()));
+        self.probes.write().unwrap_or_else(PoisonError::into_inner).insert(name, probe);
+    }
+
+    /// Asks every dependency; the first part is whether the process is ready.
+    pub async fn report(&self) -> (bool, Value) {
+        let probes = self.probes.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let draining = self.shutdown.is_cancelled();
+        let mut ready = !draining;
+        let mut dependencies = serde_json::Map::new();
+        for (name, probe) in probes {
+            let answer = tokio::time::timeout(PROBE_LIMIT, probe()).await;
+            let text = match answer {
+                Ok(Ok(())) => "ok".to_owned(),
+                Ok(Err(reason)) => reason,
+                Err(_) => "does not answer".to_owned(),
+            };
+            ready &= text == "ok";
+            dependencies.insert(name.to_owned(), Value::String(text));
+        }
+        let status = if draining {
+            "draining"
+        } else if ready {
+            "ready"
+        } else {
+            "not ready"
+        };
+        (ready, json!({ "status": status, "dependencies": dependencies }))
+    }
+
+    /// The routes, for the root of a listener.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route("/livez", get(get_liveness))
+            .route("/readyz", get(get_readiness))
+            .route("/version", get(get_version))
+            .route("/metrics", get(get_metrics))
+            .with_state(self.clone())
+    }
+}
+
+async fn get_liveness() -> Json<Value> {
+    Json(json!({ "status": "alive" }))
+}
+
+async fn get_readiness(State(health): State<Health>) -> Response {
+    let (ready, report) = health.report().await;
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(report)).into_response()
+}
+
+async fn get_version(State(health): State<Health>) -> Json<Value> {
+    Json(json!({ "name": "evenkeel", "version": health.version }))
+}
+
+async fn get_metrics(State(health): State<Health>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], health.metrics.render()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health() -> Health {
+        Health::new("1.2.3", CancellationToken::new(), Metrics::default())
+    }
+
+    #[tokio::test]
+    async fn readiness_names_the_dependency_that_is_away() {
+        let health = health();
+        health.depend("database", || async { Ok(()) });
+        assert!(health.report().await.0);
+        health.depend("feed", || async { Err("has no lease".to_owned()) });
+        let (ready, report) = health.report().await;
+        assert!(!ready);
+        assert_eq!(report["dependencies"]["feed"], "has no lease");
+        assert_eq!(report["dependencies"]["database"], "ok");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dependency_that_hangs_counts_as_away() {
+        let health = health();
+        health.depend("database", std::future::pending);
+        assert_eq!(health.report().await.1["dependencies"]["database"], "does not answer");
+    }
+
+    #[tokio::test]
+    async fn a_draining_process_is_not_ready() {
+        let health = health();
+        health.shutdown.cancel();
+        let (ready, report) = health.report().await;
+        assert!(!ready);
+        assert_eq!(report["status"], "draining");
+    }
+}

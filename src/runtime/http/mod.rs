@@ -1,0 +1,254 @@
+//! Serves a router on a listener: HTTP/1.1 and HTTP/2, TLS when asked, limits on everything a client may hold on to.
+//!
+//! Each request carries its remote address and an id; every connection ends in bounded time after shutdown.
+
+mod activity;
+mod request;
+pub mod tls;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::exit::ExitStatus;
+use activity::{Activity, Watched};
+use request::RequestService;
+pub use request::{HttpMetrics, RequestId};
+use tls::TlsSettings;
+
+/// What a client may take of the server.
+#[derive(Clone, Debug)]
+pub struct HttpLimits {
+    /// Bytes of a request's line and headers.
+    pub header_bytes: usize,
+    /// Number of a request's headers.
+    pub header_count: usize,
+    /// From the first byte of a request to the end of its headers; also for a TLS handshake.
+    pub header_time: Duration,
+    /// From the first wait for a body to its end.
+    pub body_time: Duration,
+    /// Without a request under way.
+    pub idle_time: Duration,
+    /// For which a client may refuse to read what is written to it.
+    pub stall_time: Duration,
+    /// Connections at the same time; more of them wait to be accepted.
+    pub connection_count: usize,
+    /// From shutdown until the connections that are still busy are cut.
+    pub drain_time: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            header_bytes: 64 * 1024,
+            header_count: 100,
+            header_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(60),
+            idle_time: Duration::from_secs(120),
+            stall_time: Duration::from_secs(60),
+            connection_count: 20_000,
+            drain_time: Duration::from_secs(4),
+        }
+    }
+}
+
+/// An address could not be listened on.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// Another process listens there.
+    #[error("the address {address} is taken by another process")]
+    Taken {
+        /// As it was given.
+        address: String,
+    },
+    /// Anything else.
+    #[error("cannot listen on {address}")]
+    Refused {
+        /// As it was given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl ListenError {
+    /// The status to end the process with.
+    #[must_use]
+    pub fn exit_status(&self) -> ExitStatus {
+        ExitStatus::Address
+    }
+}
+
+/// Binds `address` (`HOST:PORT`; port 0 takes a free one).
+///
+/// # Errors
+/// [`ListenError::Taken`] when somebody else listens there.
+pub async fn listen(address: &str) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|source| {
+        let address = address.to_owned();
+        if source.kind() == io::ErrorKind::AddrInUse {
+            ListenError::Taken { address }
+        } else {
+            ListenError::Refused { address, source }
+        }
+    })
+}
+
+/// One listener with what it serves.
+#[derive(Debug)]
+pub struct HttpServer {
+    /// Where to accept connections.
+    pub listener: TcpListener,
+    /// What answers.
+    pub router: Router,
+    /// What clients may take.
+    pub limits: HttpLimits,
+    /// Certificates, when the listener speaks TLS.
+    pub tls: Option<TlsSettings>,
+    /// What is counted.
+    pub metrics: HttpMetrics,
+}
+
+impl HttpServer {
+    /// Serves until `shutdown`; returns when the last connection has ended, or has been cut after the drain time.
+    pub async fn serve(self, shutdown: CancellationToken) {
+        let Self { listener, router, limits, tls, metrics } = self;
+        let connections = TaskTracker::new();
+        let cut = CancellationToken::new();
+        let permits = Arc::new(Semaphore::new(limits.connection_count));
+        let host =
+            Arc::new(Host { router, limits, tls, metrics, shutdown: shutdown.clone(), cut: cut.clone() });
+        while let Some((stream, peer, permit)) = accept(&listener, &permits, &shutdown).await {
+            connections.spawn(host.clone().serve_stream(stream, peer, permit));
+        }
+        drop(listener);
+        connections.close();
+        if tokio::time::timeout(host.limits.drain_time, connections.wait()).await.is_err() {
+            tracing::warn!(connection_count = connections.len(), "cutting connections that are still busy");
+            cut.cancel();
+            connections.wait().await;
+        }
+    }
+}
+
+/// The next connection, or `None` at shutdown.
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+    shutdown: &CancellationToken,
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let next = async {
+        let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => return (stream, peer, permit),
+                Err(error) => {
+                    // The client went away already, or this process has no free file: either passes.
+                    tracing::debug!("cannot accept a connection: {error}");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
+    };
+    shutdown.run_until_cancelled(next).await
+}
+
+/// What all connections of a listener share.
+struct Host {
+    router: Router,
+    limits: HttpLimits,
+    tls: Option<TlsSettings>,
+    metrics: HttpMetrics,
+    shutdown: CancellationToken,
+    cut: CancellationToken,
+}
+
+impl Host {
+    async fn serve_stream(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let _open = self.metrics.open_connection();
+        let _permit = permit;
+        // Small answers must not wait for more to send; a socket that refuses this is dead anyway.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = &self.tls else { return self.serve_connection(stream, peer).await };
+        let handshake = tokio::time::timeout(self.limits.header_time, tls.acceptor().accept(stream));
+        match self.shutdown.run_until_cancelled(handshake).await {
+            Some(Ok(Ok(stream))) => self.serve_connection(stream, peer).await,
+            Some(Ok(Err(error))) => tracing::debug!(client.address = %peer, "TLS handshake failed: {error}"),
+            Some(Err(_)) | None => {}
+        }
+    }
+
+    async fn serve_connection(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: SocketAddr,
+    ) {
+        let activity = Arc::new(Activity::new());
+        let service = RequestService::new(&self.router, &self.limits, &self.metrics, &activity, peer);
+        let builder = self.builder();
+        let connection =
+            builder.serve_connection(TokioIo::new(Watched::new(stream, activity.clone())), service);
+        tokio::pin!(connection);
+        let mut look = tokio::time::interval(self.limits.header_time.min(self.limits.idle_time) / 4);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut is_draining = false;
+        loop {
+            tokio::select! {
+                biased;
+                ending = connection.as_mut() => {
+                    if let Err(error) = ending {
+                        tracing::debug!(client.address = %peer, "connection ended: {error}");
+                    }
+                    return;
+                }
+                () = self.cut.cancelled() => return,
+                () = self.shutdown.cancelled(), if !is_draining => {
+                    is_draining = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                _ = look.tick() => if let Some(reason) = activity.overdue(&self.limits) {
+                    tracing::debug!(client.address = %peer, "closing a connection: {reason}");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn builder(&self) -> Builder<TokioExecutor> {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            // Activity watches the times, with one timer a connection instead of one a request.
+            .header_read_timeout(None)
+            .max_headers(self.limits.header_count)
+            .max_buf_size(self.limits.header_bytes);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(self.limits.header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(256)
+            .keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(20));
+        builder
+    }
+}
+
+#[cfg(test)]
+mod tests;

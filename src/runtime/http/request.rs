@@ -1,0 +1,232 @@
+//! One request on its way through the router: its id, its remote address, its time limits, its count.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::ConnectInfo;
+use axum::response::IntoResponse;
+use futures_util::FutureExt;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::time::{Sleep, sleep};
+use tower::Service;
+use tracing::Instrument;
+
+use super::HttpLimits;
+use super::activity::{Activity, RequestInFlight};
+use crate::metrics::{Counter, Metrics};
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest id that is taken over from a client.
+const ID_LIMIT: usize = 64;
+
+/// The id of a request: the client's own `X-Request-Id` when it is a short visible text, else made here. The answer
+/// carries it, and so does every log line that the request leads to.
+#[derive(Clone, Debug)]
+pub struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+
+    fn of(request: &Request<Incoming>, metrics: &HttpMetrics) -> Self {
+        let given = request.headers().get(&REQUEST_ID).filter(|value| {
+            (1..=ID_LIMIT).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        });
+        given.cloned().map_or_else(|| Self::new(metrics), Self)
+    }
+
+    fn new(metrics: &HttpMetrics) -> Self {
+        let text = format!("{:08x}{:08x}", metrics.prefix, metrics.next_id.fetch_add(1, Ordering::Relaxed));
+        Self(HeaderValue::try_from(text).expect("hexadecimal digits are a header value"))
+    }
+}
+
+/// What the listeners of a process count.
+#[derive(Clone, Debug)]
+pub struct HttpMetrics {
+    classes: Arc<[Counter; 5]>,
+    opened: Counter,
+    closed: Counter,
+    prefix: u32,
+    next_id: Arc<AtomicU64>,
+}
+
+impl HttpMetrics {
+    /// Registers the counters in `metrics`.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        let class = |label| metrics.counter("http_requests_total", "Answered requests", &[("class", label)]);
+        let (opened, closed) = (Counter::default(), Counter::default());
+        let open = (opened.clone(), closed.clone());
+        #[expect(clippy::cast_precision_loss, reason = "open connections are far fewer than 2^53")]
+        metrics.gauge("http_connections", "Open connections", &[], move || {
+            open.0.value().saturating_sub(open.1.value()) as f64
+        });
+        Self {
+            classes: Arc::new(["1xx", "2xx", "3xx", "4xx", "5xx"].map(class)),
+            opened,
+            closed,
+            prefix: rand::random(),
+            next_id: Arc::default(),
+        }
+    }
+
+    pub(super) fn open_connection(&self) -> OpenConnection {
+        self.opened.increment();
+        OpenConnection(self.closed.clone())
+    }
+
+    fn count(&self, status: StatusCode) {
+        if let Some(counter) = self.classes.get(usize::from(status.as_u16() / 100).wrapping_sub(1)) {
+            counter.increment();
+        }
+    }
+}
+
+/// Counts a connection as open while it lives.
+#[derive(Debug)]
+pub(super) struct OpenConnection(Counter);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.increment();
+    }
+}
+
+/// The router as one connection sees it.
+#[derive(Debug)]
+pub struct RequestService {
+    router: Router,
+    body_time: Duration,
+    metrics: HttpMetrics,
+    activity: Arc<Activity>,
+    peer: SocketAddr,
+}
+
+impl RequestService {
+    pub fn new(
+        router: &Router,
+        limits: &HttpLimits,
+        metrics: &HttpMetrics,
+        activity: &Arc<Activity>,
+        peer: SocketAddr,
+    ) -> Self {
+        Self {
+            router: router.clone(),
+            body_time: limits.body_time,
+            metrics: metrics.clone(),
+            activity: activity.clone(),
+            peer,
+        }
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, Infallible>> + Send>>;
+
+impl hyper::service::Service<Request<Incoming>> for RequestService {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn call(&self, request: Request<Incoming>) -> Answer {
+        let in_flight = self.activity.begin_request(request.version() == Version::HTTP_2);
+        let id = RequestId::of(&request, &self.metrics);
+        let span = tracing::error_span!("request", request.id = id.as_str());
+        let metrics = self.metrics.clone();
+        let body_time = self.body_time;
+        let mut request = request.map(|body| wrap_body(body, body_time));
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        request.extensions_mut().insert(id.clone());
+        let answer = self.router.clone().call(request);
+        let guarded = AssertUnwindSafe(answer).catch_unwind().instrument(span);
+        Box::pin(async move {
+            let mut response = match guarded.await {
+                Ok(Ok(response)) => response,
+                // The panic itself has been reported by the panic hook.
+                Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            };
+            metrics.count(response.status());
+            response.headers_mut().insert(REQUEST_ID.clone(), id.0);
+            Ok(response.map(|body| AnswerBody { body, _in_flight: in_flight }))
+        })
+    }
+}
+
+/// The body of an answer; the request is under way until it is sent or dropped.
+#[derive(Debug)]
+pub struct AnswerBody {
+    body: Body,
+    _in_flight: RequestInFlight,
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn wrap_body(body: Incoming, limit: Duration) -> Body {
+    if body.is_end_stream() { Body::empty() } else { Body::new(TimedBody { body, limit, timer: None }) }
+}
+
+/// A request's body that fails when it takes too long to arrive.
+struct TimedBody {
+    body: Incoming,
+    limit: Duration,
+    // Made at the first wait: most bodies arrive together with their head.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
+        }
+        let limit = self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+        ready!(timer.as_mut().poll(context));
+        let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the body does not arrive");
+        Poll::Ready(Some(Err(axum::Error::new(error))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,155 @@
+//! Real sockets against a small router.
+
+use axum::extract::ConnectInfo;
+use axum::routing::{get, post};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::metrics::Metrics;
+
+struct Running {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    server: tokio::task::JoinHandle<()>,
+    metrics: Metrics,
+}
+
+async fn start(router: Router, limits: HttpLimits) -> Running {
+    let listener = listen("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let metrics = Metrics::default();
+    let server = HttpServer { listener, router, limits, tls: None, metrics: HttpMetrics::new(&metrics) };
+    let server = tokio::spawn(server.serve(shutdown.clone()));
+    Running { address, shutdown, server, metrics }
+}
+
+/// Sends `text` and reads until the server closes the connection.
+async fn converse(address: SocketAddr, text: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A server that refuses may reset the connection; what it said before still counts.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+fn short_limits() -> HttpLimits {
+    HttpLimits {
+        header_time: Duration::from_millis(80),
+        idle_time: Duration::from_millis(80),
+        body_time: Duration::from_millis(80),
+        drain_time: Duration::from_millis(80),
+        ..HttpLimits::default()
+    }
+}
+
+#[tokio::test]
+async fn a_handler_sees_the_remote_address_and_the_answer_carries_the_id() {
+    let router = Router::new()
+        .route("/", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() }));
+    let running = start(router, HttpLimits::default()).await;
+    let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-request-id: mine-1\r\n\r\n";
+    let answer = converse(running.address, request).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n127.0.0.1"), "{answer}");
+    assert!(answer.contains("x-request-id: mine-1\r\n"), "{answer}");
+    let answer =
+        converse(running.address, "GET /none HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    let id = answer.split("x-request-id: ").nth(1).unwrap();
+    assert!(id.as_bytes()[..16].iter().all(u8::is_ascii_hexdigit), "{answer}");
+    let text = running.metrics.render();
+    assert!(text.contains("http_requests_total{class=\"2xx\"} 1\n"), "{text}");
+    assert!(text.contains("http_requests_total{class=\"4xx\"} 1\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_arrive_ends_the_connection() {
+    let running = start(Router::new(), short_limits()).await;
+    assert_eq!(converse(running.address, "GET / HTTP/1.1\r\nhost:").await, "");
+    assert_eq!(converse(running.address, "").await, "", "silence ends it too");
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_its_answer() {
+    let running = start(Router::new().route("/", get(|| async { "hi" })), short_limits()).await;
+    let answer = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(answer.ends_with("hi"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_not_an_idle_connection() {
+    let slow = || async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        "late"
+    };
+    let running = start(Router::new().route("/", get(slow)), short_limits()).await;
+    let answer = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(answer.ends_with("late"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_is_an_error() {
+    let running =
+        start(Router::new().route("/", post(|body: String| async move { body })), short_limits()).await;
+    let request = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 10\r\n\r\n123";
+    let answer = converse(running.address, request).await;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+}
+
+#[tokio::test]
+async fn too_many_and_too_large_headers_are_refused() {
+    let running = start(Router::new().route("/", get(|| async { "hi" })), HttpLimits::default()).await;
+    let many = "x: y\r\n".repeat(200);
+    let answer = converse(running.address, &format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let large = "y".repeat(100_000);
+    let answer = converse(running.address, &format!("GET / HTTP/1.1\r\nhost: x\r\nx: {large}\r\n\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_panic_in_a_handler_is_an_internal_error_and_nothing_more() {
+    async fn panicking() -> &'static str {
+        panic!("on purpose")
+    }
+    let running = start(Router::new().route("/", get(panicking)), HttpLimits::default()).await;
+    let answer = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 500") && answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn shutdown_lets_a_request_finish_and_cuts_one_that_never_does() {
+    let entered = Arc::new(Notify::new());
+    let release = Arc::new(Notify::new());
+    let (enter, wait) = (entered.clone(), release.clone());
+    let router = Router::new()
+        .route(
+            "/held",
+            get(move || async move {
+                enter.notify_one();
+                wait.notified().await;
+                "done"
+            }),
+        )
+        .route("/never", get(std::future::pending::<&'static str>));
+    let running =
+        start(router, HttpLimits { drain_time: Duration::from_millis(500), ..HttpLimits::default() }).await;
+    let held = tokio::spawn(converse(running.address, "GET /held HTTP/1.1\r\nhost: x\r\n\r\n"));
+    let never = tokio::spawn(converse(running.address, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n"));
+    entered.notified().await;
+    running.shutdown.cancel();
+    release.notify_one();
+    assert!(held.await.unwrap().ends_with("done"));
+    assert_eq!(never.await.unwrap(), "");
+    running.server.await.unwrap();
+    assert!(TcpStream::connect(running.address).await.is_err(), "the listener is closed");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_a_clear_error() {
+    let first = listen("127.0.0.1:0").await.unwrap();
+    let address = first.local_addr().unwrap().to_string();
+    let error = listen(&address).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("the address {address} is taken by another process"));
+}

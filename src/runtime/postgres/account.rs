@@ -1,0 +1,93 @@
+//! The operating system's user that the server runs as: PostgreSQL refuses to run as root.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::unistd::{Gid, Group, Uid, User};
+
+/// The ids of an unprivileged user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// User id.
+    pub uid: u32,
+    /// Main group id.
+    pub gid: u32,
+}
+
+/// What systems call “nobody” where no such user is listed (an image without `/etc/passwd`).
+const NOBODY: Account = Account { uid: 65534, gid: 65534 };
+
+impl Account {
+    /// The account to run the server of `folder` as; `None` when this process is not root and so is itself unprivileged.
+    ///
+    /// The owner of the folder when that is an ordinary user, else `postgres` when there is one, else `nobody`.
+    #[must_use]
+    pub fn for_folder(folder: &Metadata) -> Option<Self> {
+        if !Uid::effective().is_root() {
+            return None;
+        }
+        if folder.uid() != 0 {
+            return Some(Self { uid: folder.uid(), gid: main_group(folder.uid()).unwrap_or(folder.gid()) });
+        }
+        Some(named("postgres").or_else(|| named("nobody")).unwrap_or(NOBODY))
+    }
+
+    /// Whether this account may pass through a folder, by the folder's mode alone.
+    #[must_use]
+    pub fn may_enter(self, folder: &Metadata) -> bool {
+        let mode = folder.mode();
+        if folder.uid() == self.uid {
+            mode & 0o100 != 0
+        } else if folder.gid() == self.gid {
+            mode & 0o010 != 0
+        } else {
+            mode & 0o001 != 0
+        }
+    }
+
+    /// Whether this account may pass through `path` and every folder above it.
+    #[must_use]
+    pub fn may_reach(self, path: &Path) -> bool {
+        path.ancestors()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .all(|folder| std::fs::metadata(folder).is_ok_and(|metadata| self.may_enter(&metadata)))
+    }
+}
+
+fn named(name: &str) -> Option<Account> {
+    let user = User::from_name(name).ok().flatten()?;
+    (!user.uid.is_root()).then_some(Account { uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+}
+
+fn main_group(uid: u32) -> Option<u32> {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten()?;
+    // A group of id 0 would keep a privilege that the server must not have.
+    let gid = (user.gid != Gid::from_raw(0)).then_some(user.gid)?;
+    Group::from_gid(gid).ok().flatten().map(|group| group.gid.as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_stranger_is_stopped_by_a_private_parent() {
+        let parent = tempfile::tempdir().unwrap();
+        let inner = parent.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        let stranger = Account { uid: 54321, gid: 54321 };
+        std::fs::set_permissions(parent.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(!stranger.may_reach(&inner));
+        std::fs::set_permissions(parent.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o711)).unwrap();
+        assert!(stranger.may_reach(&inner));
+        let owner = Account { uid: std::fs::metadata(&inner).unwrap().uid(), gid: 54321 };
+        std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o011)).unwrap();
+        assert!(
+            !owner.may_enter(&std::fs::metadata(&inner).unwrap()),
+            "the owner's bits count for the owner"
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! Stops a server that an earlier process left behind, so that the next start finds the cluster free.
+//!
+//! Safe because the data folder's lock is held: whoever owned that server is gone.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::time::{Instant, sleep};
+
+use super::PostgresError;
+
+/// How long a fast, then an immediate shutdown may take.
+const STAGES: [(Signal, Duration); 2] =
+    [(Signal::SIGINT, Duration::from_secs(20)), (Signal::SIGQUIT, Duration::from_secs(10))];
+
+/// Stops the server of `data`, if one runs.
+///
+/// # Errors
+/// [`PostgresError::Leftover`] when it does not end.
+pub async fn stop(data: &Path) -> Result<(), PostgresError> {
+    let Some(pid) = running_server(data) else { return Ok(()) };
+    tracing::warn!(postgres.process = pid.as_raw(), "an earlier PostgreSQL server still runs: stopping it");
+    for (signal, limit) in STAGES {
+        // It may be ending already, or end between the look and the signal.
+        let _ = kill(pid, signal);
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            if running_server(data) != Some(pid) {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+    Err(PostgresError::Leftover { process: pid.as_raw() })
+}
+
+/// The server that runs on `data`: the process that its lock file names, when that is alive and really works there.
+pub fn running_server(data: &Path) -> Option<Pid> {
+    let text = std::fs::read_to_string(data.join("postmaster.pid")).ok()?;
+    let pid = Pid::from_raw(text.lines().next()?.trim().parse().ok()?);
+    let is_alive = !matches!(kill(pid, None), Err(Errno::ESRCH));
+    (pid.as_raw() > 1 && is_alive && works_in(pid, data)).then_some(pid)
+}
+
+/// Process ids are used again: a server is known by its working folder, where the system shows it.
+fn works_in(pid: Pid, data: &Path) -> bool {
+    match std::fs::read_link(format!("/proc/{pid}/cwd")) {
+        Ok(folder) => std::fs::canonicalize(data).is_ok_and(|data| data == folder),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
