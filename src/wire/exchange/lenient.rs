@@ -112,3 +112,23 @@ pub fn optional_flag<'de, D: Deserializer<'de>>(input: D) -> Result<Option<bool>
         _ => Err(wrong(&value, "true or false")),
     }
 }
+
+/// A list; `null` is an empty list.
+pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::<Vec<T>>::deserialize(input)?.unwrap_or_default())
+}
+
+/// An object with texts as values; `null` is nothing.
+pub fn optional_text_map<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<serde_json::Map<String, Value>>, D::Error> {
+    let Some(members) = Option::<serde_json::Map<String, Value>>::deserialize(input)? else { return Ok(None) };
+    members
+        .into_iter()
+        .map(|(name, value)| match text_of(value) {
+            Ok(text) => Ok((name, Value::String(text))),
+            Err(value) => Err(wrong(&value, "a text")),
+        })
+        .collect::<Result<_, _>>()
+        .map(Some)
+}

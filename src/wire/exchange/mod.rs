@@ -2,5 +2,9 @@
 
 pub mod changes;
 pub mod lenient;
+pub mod map_order;
+pub mod node;
+pub mod query;
 pub mod time;
+pub mod user_input;
 pub mod utility;

@@ -1,0 +1,262 @@
+//! Nodes on the wire; see the exchange contract 4.4.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::user_input::UserInputService;
+use super::{lenient, query};
+
+/// Replaces or creates a node.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutNode {
+    /// Secret; together with pattern and public key, or none of the three.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub token: Option<String>,
+    /// Display name.
+    #[serde(deserialize_with = "lenient::text")]
+    pub name: String,
+    /// `device` (default) or `cluster`.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub node_type: Option<String>,
+    /// `org/pattern`; empty for a node that follows policies.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub pattern: Option<String>,
+    /// Services the node offers to run.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub registered_services: Vec<RegisteredService>,
+    /// Values for variables of services.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub user_input: Vec<UserInputService>,
+    /// Where the node can be reached, for information.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub msg_end_point: Option<String>,
+    /// Versions of the agent's parts.
+    #[serde(default, deserialize_with = "lenient::optional_text_map")]
+    #[schema(value_type = Option<Object>)]
+    pub software_versions: Option<Map<String, Value>>,
+    /// Key for messages to the node.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub public_key: Option<String>,
+    /// Architecture.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub arch: Option<String>,
+    /// How often the node shall give signs of life.
+    #[serde(default)]
+    pub heartbeat_intervals: Option<HeartbeatIntervals>,
+    /// Namespace of a cluster agent.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub cluster_namespace: Option<String>,
+    /// The cluster agent keeps to its namespace.
+    #[serde(default, deserialize_with = "lenient::optional_flag")]
+    pub is_namespace_scoped: Option<bool>,
+}
+
+/// Changes one attribute of a node: exactly one member must be given.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PatchNode {
+    /// Secret; not while a public key is set.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub token: Option<String>,
+    /// Display name.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub name: Option<String>,
+    /// Kind of node.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub node_type: Option<String>,
+    /// `org/pattern` or empty.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub pattern: Option<String>,
+    /// Services the node offers to run.
+    pub registered_services: Option<Vec<RegisteredService>>,
+    /// Values for variables of services.
+    pub user_input: Option<Vec<UserInputService>>,
+    /// Where the node can be reached, for information.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub msg_end_point: Option<String>,
+    /// Versions of the agent's parts.
+    #[serde(deserialize_with = "lenient::optional_text_map")]
+    #[schema(value_type = Option<Object>)]
+    pub software_versions: Option<Map<String, Value>>,
+    /// Key for messages to the node; only the node itself may set it.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub public_key: Option<String>,
+    /// Architecture.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub arch: Option<String>,
+    /// How often the node shall give signs of life.
+    pub heartbeat_intervals: Option<HeartbeatIntervals>,
+    /// Namespace of a cluster agent.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub cluster_namespace: Option<String>,
+    /// The cluster agent keeps to its namespace.
+    #[serde(deserialize_with = "lenient::optional_flag")]
+    pub is_namespace_scoped: Option<bool>,
+}
+
+/// A service that a node offers to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegisteredService {
+    /// `org/url`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub url: String,
+    /// Agreements wanted.
+    #[serde(default, deserialize_with = "lenient::int")]
+    pub num_agreements: i64,
+    /// `active` (default) or `suspended`.
+    #[serde(default = "active", deserialize_with = "active_or_text")]
+    pub config_state: String,
+    /// Policy of the service, as JSON text.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub policy: Option<String>,
+    /// Properties to search by.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub properties: Vec<ServiceProperty>,
+    /// Version; empty is any.
+    #[serde(default, deserialize_with = "text_or_empty")]
+    pub version: String,
+}
+
+fn active() -> String {
+    "active".to_owned()
+}
+
+fn active_or_text<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D::Error> {
+    Ok(lenient::optional_text(input)?.unwrap_or_else(active))
+}
+
+fn text_or_empty<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D::Error> {
+    Ok(lenient::optional_text(input)?.unwrap_or_default())
+}
+
+/// A property of a registered service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServiceProperty {
+    /// Name.
+    #[serde(deserialize_with = "lenient::text")]
+    pub name: String,
+    /// Value as text.
+    #[serde(deserialize_with = "lenient::text")]
+    pub value: String,
+    /// `string`, `list`, `version`, `boolean`, `int` or `wildcard`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub prop_type: String,
+    /// `in`, `=`, `>=` or `<=`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub op: String,
+}
+
+/// How often a node shall give signs of life, in seconds; 0 leaves the choice to the organization or the agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HeartbeatIntervals {
+    /// Shortest interval.
+    #[serde(deserialize_with = "lenient::int")]
+    pub min_interval: i64,
+    /// Longest interval.
+    #[serde(deserialize_with = "lenient::int")]
+    pub max_interval: i64,
+    /// Step between them.
+    #[serde(deserialize_with = "lenient::int")]
+    pub interval_adjustment: i64,
+}
+
+/// A node.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAnswer {
+    /// Masked.
+    pub token: &'static str,
+    /// Display name.
+    pub name: String,
+    /// `org/user`.
+    pub owner: String,
+    /// `device` or `cluster`.
+    pub node_type: String,
+    /// `org/pattern` or empty.
+    pub pattern: String,
+    /// Services the node offers to run.
+    #[schema(value_type = Vec<RegisteredService>)]
+    pub registered_services: Box<RawValue>,
+    /// Values for variables of services.
+    #[schema(value_type = Vec<UserInputService>)]
+    pub user_input: Box<RawValue>,
+    /// Where the node can be reached, for information.
+    pub msg_end_point: String,
+    /// Versions of the agent's parts.
+    #[schema(value_type = Object)]
+    pub software_versions: Box<RawValue>,
+    /// Last sign of life; none when never seen.
+    pub last_heartbeat: Option<String>,
+    /// Key for messages to the node.
+    pub public_key: String,
+    /// Architecture.
+    pub arch: String,
+    /// How often the node shall give signs of life.
+    #[schema(value_type = HeartbeatIntervals)]
+    pub heartbeat_intervals: Box<RawValue>,
+    /// High availability group.
+    #[serde(rename = "ha_group")]
+    pub ha_group: Option<String>,
+    /// Last change.
+    pub last_updated: String,
+    /// Namespace of a cluster agent.
+    pub cluster_namespace: String,
+    /// The cluster agent keeps to its namespace.
+    pub is_namespace_scoped: bool,
+}
+
+/// Nodes by `org/node`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodesAnswer {
+    /// The nodes.
+    #[schema(value_type = std::collections::BTreeMap<String, NodeAnswer>)]
+    pub nodes: std::collections::BTreeMap<String, NodeAnswer>,
+    /// Always 0.
+    pub last_index: i32,
+}
+
+/// Filters of the node list; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct NodesQuery {
+    /// Pattern of `org/node`.
+    pub idfilter: Option<String>,
+    /// Pattern of the name.
+    pub name: Option<String>,
+    /// Pattern of the architecture.
+    pub arch: Option<String>,
+    /// Pattern of the namespace.
+    pub clusternamespace: Option<String>,
+    /// Pattern of `org/user`.
+    pub owner: Option<String>,
+    /// `device` or `cluster`.
+    pub nodetype: Option<String>,
+    /// Only nodes that keep to their namespace, or only others.
+    #[serde(rename = "isNamespaceScoped", deserialize_with = "query::optional_flag")]
+    #[param(rename = "isNamespaceScoped")]
+    pub is_namespace_scoped: Option<bool>,
+}
+
+/// Which attribute of a resource is wanted.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct AttributeQuery {
+    /// Name of an attribute; without it the whole resource.
+    pub attribute: Option<String>,
+}
+
+/// Whether a write is a sign of life.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct HeartbeatQuery {
+    /// The write is no sign of life of the node.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub noheartbeat: Option<bool>,
+}

@@ -1,0 +1,24 @@
+//! Values of query parameters, as leniently as the reference reads them.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+/// A truth value or nothing: `true`, `yes`, `on`, `1` and their opposites in any case; empty is nothing.
+pub fn optional_flag<'de, D: Deserializer<'de>>(input: D) -> Result<Option<bool>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(input)? else { return Ok(None) };
+    match text.to_ascii_lowercase().as_str() {
+        "" => Ok(None),
+        "true" | "yes" | "on" | "1" => Ok(Some(true)),
+        "false" | "no" | "off" | "0" => Ok(Some(false)),
+        _ => Err(D::Error::custom(format!("'{text}' is neither true nor false"))),
+    }
+}
+
+/// A whole number of 32 bits or nothing; empty is nothing.
+pub fn optional_int<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i32>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(input)? else { return Ok(None) };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| D::Error::custom(format!("'{text}' is not a whole number of 32 bits")))
+}
