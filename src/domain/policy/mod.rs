@@ -2,6 +2,7 @@
 //!
 //! Source: agreement protocol, "Internal policy, properties, constraints, compatibility".
 
+pub mod compatibility;
 pub mod constraint;
 pub mod deployment_policy;
 pub mod external;

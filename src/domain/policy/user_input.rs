@@ -192,7 +192,7 @@ impl Variable {
 }
 
 /// Says why a service's variables cannot be set.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UserInputProblem {
     /// Nobody gives any value for the service.
     #[error("no user input is given for service {service}, which needs {}", variables.join(", "))]
@@ -219,8 +219,8 @@ pub enum UserInputProblem {
         variable: String,
         /// The declared type.
         declared: String,
-        /// The value that was given.
-        value: Value,
+        /// The value that was given, as JSON.
+        value: String,
     },
     /// The versions of an entry cannot be read.
     #[error("a version range in the user input for service {service} cannot be read")]
@@ -273,7 +273,7 @@ pub fn check_variables(
                     service: name(),
                     variable: variable.name.clone(),
                     declared: variable.declared.clone(),
-                    value: input.value.clone(),
+                    value: input.value.to_string(),
                 });
             }
             None if variable.default_value.is_empty() => {

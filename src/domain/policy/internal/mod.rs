@@ -20,6 +20,7 @@ pub use protocol::{AgreementProtocol, BASIC_PROTOCOL, Blockchain, NoCommonProtoc
 pub use same::PolicyDifference;
 pub(crate) use same::is_same_set;
 pub use self_consistent::SelfConsistencyError;
+pub(crate) use workload::is_any_arch;
 pub use workload::{Workload, WorkloadPriority};
 
 use super::constraint::ConstraintList;

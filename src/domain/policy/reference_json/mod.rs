@@ -18,3 +18,10 @@ mod tests;
 #[derive(Debug, thiserror::Error)]
 #[error("the text is not the JSON that was expected")]
 pub struct DecodeError(#[from] serde_json::Error);
+
+impl DecodeError {
+    /// Returns in words what is wrong and where.
+    pub fn reason(&self) -> String {
+        self.0.to_string()
+    }
+}

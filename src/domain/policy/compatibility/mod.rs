@@ -1,0 +1,19 @@
+//! The whole check whether a node may run the service of a deployment policy: behind `deploycheck policy`, `explain` and the
+//! agbot alike.
+//!
+//! [`check::PolicyCheck`] is the entry; its parts are public for those who ask one question only. Services come from a
+//! [`service::ServiceSource`] that the caller fills beforehand, so that nothing here waits or fetches. Source: agreement
+//! protocol, "Compatibility …", "How the policies are combined", "Node type, architecture, namespace".
+
+pub mod check;
+pub mod deployment;
+pub mod namespace;
+pub mod operator;
+pub mod report;
+pub mod resolve;
+pub mod service;
+
+pub use check::{NodeFacts, NodeType, PolicyCheck};
+pub use report::{CheckError, CompatibilityReport, Incompatibility, ServiceVerdict};
+pub use resolve::{ResolveError, ResolvedService};
+pub use service::{ServiceCatalog, ServiceDefinition, ServiceDependency, ServiceSource};

@@ -1,0 +1,132 @@
+//! Into which cluster namespace a service goes, and whether the agent may put it there.
+//!
+//! Source: agreement protocol, "Node type, architecture, namespace".
+
+use serde_json::Value;
+
+use super::report::Incompatibility;
+use crate::policy::constraint::{ConstraintError, Expression};
+use crate::policy::deployment_policy::DeploymentPolicy;
+use crate::policy::property::{Property, PropertyList, builtin};
+
+/// The namespace of a cluster agent that names none.
+pub const DEFAULT_NAMESPACE: &str = "openhorizon-agent";
+
+/// What the choice of a namespace depends on, apart from the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NamespaceQuestion<'a> {
+    /// The namespace of the agent; empty for [`DEFAULT_NAMESPACE`].
+    pub agent: &'a str,
+    /// Whether the agent is confined to it.
+    pub is_scoped: bool,
+    /// The namespace that the deployment policy or pattern names; empty for none.
+    pub deployer: &'a str,
+    /// The pattern's qualified id; empty for a deployment policy.
+    pub pattern_id: &'a str,
+}
+
+impl NamespaceQuestion<'_> {
+    /// Returns the namespace into which a service goes.
+    ///
+    /// # Shape
+    /// `cluster_deployment` is the text or the object.
+    /// # Errors
+    /// The [`Incompatibility`] that keeps the service off the cluster.
+    pub fn answer(&self, cluster_deployment: &Value) -> Result<String, Incompatibility> {
+        let agent = if self.agent.is_empty() { DEFAULT_NAMESPACE } else { self.agent };
+        if !self.pattern_id.is_empty() {
+            self.check_pattern(agent)?;
+        }
+        if !self.deployer.is_empty() {
+            if self.is_scoped && self.deployer != agent {
+                let (policy, agent) = (self.deployer.to_owned(), agent.to_owned());
+                return Err(Incompatibility::PolicyNamespace { policy, agent });
+            }
+            return Ok(self.deployer.to_owned());
+        }
+        let service = service_namespace(cluster_deployment)?;
+        match service {
+            None => Ok(agent.to_owned()),
+            Some(service) if self.is_scoped && service != agent => {
+                Err(Incompatibility::ServiceNamespace { service, agent: agent.to_owned() })
+            }
+            Some(service) => Ok(service),
+        }
+    }
+
+    /// A confined agent takes patterns of its own namespace only, any other one patterns without namespace only.
+    fn check_pattern(&self, agent: &str) -> Result<(), Incompatibility> {
+        let wanted = if self.is_scoped { agent } else { "" };
+        if self.deployer == wanted {
+            return Ok(());
+        }
+        Err(Incompatibility::PatternNamespace {
+            pattern: self.deployer.to_owned(),
+            wanted: wanted.to_owned(),
+        })
+    }
+}
+
+/// Reads the namespace that a service's cluster deployment names; `None` when it names none.
+fn service_namespace(cluster_deployment: &Value) -> Result<Option<String>, Incompatibility> {
+    let unreadable =
+        |reason: &str| Incompatibility::ClusterDeploymentUnreadable { reason: reason.to_owned() };
+    let parsed;
+    let deployment = match cluster_deployment {
+        Value::Null => return Ok(None),
+        Value::String(text) if text.is_empty() => return Ok(None),
+        Value::String(text) => {
+            parsed = serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))?;
+            &parsed
+        }
+        object => object,
+    };
+    let Value::Object(members) = deployment else {
+        return Err(unreadable("it is not an object"));
+    };
+    let named = match members.get("metadata") {
+        None => None,
+        Some(Value::Object(metadata)) => metadata.get("namespace"),
+        Some(_) => return Err(unreadable("its metadata is not an object")),
+    };
+    let namespace = match named {
+        Some(Value::String(namespace)) => namespace.clone(),
+        Some(_) => return Err(unreadable("the namespace in its metadata is not text")),
+        None => match members.get("operatorYamlArchive") {
+            Some(Value::String(archive)) => {
+                super::operator::namespace(archive).map_err(|error| unreadable(&error.to_string()))?
+            }
+            _ => String::new(),
+        },
+    };
+    Ok((!namespace.is_empty()).then_some(namespace))
+}
+
+/// Answers whether a deployment policy that names a namespace asks, in its own constraints, for agents of another one: then
+/// no agent that is confined to a namespace can take it.
+///
+/// # Shape
+/// `true` means that they contradict each other. Only comparisons of the agent's namespace count, all others are taken for
+/// satisfied.
+/// # Errors
+/// [`ConstraintError`] when the constraints cannot be read.
+pub fn contradicts_own_namespace(policy: &DeploymentPolicy) -> Result<bool, ConstraintError> {
+    let namespace = policy.service.cluster_namespace.as_str();
+    if namespace.is_empty() || policy.has_no_constraints() {
+        return Ok(false);
+    }
+    let about_namespace = only_about(&policy.constraints.parse()?, builtin::KUBERNETES_NAMESPACE);
+    let properties = PropertyList::from(vec![Property::new(builtin::KUBERNETES_NAMESPACE, namespace)]);
+    Ok(!about_namespace.is_satisfied_by(&properties))
+}
+
+/// Replaces the comparisons of every other property by what is always satisfied.
+fn only_about(expression: &Expression, property: &str) -> Expression {
+    let inside = |parts: &[Expression]| parts.iter().map(|part| only_about(part, property)).collect();
+    match expression {
+        Expression::All(parts) => Expression::all(inside(parts)),
+        Expression::Any(parts) => Expression::any(inside(parts)),
+        Expression::Predicate(predicate) if predicate.property() == property => expression.clone(),
+        Expression::Predicate(_) => Expression::all(Vec::new()),
+    }
+}

@@ -1,0 +1,197 @@
+//! From a service's name to its definition and those of all its dependencies.
+//!
+//! Source: agreement protocol, "How the policies are combined"; a dependency is the highest version in its range.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::service::{ServiceDefinition, ServiceDependency, ServiceSource};
+use crate::version::{Version, VersionError, VersionRange, is_range_expression, is_version};
+
+/// Most dependencies, direct and indirect, that one service may have.
+pub const MAX_DEPENDENCIES: usize = 1_000;
+
+/// Says why a service and its dependencies cannot be put together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// There is no such service.
+    #[error("there is no service {org}/{url} of version {version} for architecture \"{arch}\"")]
+    NotFound { org: String, url: String, version: String, arch: String },
+    /// The wanted version, or one that is there, cannot be read.
+    #[error("the versions of service {org}/{url} cannot be compared: {reason}")]
+    Version { org: String, url: String, reason: VersionError },
+    /// A dependency is for another architecture than the service that needs it.
+    #[error("{service} needs {org}/{url} for architecture \"{arch}\", which is not its own")]
+    OtherArchitecture { service: String, org: String, url: String, arch: String },
+    /// A service needs itself, directly or through others.
+    #[error("{service} depends on itself")]
+    Cycle { service: String },
+    /// There are more dependencies than anybody needs.
+    #[error("{service} has more than {limit} dependencies")]
+    TooMany { service: String, limit: usize },
+}
+
+/// A service with all its dependencies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolvedService<'a> {
+    /// The qualified id.
+    pub id: String,
+    /// The definition.
+    pub definition: &'a ServiceDefinition,
+    /// The direct and indirect dependencies by their qualified ids.
+    pub dependencies: BTreeMap<String, &'a ServiceDefinition>,
+}
+
+/// Finds a service: of a version exactly that one, of a range (or of nothing) the highest.
+///
+/// # Errors
+/// [`ResolveError::NotFound`] or [`ResolveError::Version`].
+pub fn find_service<'a>(
+    source: &'a impl ServiceSource,
+    org: &str,
+    url: &str,
+    version: &str,
+    arch: &str,
+) -> Result<&'a ServiceDefinition, ResolveError> {
+    let not_found = || ResolveError::NotFound {
+        org: org.to_owned(),
+        url: url.to_owned(),
+        version: version.to_owned(),
+        arch: arch.to_owned(),
+    };
+    let unreadable = |reason| ResolveError::Version { org: org.to_owned(), url: url.to_owned(), reason };
+    let mut candidates = source.definitions(org, url).into_iter().filter(|service| service.arch == arch);
+    if !version.is_empty() && !is_range_expression(version) {
+        if !is_version(version) {
+            return Err(unreadable(VersionError::NotAVersion { text: version.to_owned() }));
+        }
+        return candidates.find(|service| service.version == version).ok_or_else(not_found);
+    }
+    let range =
+        VersionRange::parse(if version.is_empty() { "0.0.0" } else { version }).map_err(unreadable)?;
+    let mut highest: Option<(Version, &ServiceDefinition)> = None;
+    for candidate in candidates {
+        let version = Version::parse(&candidate.version).map_err(unreadable)?;
+        if range.contains(&version) && highest.as_ref().is_none_or(|(highest, _)| *highest < version) {
+            highest = Some((version, candidate));
+        }
+    }
+    highest.map(|(_, service)| service).ok_or_else(not_found)
+}
+
+/// Finds a service with all its dependencies.
+///
+/// # Errors
+/// [`ResolveError`] for the first thing that is missing or wrong.
+pub fn resolve_service<'a>(
+    source: &'a impl ServiceSource,
+    org: &str,
+    url: &str,
+    version: &str,
+    arch: &str,
+) -> Result<ResolvedService<'a>, ResolveError> {
+    let definition = find_service(source, org, url, version, arch)?;
+    let id = definition.id();
+    let dependencies = Walk::new(source).run(&id, definition)?;
+    Ok(ResolvedService { id, definition, dependencies })
+}
+
+/// Finds the dependencies of a definition that a user gives in a file; the architecture of its direct dependencies is not
+/// compared with its own, as in the reference.
+///
+/// # Errors
+/// As [`resolve_service`].
+pub fn resolve_dependencies<'a>(
+    source: &'a impl ServiceSource,
+    definition: &ServiceDefinition,
+) -> Result<BTreeMap<String, &'a ServiceDefinition>, ResolveError> {
+    let mut found = BTreeMap::new();
+    for dependency in &definition.required_services {
+        let direct = find_dependency(source, dependency)?;
+        let id = direct.id();
+        let indirect = Walk::new(source).run(&id, direct)?;
+        found.insert(id, direct);
+        found.extend(indirect);
+        if found.len() > MAX_DEPENDENCIES {
+            return Err(ResolveError::TooMany { service: definition.id(), limit: MAX_DEPENDENCIES });
+        }
+    }
+    Ok(found)
+}
+
+fn find_dependency<'a>(
+    source: &'a impl ServiceSource,
+    dependency: &ServiceDependency,
+) -> Result<&'a ServiceDefinition, ResolveError> {
+    let ServiceDependency { org, url, arch, .. } = dependency;
+    let unreadable = |reason| ResolveError::Version { org: org.clone(), url: url.clone(), reason };
+    let range = VersionRange::parse(dependency.range()).map_err(unreadable)?;
+    find_service(source, org, url, &range.to_string(), arch)
+}
+
+/// A walk through the dependencies, depth first, that keeps its own stack so that no definition can exhaust the program's.
+struct Walk<'a, S> {
+    source: &'a S,
+    found: BTreeMap<String, &'a ServiceDefinition>,
+    open: BTreeSet<String>,
+    steps: Vec<Step<'a>>,
+}
+
+enum Step<'a> {
+    Enter(String, &'a ServiceDefinition),
+    Leave(String),
+}
+
+impl<'a, S: ServiceSource> Walk<'a, S> {
+    fn new(source: &'a S) -> Self {
+        Self { source, found: BTreeMap::new(), open: BTreeSet::new(), steps: Vec::new() }
+    }
+
+    fn run(
+        mut self,
+        id: &str,
+        definition: &'a ServiceDefinition,
+    ) -> Result<BTreeMap<String, &'a ServiceDefinition>, ResolveError> {
+        self.enter(id.to_owned(), definition)?;
+        while let Some(step) = self.steps.pop() {
+            match step {
+                Step::Leave(service) => {
+                    self.open.remove(&service);
+                }
+                Step::Enter(service, _) if self.open.contains(&service) => {
+                    return Err(ResolveError::Cycle { service });
+                }
+                Step::Enter(service, _) if self.found.contains_key(&service) => {}
+                Step::Enter(service, definition) => {
+                    self.found.insert(service.clone(), definition);
+                    if self.found.len() > MAX_DEPENDENCIES {
+                        return Err(ResolveError::TooMany {
+                            service: id.to_owned(),
+                            limit: MAX_DEPENDENCIES,
+                        });
+                    }
+                    self.enter(service, definition)?;
+                }
+            }
+        }
+        Ok(self.found)
+    }
+
+    fn enter(&mut self, id: String, definition: &'a ServiceDefinition) -> Result<(), ResolveError> {
+        self.open.insert(id.clone());
+        self.steps.push(Step::Leave(id.clone()));
+        // Reversed, so that the first dependency is the next step.
+        for dependency in definition.required_services.iter().rev() {
+            if dependency.arch != definition.arch {
+                return Err(ResolveError::OtherArchitecture {
+                    service: id,
+                    org: dependency.org.clone(),
+                    url: dependency.url.clone(),
+                    arch: dependency.arch.clone(),
+                });
+            }
+            let found = find_dependency(self.source, dependency)?;
+            self.steps.push(Step::Enter(found.id(), found));
+        }
+        Ok(())
+    }
+}

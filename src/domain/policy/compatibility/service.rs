@@ -1,0 +1,150 @@
+//! Service definitions as the check sees them, and where it finds them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::policy::external::ExternalPolicy;
+use crate::policy::user_input::Variable;
+
+/// A service definition.
+///
+/// # Shape
+/// `deployment` and `cluster_deployment`: in the exchange always text (JSON in it, or empty), in a user's file also the
+/// object itself, null when absent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceDefinition {
+    /// The organisation; may be empty in a user's file, then it means that of the policy.
+    pub org: String,
+    /// The name.
+    pub url: String,
+    /// The version.
+    pub version: String,
+    /// The hardware architecture.
+    pub arch: String,
+    /// `exclusive`, `singleton` (formerly `single`) or `multiple`.
+    pub sharable: String,
+    /// The services it needs.
+    pub required_services: Vec<ServiceDependency>,
+    /// The variables it declares.
+    #[serde(rename = "userInput")]
+    pub variables: Vec<Variable>,
+    /// How to run it on a device.
+    pub deployment: Value,
+    /// How to run it on a cluster.
+    pub cluster_deployment: Value,
+}
+
+impl ServiceDefinition {
+    /// Returns the qualified id that the exchange gives the service.
+    pub fn id(&self) -> String {
+        service_id(&self.org, &self.url, &self.version, &self.arch)
+    }
+
+    /// Brings the deployments into the exchange's form: text, empty when absent.
+    pub fn into_exchange_form(mut self) -> Self {
+        for deployment in [&mut self.deployment, &mut self.cluster_deployment] {
+            let text = match deployment.take() {
+                Value::String(text) => text,
+                Value::Null => String::new(),
+                object => object.to_string(),
+            };
+            *deployment = Value::String(text);
+        }
+        self
+    }
+}
+
+/// A service that another one needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceDependency {
+    /// The name.
+    pub url: String,
+    /// The organisation.
+    pub org: String,
+    /// A version from which on, in old definitions.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The range of versions.
+    pub version_range: String,
+    /// The hardware architecture.
+    pub arch: String,
+}
+
+impl ServiceDependency {
+    /// Returns the range of versions: the given one, else everything from the old version on, else everything.
+    pub fn range(&self) -> &str {
+        let given = [self.version_range.as_str(), self.version.as_str()];
+        given.into_iter().find(|text| !text.is_empty()).unwrap_or("[0.0.0,INFINITY)")
+    }
+}
+
+/// Makes the qualified id that the exchange gives a service: a scheme before the name is dropped, characters that do not
+/// belong into a path become dashes.
+pub fn service_id(org: &str, url: &str, version: &str, arch: &str) -> String {
+    let is_scheme =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'));
+    let name = match url.split_once("://") {
+        Some((scheme, name)) if is_scheme(scheme) => name,
+        _ => url,
+    };
+    let name = name.replace(['$', '!', '*', ',', ';', '/', '?', '@', '&', '~', '=', '%'], "-");
+    format!("{org}/{name}_{version}_{arch}")
+}
+
+/// Where the check finds services and their policies.
+pub trait ServiceSource {
+    /// Returns every version and architecture of a service, in any order, their deployments as text.
+    fn definitions(&self, org: &str, url: &str) -> Vec<&ServiceDefinition>;
+
+    /// Returns the policy of a service by its qualified id.
+    fn policy(&self, service_id: &str) -> Option<&ExternalPolicy>;
+}
+
+/// Services and policies in memory.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServiceCatalog {
+    definitions: BTreeMap<(String, String), BTreeMap<String, ServiceDefinition>>,
+    policies: BTreeMap<String, ExternalPolicy>,
+}
+
+impl ServiceCatalog {
+    /// Makes the empty catalogue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts a definition in, in the place of one with the same id.
+    pub fn insert(&mut self, definition: ServiceDefinition) {
+        let key = (definition.org.clone(), definition.url.clone());
+        let definition = definition.into_exchange_form();
+        self.definitions.entry(key).or_default().insert(definition.id(), definition);
+    }
+
+    /// Puts the policy of a service in.
+    pub fn insert_policy(&mut self, service_id: impl Into<String>, policy: ExternalPolicy) {
+        self.policies.insert(service_id.into(), policy);
+    }
+}
+
+impl FromIterator<ServiceDefinition> for ServiceCatalog {
+    fn from_iter<I: IntoIterator<Item = ServiceDefinition>>(definitions: I) -> Self {
+        let mut catalog = Self::new();
+        definitions.into_iter().for_each(|definition| catalog.insert(definition));
+        catalog
+    }
+}
+
+impl ServiceSource for ServiceCatalog {
+    fn definitions(&self, org: &str, url: &str) -> Vec<&ServiceDefinition> {
+        let key = (org.to_owned(), url.to_owned());
+        self.definitions.get(&key).into_iter().flat_map(BTreeMap::values).collect()
+    }
+
+    fn policy(&self, service_id: &str) -> Option<&ExternalPolicy> {
+        self.policies.get(service_id)
+    }
+}
