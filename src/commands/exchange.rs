@@ -1,0 +1,63 @@
+//! `evenkeel exchange`: an exchange alone, stateless, any number of them on one database.
+
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_runtime::{ExitStatus, Failure, Secret};
+
+use super::hub::{connect, start_exchange};
+use super::serve::{Front, lifecycle, listen, raise_file_limit};
+use super::settings::{
+    ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, refused,
+    secret_of_setting,
+};
+
+/// How long requests may go on after the signal to stop.
+const TASK_LIMIT: Duration = Duration::from_secs(7);
+
+/// Options of `exchange`.
+#[derive(Debug, Args)]
+pub struct ExchangeArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    listen: ListenSettings,
+    #[command(flatten)]
+    database: DatabaseSettings,
+    #[command(flatten)]
+    exchange: ExchangeOptions,
+    #[command(flatten)]
+    log: LogSettings,
+}
+
+/// Runs an exchange until a signal ends it.
+pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
+    let file = arguments.config.read()?;
+    let settings = ExchangeArguments {
+        listen: arguments.listen.over(&file).map_err(|error| refused(&error))?,
+        database: arguments.database.over(&file).map_err(|error| refused(&error))?,
+        exchange: arguments.exchange.over(&file).map_err(|error| refused(&error))?,
+        log: arguments.log.over(&file).map_err(|error| refused(&error))?,
+        config: arguments.config,
+    };
+    settings.log.start()?;
+    raise_file_limit();
+    let url = settings.database.url()?;
+    let url = url.ok_or_else(|| Failure::new(ExitStatus::Usage, "an exchange alone needs database-url"))?;
+    super::block_on(run_exchange(settings, url))
+}
+
+async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Result<(), Failure> {
+    let lifecycle = lifecycle()?;
+    let (listener, address) = listen(settings.listen.address()).await?;
+    let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
+    let database = connect(&url, settings.database.connections()).await?;
+    let exchange = start_exchange(&database, password, &settings.exchange, lifecycle.shutdown()).await?;
+    let front = Front::new(&lifecycle, &database);
+    front.serve(&lifecycle, listener, exchange.router().merge(front.health.router()));
+    tracing::info!(exchange.url = %format!("http://{address}"), "the exchange is ready");
+    lifecycle.shutdown().cancelled().await;
+    lifecycle.finish_tasks(TASK_LIMIT).await;
+    database.close().await;
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The parts of a hub and the order of their start and stop: data folder, database, exchange.
+
+use evenkeel_exchange::{Exchange, ExchangeSettings, StartError};
+use evenkeel_runtime::files::{DataFolder, DataFolderError, read_or_make_secret};
+use evenkeel_runtime::postgres::{EmbeddedPostgres, PostgresError};
+use evenkeel_runtime::{ExitStatus, Failure, Secret};
+use evenkeel_store::{Database, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::settings::{DatabaseSettings, ExchangeOptions, PostgresChoice, secret_of_setting};
+
+/// How long closing the connections to the database may take.
+const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A migrated database, and the embedded server behind it if there is one.
+pub struct OpenDatabase {
+    pub database: Database,
+    pub postgres: Option<EmbeddedPostgres>,
+}
+
+impl OpenDatabase {
+    /// Uses the database that the settings name, or starts the embedded one of `folder`; migrates it.
+    pub async fn open(
+        folder: &DataFolder,
+        settings: &DatabaseSettings,
+        choice: &PostgresChoice,
+    ) -> Result<Self, Failure> {
+        let (url, postgres) = match settings.url()? {
+            Some(url) => (url, None),
+            None => {
+                let postgres =
+                    EmbeddedPostgres::start(folder, &choice.settings()).await.map_err(no_postgres)?;
+                (postgres.url().clone(), Some(postgres))
+            }
+        };
+        match connect(&url, settings.connections()).await {
+            Ok(database) => Ok(Self { database, postgres }),
+            Err(failure) => {
+                if let Some(postgres) = postgres {
+                    postgres.stop().await;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Closes the connections, then stops the embedded server.
+    pub async fn close(self) {
+        // Connections that are still busy are cut by the server's end, or by ours.
+        let _ = tokio::time::timeout(CLOSE_LIMIT, self.database.close()).await;
+        if let Some(postgres) = self.postgres {
+            postgres.stop().await;
+        }
+    }
+}
+
+/// Connects and migrates.
+pub async fn connect(url: &Secret<String>, connections: u32) -> Result<Database, Failure> {
+    let database = Database::connect(url.expose(), connections).await.map_err(|error| no_database(&error))?;
+    database.migrate().await.map_err(|error| no_database(&error))?;
+    Ok(database)
+}
+
+/// Opens the data folder.
+pub fn open_folder(path: &std::path::Path) -> Result<DataFolder, Failure> {
+    DataFolder::open(path).map_err(|error: DataFolderError| Failure::from_error(error.exit_status(), &error))
+}
+
+/// Starts the exchange on an open database.
+pub async fn start_exchange(
+    database: &Database,
+    root_password: Option<Secret<String>>,
+    options: &ExchangeOptions,
+    shutdown: CancellationToken,
+) -> Result<Exchange, Failure> {
+    let defaults = ExchangeSettings::default();
+    let settings = ExchangeSettings {
+        root_password: root_password.map(|password| password.expose().clone()),
+        max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
+        ..defaults
+    };
+    let started = Exchange::start(database.clone(), settings, shutdown).await;
+    started.map_err(|error| match &error {
+        StartError::Store(inner) => no_database(inner),
+        StartError::Seed(_) => Failure::from_error(ExitStatus::Failure, &error),
+    })
+}
+
+/// The password of root: from the file that is named, else from the data folder, made there at first start.
+pub fn root_password(folder: &DataFolder, options: &ExchangeOptions) -> Result<Secret<String>, Failure> {
+    match &options.root_password_file {
+        Some(file) => secret_of_setting(file),
+        None => read_or_make_secret(&folder.path().join("root-password"))
+            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error)),
+    }
+}
+
+fn no_postgres(error: PostgresError) -> Failure {
+    Failure::from_error(error.exit_status(), &error)
+}
+
+/// A store error at the start of a process.
+pub fn no_database(error: &StoreError) -> Failure {
+    let status = match error {
+        StoreError::NewerSchema { .. } => ExitStatus::DatabaseNewer,
+        StoreError::Unavailable(_) | StoreError::Database(_) => ExitStatus::DatabaseUnreachable,
+        _ => ExitStatus::Failure,
+    };
+    Failure::from_error(status, error)
+}

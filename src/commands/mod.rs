@@ -1,0 +1,73 @@
+//! Composition roots: each subcommand reads its settings, wires the crates together and runs them.
+
+mod exchange;
+mod hub;
+mod migrate;
+mod openapi;
+mod serve;
+mod settings;
+mod up;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use evenkeel_runtime::{ExitStatus, Failure};
+
+/// Keeps services running on fleets of edge nodes.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs a whole hub: exchange and agbot, with a PostgreSQL of its own unless one is named.
+    Up(up::UpArguments),
+    /// Runs an exchange alone, on a PostgreSQL that is already there.
+    Exchange(exchange::ExchangeArguments),
+    /// Brings the database's schema to this version.
+    Migrate(migrate::MigrateArguments),
+    /// Prints the document of the exchange's API.
+    Openapi,
+}
+
+/// Runs the command that the arguments ask for.
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let outcome = match arguments.command {
+        Command::Up(arguments) => up::run(arguments),
+        Command::Exchange(arguments) => exchange::run(arguments),
+        Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Openapi => openapi::run(),
+    };
+    match outcome {
+        Ok(()) => ExitStatus::Success.into(),
+        Err(failure) => {
+            eprintln!("evenkeel: {failure}");
+            failure.status.into()
+        }
+    }
+}
+
+/// Help and version are answers, not failures.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // Nothing can be done about a closed terminal.
+    let _ = error.print();
+    if error.use_stderr() { ExitStatus::Usage.into() } else { ExitStatus::Success.into() }
+}
+
+/// Runs a future on a runtime of its own.
+fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
+    let outcome = runtime.block_on(future);
+    // Work on blocking threads (a password check) must not hold the process up.
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,0 +1,67 @@
+//! Serves routers on listeners until the process is told to stop.
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use evenkeel_runtime::health::Health;
+use evenkeel_runtime::http::{self, HttpLimits, HttpMetrics, HttpServer};
+use evenkeel_runtime::metrics::Metrics;
+use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
+use evenkeel_store::Database;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+
+/// What a serving process shows of itself.
+pub struct Front {
+    /// The process's dependencies; roles add theirs.
+    pub health: Health,
+    http_metrics: HttpMetrics,
+}
+
+impl Front {
+    /// A front that watches the database.
+    pub fn new(lifecycle: &Lifecycle, database: &Database) -> Self {
+        let metrics = Metrics::default();
+        let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
+        let database = database.clone();
+        health.depend("database", move || {
+            let database = database.clone();
+            // Taking a connection proves that it answers.
+            async move { database.acquire().await.map(drop).map_err(|error| error.to_string()) }
+        });
+        Self { health, http_metrics: HttpMetrics::new(&metrics) }
+    }
+
+    /// Serves `router` on `listener` as a tracked task.
+    pub fn serve(&self, lifecycle: &Lifecycle, listener: TcpListener, router: Router) {
+        let server = HttpServer {
+            listener,
+            router,
+            limits: HttpLimits::default(),
+            tls: None,
+            metrics: self.http_metrics.clone(),
+        };
+        lifecycle.tasks().spawn(server.serve(lifecycle.shutdown()));
+    }
+}
+
+/// Binds an address, before anything expensive is started.
+pub async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Failure> {
+    let listener =
+        http::listen(address).await.map_err(|error| Failure::from_error(error.exit_status(), &error))?;
+    let bound = listener.local_addr().map_err(|error| Failure::from_error(ExitStatus::Address, &error))?;
+    Ok((listener, bound))
+}
+
+/// Starts to listen for signals.
+pub fn lifecycle() -> Result<Lifecycle, Failure> {
+    Lifecycle::listen().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
+}
+
+/// Allows as many open connections as the system lets this process have.
+pub fn raise_file_limit() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // The usual limit also works, only with fewer clients.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

@@ -1,0 +1,161 @@
+//! The settings of the hub's commands, in groups. Each has one name as option, as environment variable and in the file.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use evenkeel_runtime::files::{default_state_folder, read_secret};
+use evenkeel_runtime::postgres::{BinarySource, PostgresSettings};
+use evenkeel_runtime::settings::{SettingsError, SettingsFile};
+use evenkeel_runtime::telemetry::{self, LogFormat};
+use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
+
+/// Connections that one process keeps to the database, unless told otherwise.
+const DATABASE_CONNECTIONS: u32 = 16;
+
+/// Names the configuration file.
+#[derive(Clone, Debug, Args)]
+pub struct ConfigArguments {
+    /// Configuration file (TOML); each option's long name is its key there.
+    #[arg(long, env = "EVENKEEL_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArguments {
+    /// Reads the file, if one is named.
+    pub fn read(&self) -> Result<SettingsFile, Failure> {
+        let known = [
+            LogSettings::KEYS,
+            FolderSettings::KEYS,
+            DatabaseSettings::KEYS,
+            PostgresChoice::KEYS,
+            ListenSettings::KEYS,
+            AgbotListenSettings::KEYS,
+            ExchangeOptions::KEYS,
+        ];
+        SettingsFile::read(self.config.as_deref(), &known).map_err(|error| refused(&error))
+    }
+}
+
+/// A settings error as the end of the process.
+pub fn refused(error: &SettingsError) -> Failure {
+    Failure::from_error(error.exit_status(), error)
+}
+
+settings! {
+    /// What is logged, and how.
+    pub struct LogSettings {
+        /// Log filter: a level, or levels by module [default: info].
+        log: String = "log", "EVENKEEL_LOG";
+        /// Form of the log on standard error, text or json [default: text].
+        log_format: LogFormat = "log-format", "EVENKEEL_LOG_FORMAT";
+    }
+}
+
+impl LogSettings {
+    /// Starts logging.
+    pub fn start(&self) -> Result<(), Failure> {
+        let filter = self.log.as_deref().unwrap_or("info");
+        telemetry::start(self.log_format.unwrap_or_default(), filter)
+            .map_err(|error| Failure::from_error(ExitStatus::Usage, &error))
+    }
+}
+
+settings! {
+    /// Where a process keeps its files.
+    pub struct FolderSettings {
+        /// Folder for the database, secrets and everything else that stays [default: in the user's state folder].
+        data_dir: PathBuf = "data-dir", "EVENKEEL_DATA_DIR";
+    }
+}
+
+impl FolderSettings {
+    /// The folder, or its default.
+    pub fn path(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| default_state_folder().join("hub"))
+    }
+}
+
+settings! {
+    /// Which database to use.
+    pub struct DatabaseSettings {
+        /// PostgreSQL to use, as a URL; better in a file when it holds a password.
+        database_url: Secret<String> = "database-url", "EVENKEEL_DATABASE_URL";
+        /// File that holds the URL.
+        database_url_file: PathBuf = "database-url-file", "EVENKEEL_DATABASE_URL_FILE";
+        /// Most connections to the database at the same time [default: 16].
+        database_connections: u32 = "database-connections", "EVENKEEL_DATABASE_CONNECTIONS";
+    }
+}
+
+impl DatabaseSettings {
+    /// The URL, if a database is named.
+    pub fn url(&self) -> Result<Option<Secret<String>>, Failure> {
+        match (&self.database_url, &self.database_url_file) {
+            (Some(_), Some(_)) => Err(Failure::new(
+                ExitStatus::Usage,
+                "give either database-url or database-url-file, not both",
+            )),
+            (Some(url), None) => Ok(Some(url.clone())),
+            (None, Some(file)) => secret_of_setting(file).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The size of the connection pool.
+    pub fn connections(&self) -> u32 {
+        self.database_connections.unwrap_or(DATABASE_CONNECTIONS).max(2)
+    }
+}
+
+/// Reads a secret from a file that a setting names.
+pub fn secret_of_setting(file: &Path) -> Result<Secret<String>, Failure> {
+    read_secret(file).map_err(|error| Failure::from_error(ExitStatus::Usage, &error))
+}
+
+settings! {
+    /// How to run the embedded PostgreSQL.
+    pub struct PostgresChoice {
+        /// Programs of the embedded PostgreSQL: found (on this machine), fetched, or auto [default: auto].
+        postgres_binaries: BinarySource = "postgres-binaries", "EVENKEEL_POSTGRES_BINARIES";
+    }
+}
+
+impl PostgresChoice {
+    /// The settings of the embedded server.
+    pub fn settings(&self) -> PostgresSettings {
+        PostgresSettings { binaries: self.postgres_binaries.unwrap_or_default(), is_durable: true }
+    }
+}
+
+settings! {
+    /// Where the exchange listens.
+    pub struct ListenSettings {
+        /// Address of the API, HOST:PORT; port 0 takes a free one [default: 127.0.0.1:8080].
+        listen: String = "listen", "EVENKEEL_LISTEN";
+    }
+}
+
+impl ListenSettings {
+    /// The address, or its default.
+    pub fn address(&self) -> &str {
+        self.listen.as_deref().unwrap_or("127.0.0.1:8080")
+    }
+}
+
+settings! {
+    /// Where the agbot listens.
+    pub struct AgbotListenSettings {
+        /// Address of the agbot's API for nodes, HOST:PORT, besides the main one.
+        agbot_listen: String = "agbot-listen", "EVENKEEL_AGBOT_LISTEN";
+    }
+}
+
+settings! {
+    /// How the exchange behaves.
+    pub struct ExchangeOptions {
+        /// File that holds the password of root/root [default: root-password in the data folder, made at first start].
+        root_password_file: PathBuf = "root-password-file", "EVENKEEL_ROOT_PASSWORD_FILE";
+        /// Largest request body in bytes [default: 1048576].
+        max_body_bytes: usize = "max-body-bytes", "EVENKEEL_MAX_BODY_BYTES";
+    }
+}

@@ -1,0 +1,110 @@
+//! `evenkeel up`: exchange and agbot in one process, with a PostgreSQL of its own unless one is named.
+
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
+use tokio::net::TcpListener;
+
+use super::hub::{OpenDatabase, open_folder, root_password, start_exchange};
+use super::serve::{Front, lifecycle, listen, raise_file_limit};
+use super::settings::{
+    AgbotListenSettings, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings, ListenSettings,
+    LogSettings, PostgresChoice, refused,
+};
+
+/// How long requests and background work may go on after the signal to stop; the database stops after them.
+const TASK_LIMIT: Duration = Duration::from_millis(4_500);
+
+/// Options of `up`.
+#[derive(Debug, Args)]
+pub struct UpArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    folder: FolderSettings,
+    #[command(flatten)]
+    listen: ListenSettings,
+    #[command(flatten)]
+    agbot_listen: AgbotListenSettings,
+    #[command(flatten)]
+    database: DatabaseSettings,
+    #[command(flatten)]
+    postgres: PostgresChoice,
+    #[command(flatten)]
+    exchange: ExchangeOptions,
+    #[command(flatten)]
+    log: LogSettings,
+}
+
+impl UpArguments {
+    fn complete(self) -> Result<Self, Failure> {
+        let file = self.config.read()?;
+        Ok(Self {
+            folder: self.folder.over(&file).map_err(|error| refused(&error))?,
+            listen: self.listen.over(&file).map_err(|error| refused(&error))?,
+            agbot_listen: self.agbot_listen.over(&file).map_err(|error| refused(&error))?,
+            database: self.database.over(&file).map_err(|error| refused(&error))?,
+            postgres: self.postgres.over(&file).map_err(|error| refused(&error))?,
+            exchange: self.exchange.over(&file).map_err(|error| refused(&error))?,
+            log: self.log.over(&file).map_err(|error| refused(&error))?,
+            config: self.config,
+        })
+    }
+}
+
+/// Runs a hub until a signal ends it.
+pub fn run(arguments: UpArguments) -> Result<(), Failure> {
+    let settings = arguments.complete()?;
+    settings.log.start()?;
+    raise_file_limit();
+    super::block_on(run_hub(settings))
+}
+
+async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
+    let lifecycle = lifecycle()?;
+    let (listener, address) = listen(settings.listen.address()).await?;
+    let folder = open_folder(&settings.folder.path())?;
+    let opening = OpenDatabase::open(&folder, &settings.database, &settings.postgres);
+    // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
+    let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
+    let open = open?;
+    let outcome = serve(&lifecycle, &settings, &folder, &open, listener).await;
+    if outcome.is_ok() {
+        announce(&folder, &address.to_string())?;
+        lifecycle.shutdown().cancelled().await;
+    }
+    lifecycle.shutdown().cancel();
+    if !lifecycle.finish_tasks(TASK_LIMIT).await {
+        tracing::warn!("some work did not end in time");
+    }
+    open.close().await;
+    tracing::info!("stopped");
+    outcome
+}
+
+/// Starts the roles and serves them.
+async fn serve(
+    lifecycle: &Lifecycle,
+    settings: &UpArguments,
+    folder: &DataFolder,
+    open: &OpenDatabase,
+    listener: TcpListener,
+) -> Result<(), Failure> {
+    let password = root_password(folder, &settings.exchange)?;
+    let exchange =
+        start_exchange(&open.database, Some(password), &settings.exchange, lifecycle.shutdown()).await?;
+    let front = Front::new(lifecycle, &open.database);
+    front.serve(lifecycle, listener, exchange.router().merge(front.health.router()));
+    Ok(())
+}
+
+/// Tells where the hub answers: in the log for people, in a file for programs that let it choose the port.
+fn announce(folder: &DataFolder, address: &str) -> Result<(), Failure> {
+    let url = format!("http://{address}");
+    write_private_file(&folder.path().join("url"), format!("{url}\n").as_bytes())
+        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+    tracing::info!(hub.url = %url, data.folder = %folder.path().display(), "the hub is ready");
+    Ok(())
+}
