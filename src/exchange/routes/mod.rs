@@ -1,6 +1,7 @@
 //! The table of all routes below `/v1`, and the router made from it.
 
 pub mod changes;
+pub mod reference;
 pub mod shape;
 pub mod utility;
 

@@ -7,3 +7,4 @@ pub mod identity;
 pub mod message;
 pub mod secret;
 pub mod seed;
+pub mod service_reference;

@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod lenient;
+pub mod shared;
 pub mod map_order;
 pub mod node;
 pub mod query;
