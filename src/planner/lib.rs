@@ -1,1 +1,26 @@
-//! Crate root.
+//! The pure core of the agbot: a replica of what it serves, and every decision about it.
+//!
+//! [`model::Model`] is built from events; [`decide::decide`] looks at it, at one event, at the time and at a seed, and
+//! answers with commands and a report. No async, no input or output, no clock, no randomness of its own: the simulator in
+//! [`sim`] drives exactly this code through faulty schedules. Read [`decide`] first. Sources: design "The agbot",
+//! orchestration B11 and E.
+
+pub mod agent_upgrade;
+pub mod agreement;
+pub mod claims;
+pub mod command;
+pub mod decide;
+pub mod event;
+pub mod facts;
+mod focus;
+pub mod ids;
+pub mod matching;
+mod messages;
+pub mod model;
+mod pair;
+mod pass;
+pub mod report;
+mod report_text;
+pub mod rolling;
+pub mod settings;
+pub mod usage;

@@ -1,0 +1,182 @@
+//! Agent upgrades: which member of a group may upgrade its agent now.
+//!
+//! A pure function over the group's rows, its members and what is known of them, to be evaluated inside the transaction
+//! that inserts the row (the locked table of seed 004). Members of no group never need to ask. Source: orchestration E6,
+//! agbot 3.3.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    claims::{Claim, ClaimRequest, Grant, Purpose, Scope, may_take},
+    facts::HaGroupFacts,
+    ids::{NmpId, NodeId},
+    model::Liveness,
+    report::Blocked,
+    settings::PlannerSettings,
+    usage::later,
+};
+
+/// Entries of refused members count so long.
+const REFUSAL_MEMORY_SECS: u64 = 180;
+
+/// The member refused longest ago is preferred so long after a release.
+const TURN_SECS: u64 = 120;
+
+/// Is what is known of one member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberView {
+    /// Whether it is heard.
+    pub liveness: Liveness,
+    /// True while it reports `maintenance`, `upgrade` or `shutting`.
+    pub is_away: bool,
+    /// Status word it reports for the management policy that is asked about.
+    pub nmp_status: Option<String>,
+}
+
+/// Is a member that was told no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The member.
+    pub node: NodeId,
+    /// First refusal since its last grant.
+    pub first_at: Timestamp,
+    /// Latest refusal.
+    pub last_at: Timestamp,
+}
+
+/// Is everything the decision looks at.
+///
+/// # Shape
+/// `rows`: all claims of the group, read under the lock. `members`: what is known, by node; a member that is missing
+/// counts as never heard of. `refusals`, `released_at`: empty and none when turns are not kept.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupView<'a> {
+    /// The group.
+    pub group: &'a HaGroupFacts,
+    /// Its claims.
+    pub rows: &'a [Claim],
+    /// Its members.
+    pub members: &'a BTreeMap<NodeId, MemberView>,
+    /// Members that were told no.
+    pub refusals: &'a [Refusal],
+    /// When an agent claim of the group was released last.
+    pub released_at: Option<Timestamp>,
+}
+
+/// Answers whether `node` may upgrade its agent now.
+///
+/// Yes when no other member holds a claim of any kind (agent or service, E5.4), some other member's agent is not known to
+/// be away, no other member failed with the same management policy, and nobody waits longer. The same node with the same
+/// policy gets the same yes again.
+/// # Shape
+/// [`Grant::Insert`] comes with the row to insert; [`Grant::Held`] changes nothing.
+/// # Errors
+/// The reason for the "no" (409), to be shown and logged.
+/// # Source
+/// Seed 004 "Agbot APIs"; orchestration E6.2, E6.7; agbot 3.3, 6.2.
+pub fn decide_agent_upgrade(
+    view: GroupView<'_>,
+    node: &NodeId,
+    nmp: &NmpId,
+    now: Timestamp,
+    settings: &PlannerSettings,
+) -> Result<(Grant, ClaimRequest), Blocked> {
+    let request = ClaimRequest {
+        group: view.group.id.clone(),
+        scope: Scope::Agent,
+        node: node.clone(),
+        purpose: Purpose::AgentUpgrade { nmp: nmp.clone() },
+        version: String::new(),
+        deadline: later(now, settings.lock_stale_secs),
+        seen_running: others_alive(view, node),
+    };
+    match may_take(view.rows, &request, view.group)? {
+        Grant::Held => Ok((Grant::Held, request)),
+        Grant::Insert => {
+            check_failed_peers(view, node, settings)?;
+            check_peers_away(view, node)?;
+            check_turn(view, node, now)?;
+            Ok((Grant::Insert, request))
+        }
+    }
+}
+
+fn others<'a>(view: GroupView<'a>, node: &'a NodeId) -> impl Iterator<Item = &'a NodeId> {
+    view.group.members.iter().filter(move |member| *member != node)
+}
+
+fn others_alive(view: GroupView<'_>, node: &NodeId) -> Vec<NodeId> {
+    let is_alive = |member: &&NodeId| {
+        view.members.get(*member).is_some_and(|known| known.liveness == Liveness::Alive && !known.is_away)
+    };
+    others(view, node).filter(is_alive).cloned().collect()
+}
+
+/// A version that failed on one member does not walk on through the others.
+fn check_failed_peers(view: GroupView<'_>, node: &NodeId, settings: &PlannerSettings) -> Result<(), Blocked> {
+    if !settings.hold_agents_after_failure {
+        return Ok(());
+    }
+    let failed = others(view, node).find_map(|member| {
+        let status = view.members.get(member)?.nmp_status.as_deref()?;
+        is_failed(status).then(|| (member.clone(), status.to_owned()))
+    });
+    match failed {
+        Some((node, status)) => {
+            Err(Blocked::AgentPeer { node, state: format!("\"{status}\" with the same policy") })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Only what is *known* to be away counts: members that were never heard of say nothing about the agents.
+fn check_peers_away(view: GroupView<'_>, node: &NodeId) -> Result<(), Blocked> {
+    let mut away = None;
+    for member in others(view, node) {
+        match view.members.get(member) {
+            Some(known) if known.is_away => {
+                away.get_or_insert((member, "away for maintenance or an upgrade".to_owned()));
+            }
+            Some(MemberView { liveness: Liveness::Down { since }, .. }) => {
+                away.get_or_insert((member, format!("down; last heard {since}")));
+            }
+            _ => return Ok(()),
+        }
+    }
+    match away {
+        Some((node, state)) => Err(Blocked::AgentPeer { node: node.clone(), state }),
+        None => Ok(()),
+    }
+}
+
+fn check_turn(view: GroupView<'_>, node: &NodeId, now: Timestamp) -> Result<(), Blocked> {
+    let Some(until) = view.released_at.map(|at| later(at, TURN_SECS)).filter(|until| now < *until) else {
+        return Ok(());
+    };
+    let waiting = view.refusals.iter().filter(|one| {
+        view.group.members.contains(&one.node) && now < later(one.last_at, REFUSAL_MEMORY_SECS)
+    });
+    match waiting.min_by_key(|one| (one.first_at, one.node.clone())) {
+        Some(first) if first.node != *node => Err(Blocked::AgentTurn { node: first.node.clone(), until }),
+        _ => Ok(()),
+    }
+}
+
+/// Answers whether a status word means that the node is still at work under its claim.
+///
+/// # Source
+/// Orchestration E6.5.
+pub fn is_active(status: &str) -> bool {
+    matches!(status, "download started" | "downloaded" | "initiated" | "rollback started" | "ha node waiting")
+}
+
+/// Answers whether a status word means that the upgrade did not work.
+pub fn is_failed(status: &str) -> bool {
+    matches!(status, "failed" | "rollback failed" | "rollback successful")
+}
+
+#[cfg(test)]
+#[path = "agent_upgrade_tests.rs"]
+mod tests;

@@ -1,0 +1,256 @@
+//! Agreements as the agbot records them, and the steps they may take.
+//!
+//! Source: agreement protocol 2.4 and 2.7. A state carries its data; a step consumes the state and answers the next one
+//! or says why there is none.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey};
+
+/// Is why an agreement ended; the number is the one on the wire.
+///
+/// # Source
+/// Agreement protocol 2.7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CancelReason(pub u32);
+
+impl CancelReason {
+    /// No reply to the proposal.
+    pub const NO_REPLY: Self = Self(201);
+    /// The node refused.
+    pub const NEGATIVE_REPLY: Self = Self(202);
+    /// A policy, the pattern or the wanted version changed.
+    pub const POLICY_CHANGED: Self = Self(204);
+    /// Somebody asked the agbot to cancel.
+    pub const USER_REQUESTED: Self = Self(206);
+    /// Somebody asked for a forced upgrade.
+    pub const FORCED_UPGRADE: Self = Self(207);
+    /// The node's heartbeat is missing.
+    pub const HEARTBEAT_MISSING: Self = Self(208);
+    /// The node does not have the agreement.
+    pub const AGREEMENT_MISSING: Self = Self(209);
+    /// The node refused an update of the agreement.
+    pub const UPDATE_REJECTED: Self = Self(210);
+    /// The node was unregistered.
+    pub const NODE_SHUT_DOWN: Self = Self(116);
+
+    /// Returns the sentence for people.
+    pub fn text(self) -> &'static str {
+        match self.0 {
+            101 => "node policy changed",
+            103 => "service terminated",
+            104 => "service did not start in time",
+            105 => "cancelled by a user of the node",
+            106 => "the agbot asked, or does not know the agreement",
+            107 => "the agbot never acknowledged the reply",
+            108 => "a dependency failed",
+            109 | 110 => "an image could not be loaded",
+            111 => "a dependency had to be upgraded",
+            112..=115 | 117 => "an image could not be fetched or verified",
+            116 => "node unregistered",
+            118 => "a dependency failed and asks for a downgrade",
+            119 => "service suspended on the node",
+            120 => "user input of the node changed",
+            121 => "pattern of the node changed",
+            122 => "agreement verification failed repeatedly",
+            201 => "no reply to the proposal",
+            202 => "the node refused the proposal",
+            204 => "policy or wanted version changed",
+            206 => "cancelled by a user of the agbot",
+            207 => "forced upgrade",
+            208 => "node heartbeat missing",
+            209 => "agreement missing on the node",
+            210 => "the node refused an update of the agreement",
+            _ => "unknown reason code, device might be downlevel",
+        }
+    }
+
+    /// Answers whether the reason says that the service itself failed on the node.
+    ///
+    /// Only these count as a failed step of a rollout; a lost message or a changed policy does not.
+    pub fn is_service_failure(self) -> bool {
+        matches!(self.0, 103 | 104 | 108..=115 | 117 | 118 | 202)
+    }
+
+    /// Answers whether the rollback record is forgotten with the agreement (agreement protocol 2.7, last lines).
+    pub fn forgets_usage(self) -> bool {
+        matches!(self.0, 116 | 204 | 207)
+    }
+}
+
+/// Is where an agreement stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum AgreementState {
+    /// The proposal was recorded and sent, or is about to be.
+    Proposed,
+    /// The node said yes and got its acknowledgement.
+    Finalized {
+        /// When the acknowledgement was recorded.
+        at: Timestamp,
+    },
+    /// Over; kept as history.
+    Ended {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        reason: CancelReason,
+    },
+}
+
+/// Says that an agreement cannot take a step from where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("agreement {id} cannot go from {from} to {to}")]
+pub struct InvalidTransition {
+    /// The agreement.
+    pub id: AgreementId,
+    /// State it is in.
+    pub from: &'static str,
+    /// State that was asked for.
+    pub to: &'static str,
+}
+
+/// Is an update of the terms that the node has not answered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingUpdate {
+    /// Digest of the new terms.
+    pub terms_digest: u64,
+    /// When it was sent last.
+    pub sent_at: Timestamp,
+}
+
+/// Is one agreement.
+///
+/// # Shape
+/// At most one that is not ended per (node, policy).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// Who it is.
+    pub id: AgreementId,
+    /// The node.
+    pub node: NodeId,
+    /// The deployment policy.
+    pub policy: PolicyId,
+    /// The service definition that was proposed.
+    pub service: ServiceId,
+    /// Its key.
+    pub service_key: ServiceKey,
+    /// Its version.
+    pub version: String,
+    /// Priority of the version in the policy; 0 means none.
+    pub priority: u32,
+    /// Version that was the policy's best when this was proposed.
+    pub best_version: String,
+    /// Digest of the terms the node holds.
+    pub terms_digest: u64,
+    /// Update of the terms on its way.
+    pub pending_update: Option<PendingUpdate>,
+    /// Group of the node when this was proposed: joining or leaving a group later never ends the agreement.
+    pub ha_group: Option<String>,
+    /// When the proposal was recorded.
+    pub created_at: Timestamp,
+    /// By when the reply must have come.
+    pub reply_by: Timestamp,
+    /// When the node last confirmed that it has the agreement.
+    pub verified_at: Option<Timestamp>,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: AgreementState,
+}
+
+impl Agreement {
+    /// Answers whether the agreement is neither ended nor archived.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.state, AgreementState::Ended { .. })
+    }
+
+    /// Answers when the agreement became final, if it is.
+    pub fn finalized_at(&self) -> Option<Timestamp> {
+        match self.state {
+            AgreementState::Finalized { at } => Some(at),
+            _ => None,
+        }
+    }
+
+    fn state_name(&self) -> &'static str {
+        match self.state {
+            AgreementState::Proposed => "proposed",
+            AgreementState::Finalized { .. } => "finalized",
+            AgreementState::Ended { .. } => "ended",
+        }
+    }
+
+    /// Takes the step "the node said yes and was acknowledged".
+    ///
+    /// # Errors
+    /// [`InvalidTransition`] unless the agreement was only proposed.
+    pub fn finalize(self, at: Timestamp) -> Result<Self, InvalidTransition> {
+        match self.state {
+            AgreementState::Proposed => Ok(Self { state: AgreementState::Finalized { at }, ..self }),
+            _ => Err(self.refuse("finalized")),
+        }
+    }
+
+    /// Takes the step "over".
+    ///
+    /// # Errors
+    /// [`InvalidTransition`] when it is over already.
+    pub fn end(self, at: Timestamp, reason: CancelReason) -> Result<Self, InvalidTransition> {
+        if self.is_live() {
+            Ok(Self { state: AgreementState::Ended { at, reason }, ..self })
+        } else {
+            Err(self.refuse("ended"))
+        }
+    }
+
+    fn refuse(&self, to: &'static str) -> InvalidTransition {
+        InvalidTransition { id: self.id.clone(), from: self.state_name(), to }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agreement() -> Agreement {
+        Agreement {
+            id: AgreementId::from_text("a1"),
+            node: NodeId::from_text("o/n"),
+            policy: PolicyId::from_text("o/p"),
+            service: ServiceId::from_text("o/s_1.0.0_amd64"),
+            service_key: ServiceKey::from_text("o/s"),
+            version: "1.0.0".into(),
+            priority: 0,
+            best_version: "1.0.0".into(),
+            terms_digest: 0,
+            pending_update: None,
+            ha_group: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            reply_by: Timestamp::UNIX_EPOCH,
+            verified_at: None,
+            state: AgreementState::Proposed,
+        }
+    }
+
+    #[test]
+    fn proposed_agreement_becomes_final_once_and_ends_once() {
+        let at = Timestamp::UNIX_EPOCH;
+        let done = agreement().finalize(at).unwrap();
+        assert_eq!(done.finalized_at(), Some(at));
+        assert_eq!(done.clone().finalize(at).unwrap_err().from, "finalized");
+        let over = done.end(at, CancelReason::POLICY_CHANGED).unwrap();
+        assert!(!over.is_live());
+        assert_eq!(over.end(at, CancelReason::POLICY_CHANGED).unwrap_err().to, "ended");
+    }
+
+    #[test]
+    fn only_failures_of_the_service_count_against_a_rollout() {
+        assert!(CancelReason(103).is_service_failure());
+        assert!(CancelReason::NEGATIVE_REPLY.is_service_failure());
+        assert!(!CancelReason::NO_REPLY.is_service_failure());
+        assert!(!CancelReason::POLICY_CHANGED.is_service_failure());
+        assert!(!CancelReason(101).is_service_failure());
+    }
+}

@@ -1,0 +1,280 @@
+//! Claims: the one table by which members of an HA group take turns, and the rules for taking and losing one.
+//!
+//! Agent upgrades and service upgrades of a group share it. Everything here is a pure function over the rows of one
+//! group, so that the agbot can evaluate it inside the transaction that inserts. Sources: orchestration E5 and E6,
+//! agbot 3.4, design "Claims".
+
+use std::{collections::BTreeMap, fmt};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    facts::HaGroupFacts,
+    ids::{GroupId, NmpId, NodeId, PolicyId},
+    report::Blocked,
+};
+
+/// Is what a claim is about: one rollout of a policy, or the agent.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", content = "policy")]
+pub enum Scope {
+    /// Upgrade of the agent.
+    Agent,
+    /// Upgrade of the service that a policy deploys.
+    Policy(PolicyId),
+}
+
+impl Scope {
+    /// Returns the text kept in the table's `scope` column: `agent`, or the policy's id.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Agent => "agent",
+            Self::Policy(policy) => policy.as_str(),
+        }
+    }
+
+    /// Reads the text of the table's `scope` column.
+    pub fn from_text(text: &str) -> Self {
+        // A policy's id always holds a slash, so the word cannot be one.
+        if text == "agent" { Self::Agent } else { Self::Policy(PolicyId::from_text(text)) }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent => formatter.write_str("agent upgrade"),
+            Self::Policy(policy) => write!(formatter, "rollout of {policy}"),
+        }
+    }
+}
+
+/// Is what the holder does under the claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "purpose")]
+pub enum Purpose {
+    /// Replaces a service by a wanted version.
+    ServiceUpgrade,
+    /// Executes a node management policy.
+    AgentUpgrade {
+        /// The policy.
+        nmp: NmpId,
+    },
+}
+
+/// Is how far the holder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The old copy is being stopped.
+    Stopping,
+    /// The new copy is being started.
+    Starting,
+    /// The new copy runs and is being watched.
+    Verifying,
+}
+
+/// Is the unique key of a claim.
+pub type ClaimKey = (GroupId, Scope);
+
+/// Is one row of the table.
+///
+/// # Shape
+/// Unique by (group, scope). `fencing` grows with every claim ever taken and is never used twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The group.
+    pub group: GroupId,
+    /// What it is about.
+    pub scope: Scope,
+    /// The member that holds it.
+    pub node: NodeId,
+    /// What for.
+    pub purpose: Purpose,
+    /// Wanted version; empty for agent upgrades.
+    pub version: String,
+    /// Number that every command under the claim states.
+    pub fencing: u64,
+    /// How far.
+    pub phase: Phase,
+    /// When the claim was taken.
+    pub since: Timestamp,
+    /// When the phase began.
+    pub phase_since: Timestamp,
+    /// When the claim is given up.
+    pub deadline: Timestamp,
+}
+
+impl Claim {
+    /// Returns the unique key.
+    pub fn key(&self) -> ClaimKey {
+        (self.group.clone(), self.scope.clone())
+    }
+
+    /// Returns what commands carry to act under this claim.
+    pub fn reference(&self) -> ClaimRef {
+        ClaimRef { group: self.group.clone(), scope: self.scope.clone(), fencing: self.fencing }
+    }
+}
+
+/// Names a claim in a command: the executor refuses when the row is gone or has another number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimRef {
+    /// The group.
+    pub group: GroupId,
+    /// What it is about.
+    pub scope: Scope,
+    /// The number it was taken with.
+    pub fencing: u64,
+}
+
+/// Is a wish for a claim, with the facts that allowed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimRequest {
+    /// The group.
+    pub group: GroupId,
+    /// What it is about.
+    pub scope: Scope,
+    /// The member.
+    pub node: NodeId,
+    /// What for.
+    pub purpose: Purpose,
+    /// Wanted version; empty for agent upgrades.
+    pub version: String,
+    /// When the claim is given up.
+    pub deadline: Timestamp,
+    /// Members that were seen running the service when the decision was made, without `node`; empty when the service
+    /// ran nowhere else and did not have to. Kept with the claim to explain it.
+    pub seen_running: Vec<NodeId>,
+}
+
+impl ClaimRequest {
+    /// Makes the row.
+    pub fn into_claim(self, fencing: u64, now: Timestamp) -> Claim {
+        Claim {
+            group: self.group,
+            scope: self.scope,
+            node: self.node,
+            purpose: self.purpose,
+            version: self.version,
+            fencing,
+            phase: Phase::Stopping,
+            since: now,
+            phase_since: now,
+            deadline: self.deadline,
+        }
+    }
+}
+
+/// Is what the transaction does with a wish that is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// Insert the row.
+    Insert,
+    /// The same node holds the same claim for the same purpose already: answer yes and change nothing.
+    Held,
+}
+
+/// Answers whether a claim may be taken, by the rows of the group alone.
+///
+/// With exclusive disruption no *other* member may hold any row; otherwise at most `max_unavailable` members hold rows.
+/// Rows of the same node never conflict, except one of the same scope for something else.
+/// # Shape
+/// `rows`: all rows of the request's group (others are ignored).
+/// # Errors
+/// The [`Blocked`] reason to show.
+/// # Source
+/// Orchestration E5.1, E5.4.
+pub fn may_take(rows: &[Claim], request: &ClaimRequest, group: &HaGroupFacts) -> Result<Grant, Blocked> {
+    if !group.members.contains(&request.node) {
+        return Err(Blocked::NotAMember { group: group.id.clone() });
+    }
+    let rows: Vec<&Claim> = rows.iter().filter(|row| row.group == request.group).collect();
+    if let Some(row) = rows.iter().find(|row| row.scope == request.scope) {
+        return if row.node == request.node && row.purpose == request.purpose && row.version == request.version
+        {
+            Ok(Grant::Held)
+        } else {
+            Err(lock_of(row))
+        };
+    }
+    let mut others: BTreeMap<&NodeId, &Claim> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.node != request.node) {
+        others.entry(&row.node).or_insert(row);
+    }
+    let allowed = if group.is_exclusive { 0 } else { group.max_unavailable.max(1) as usize - 1 };
+    match others.values().next() {
+        Some(row) if others.len() > allowed => Err(lock_of(row)),
+        _ => Ok(Grant::Insert),
+    }
+}
+
+fn lock_of(row: &Claim) -> Blocked {
+    Blocked::HaLock {
+        group: row.group.clone(),
+        holder: row.node.clone(),
+        scope: row.scope.clone(),
+        since: row.since,
+        deadline: row.deadline,
+    }
+}
+
+/// Is why a claim ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "why")]
+pub enum ReleaseReason {
+    /// The step is done: seen running and healthy.
+    Done,
+    /// The step failed; the rollout is held.
+    Failed,
+    /// The deadline passed.
+    DeadlinePassed,
+    /// Another version is wanted by now.
+    Superseded,
+    /// The floor is no longer met, and nothing was stopped yet.
+    FloorLost,
+    /// The service is no longer wanted on the node.
+    NotWanted,
+    /// The node is not a member any more.
+    NodeLeft,
+    /// The node is gone.
+    NodeRemoved,
+    /// The group is gone.
+    GroupRemoved,
+    /// The policy (deployment or management) is gone.
+    PolicyRemoved,
+    /// The node has been silent for too long.
+    NodeSilent,
+    /// The node's status for the management policy is not an active one.
+    AgentFinished {
+        /// The status word; none when the status is gone.
+        status: Option<String>,
+    },
+}
+
+impl fmt::Display for ReleaseReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => formatter.write_str("the new version runs"),
+            Self::Failed => formatter.write_str("the step failed"),
+            Self::DeadlinePassed => formatter.write_str("the deadline passed"),
+            Self::Superseded => formatter.write_str("another version is wanted by now"),
+            Self::FloorLost => formatter.write_str("too few other members run the service"),
+            Self::NotWanted => formatter.write_str("the service is no longer wanted on the node"),
+            Self::NodeLeft => formatter.write_str("the node left the group"),
+            Self::NodeRemoved => formatter.write_str("the node was deleted"),
+            Self::GroupRemoved => formatter.write_str("the group was deleted"),
+            Self::PolicyRemoved => formatter.write_str("the policy was deleted"),
+            Self::NodeSilent => formatter.write_str("the node has been silent for too long"),
+            Self::AgentFinished { status: Some(status) } => {
+                write!(formatter, "the node reports \"{status}\"")
+            }
+            Self::AgentFinished { status: None } => formatter.write_str("the node's status is gone"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "claims_tests.rs"]
+mod tests;

@@ -1,0 +1,248 @@
+//! Commands: what the effects layer does for a decision.
+//!
+//! A command is data. Each has one executor, is safe to repeat, and states the numbers it acts under: the lease of the
+//! partition always, and the claim where it takes a member down. The executor checks both in its own transaction and
+//! answers with [`crate::event::Event::CommandOutcome`]. Sources: design "The agbot", style 4, agreement protocol 2.4.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agreement::{Agreement, CancelReason},
+    claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
+    ids::{AgreementId, NodeId, PolicyId},
+    report::Report,
+    rolling::Rollout,
+    usage::{Backoff, WorkloadUsage},
+};
+
+/// Is the right to work on a partition: the executor refuses when the lease row has another number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Lease {
+    /// The partition.
+    pub partition: u32,
+    /// Number that grows with every hand-over.
+    pub fencing: u64,
+}
+
+/// Is one thing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// The lease it acts under.
+    pub lease: Lease,
+    /// What to do.
+    pub action: Action,
+}
+
+/// Is what to do.
+///
+/// # Shape
+/// Each variant says what its executor does, in this order, and what "done already" looks like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub enum Action {
+    /// Records the agreement (unique while live by node and policy; the same id already there is fine), builds the terms
+    /// with [`crate::terms::proposal_terms`], sends the proposal and puts `Formed Proposal` into the exchange.
+    ///
+    /// Refused when another live agreement of the pair exists, or when `claim` is given and gone.
+    Propose {
+        /// The record to insert, in state proposed.
+        agreement: Box<Agreement>,
+        /// Claim under which the slot is being upgraded, if any.
+        claim: Option<ClaimRef>,
+    },
+    /// Answers a positive reply.
+    ///
+    /// With `decision`: records counter party, usage and the final state in one transaction, puts `Producer agreed`,
+    /// sends the acknowledgement, puts `Finalized Agreement`. Without: only sends the refusing acknowledgement.
+    AcknowledgeReply {
+        /// The agreement.
+        agreement: AgreementId,
+        /// The node that replied.
+        node: NodeId,
+        /// The policy; used only with `decision`.
+        policy: Option<PolicyId>,
+        /// True when the agreement is still wanted.
+        decision: bool,
+        /// Usage record to store with it; none removes it.
+        usage: Option<WorkloadUsage>,
+    },
+    /// Ends an agreement: in one transaction checks lease and claim, marks it ended with the reason, stores usage and
+    /// back-off; then deletes the exchange's record, sends `cancel` unless the node said so itself, and archives.
+    ///
+    /// Done already when the record is ended. Refused when `claim` is given and the row is gone or has another number.
+    Cancel {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Its node.
+        node: NodeId,
+        /// Its policy.
+        policy: PolicyId,
+        /// Why.
+        reason: CancelReason,
+        /// Claim under which the member goes down; none when nothing planned goes down.
+        claim: Option<ClaimRef>,
+        /// Usage record to store; none removes it.
+        usage: Option<WorkloadUsage>,
+        /// Back-off to store; none removes it.
+        backoff: Option<Backoff>,
+        /// False when the node itself ended it, so that no message is needed.
+        tells_node: bool,
+    },
+    /// Sends `cancel` once more for an agreement that is over but that the node still reports.
+    RepeatCancel {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Its node.
+        node: NodeId,
+        /// The reason it ended for.
+        reason: CancelReason,
+    },
+    /// Sends `basicagreementverification`.
+    SendVerification {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Its node.
+        node: NodeId,
+    },
+    /// Sends `basicagreementverificationreply`.
+    AnswerVerification {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Its node.
+        node: NodeId,
+        /// Whether the agbot has it alive.
+        exists: bool,
+    },
+    /// Stores digest and time as the agreement's pending update, then sends `basicagreementupdate` with the policy change
+    /// (terms made with [`crate::terms::proposal_terms`]).
+    SendPolicyUpdate {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Its node.
+        node: NodeId,
+        /// Digest of the new terms.
+        terms_digest: u64,
+    },
+    /// Stores the digest as that of the terms the node holds, and forgets the pending update.
+    RecordUpdateAccepted {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Digest of the terms it now holds.
+        terms_digest: u64,
+    },
+    /// Refuses an update that a node asked for (always, by the protocol).
+    RefuseUpdate {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Its node.
+        node: NodeId,
+        /// The update's type, to be echoed.
+        update_type: String,
+    },
+    /// Takes a claim in one transaction: locks the group's rows, tests [`crate::claims::may_take`], inserts.
+    TakeClaim {
+        /// The wish.
+        request: Box<ClaimRequest>,
+    },
+    /// Moves a claim to its next phase with a new deadline, if the row still has the number.
+    AdvanceClaim {
+        /// The claim.
+        claim: ClaimRef,
+        /// The phase.
+        phase: Phase,
+        /// The deadline.
+        deadline: Timestamp,
+    },
+    /// Deletes exactly the row with this number; gone is fine.
+    ReleaseClaim {
+        /// The claim.
+        claim: ClaimRef,
+        /// The member that held it, for the event.
+        node: NodeId,
+        /// Why, for the event.
+        why: ReleaseReason,
+    },
+    /// Stores the state of a rollout (insert or replace by group and policy).
+    RecordRollout {
+        /// The state.
+        rollout: Box<Rollout>,
+    },
+    /// Stores usage and back-off of a pair; none removes.
+    UpdateUsage {
+        /// The node.
+        node: NodeId,
+        /// The policy.
+        policy: PolicyId,
+        /// Usage record.
+        usage: Option<WorkloadUsage>,
+        /// Back-off.
+        backoff: Option<Backoff>,
+    },
+}
+
+/// Names what a command is about, so that the same one is not issued twice while it is being carried out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CommandKey(pub(crate) String);
+
+impl Action {
+    /// Returns the key: equal for two commands of which one makes the other needless.
+    pub fn key(&self) -> CommandKey {
+        CommandKey(match self {
+            Self::Propose { agreement, .. } => format!("propose {} {}", agreement.node, agreement.policy),
+            Self::AcknowledgeReply { agreement, decision, .. } => {
+                format!("ack {} {decision}", agreement.as_str())
+            }
+            Self::Cancel { agreement, .. } => format!("cancel {}", agreement.as_str()),
+            Self::RepeatCancel { agreement, .. } => format!("repeat {}", agreement.as_str()),
+            Self::SendVerification { agreement, .. } => format!("verify {}", agreement.as_str()),
+            Self::AnswerVerification { agreement, .. } => format!("answer {}", agreement.as_str()),
+            Self::SendPolicyUpdate { agreement, .. } => format!("update {}", agreement.as_str()),
+            Self::RecordUpdateAccepted { agreement, .. } => format!("updated {}", agreement.as_str()),
+            Self::RefuseUpdate { agreement, .. } => format!("refuse {}", agreement.as_str()),
+            Self::TakeClaim { request } => format!("claim {} {}", request.group, request.scope.text()),
+            Self::AdvanceClaim { claim, phase, .. } => {
+                format!("advance {} {} {} {phase:?}", claim.group, claim.scope.text(), claim.fencing)
+            }
+            Self::ReleaseClaim { claim, .. } => {
+                format!("release {} {} {}", claim.group, claim.scope.text(), claim.fencing)
+            }
+            Self::RecordRollout { rollout } => format!("rollout {} {}", rollout.group, rollout.policy),
+            Self::UpdateUsage { node, policy, .. } => format!("usage {node} {policy}"),
+        })
+    }
+}
+
+/// Says what becomes of the mailbox message that an event brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessageFate {
+    /// It is handled: delete it once the commands are carried out.
+    Delete,
+    /// It is for another agbot or for a record not seen yet: leave it until its time to live is over.
+    Leave,
+}
+
+/// Says when to look at a pair again although no event asks for it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Watch {
+    /// The node.
+    pub node: NodeId,
+    /// The policy.
+    pub policy: PolicyId,
+    /// Not before.
+    pub at: Timestamp,
+}
+
+/// Is the outcome of one decision.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Decision {
+    /// What to do, in this order; independent of each other.
+    pub commands: Vec<Command>,
+    /// What became of the event's message; none for other events.
+    pub message: Option<MessageFate>,
+    /// Pairs to look at again, earliest first; a tick at or after that instant does it.
+    pub watches: Vec<Watch>,
+    /// Why, and why not.
+    pub report: Report,
+}

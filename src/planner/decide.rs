@@ -1,0 +1,30 @@
+//! The single entry of every decision.
+//!
+//! `decide` looks at the replica, at one event, at the time and at a seed, and at nothing else; the same input gives the
+//! same bytes. The event only narrows where to look ([`focus`]); then each pair and each unit is planned by the same
+//! code that a full pass uses. Source: design "The agbot", style 4.
+
+use jiff::Timestamp;
+
+use crate::{command::Decision, event::Event, focus, messages, model::Model, pair, pass::Pass, rolling};
+
+/// Decides what to do after an event.
+///
+/// The caller applies the event to the model first ([`Model::apply`]) and notes the decision after ([`Model::note`]).
+/// # Shape
+/// Commands are in a fixed order and independent of each other. `seed` gives the ids of new agreements; it must differ
+/// from call to call, and the same seed gives the same ids.
+/// # Units
+/// `now`: UTC, from the one clock that all agbots share.
+pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decision {
+    let mut pass = Pass::new(model, now, seed);
+    if let Event::Message { message } = event {
+        messages::handle(&mut pass, message);
+    }
+    let focus = focus::of(model, event, now);
+    pair::plan_all(&mut pass, &focus);
+    rolling::unit::act_on(&mut pass, event);
+    rolling::unit::plan_all(&mut pass, &focus);
+    rolling::sweep::plan_all(&mut pass);
+    pass.finish()
+}

@@ -1,0 +1,208 @@
+//! What the exchange says about nodes, services, policies and groups, in the shape the planner reads it.
+//!
+//! Facts are data only: the effects layer fills them from the exchange's answers and hands them over in events; nothing
+//! here decides. Sources: exchange API chapters on nodes, services, deployment policies and HA groups; agreement
+//! protocol 3.1.
+
+use std::collections::BTreeSet;
+
+use evenkeel_domain::policy::ExternalPolicy;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+
+/// Tells devices from edge clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeType {
+    /// A machine that runs containers or processes.
+    #[default]
+    Device,
+    /// An edge cluster; never a member of an HA group.
+    Cluster,
+}
+
+/// Is one service that a node has registered, with its configuration state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredService {
+    /// The service.
+    pub service: ServiceKey,
+    /// Version the entry speaks about; empty means every version.
+    pub version: String,
+    /// True when the owner of the node suspended it.
+    pub is_suspended: bool,
+}
+
+/// Is a node as the exchange holds it, without its policy and its status.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// Who it is.
+    pub id: NodeId,
+    /// Architecture in the exchange's spelling; may be empty.
+    pub arch: String,
+    /// Device or cluster.
+    pub node_type: NodeType,
+    /// Base64 of the public key; empty until the agent runs.
+    pub public_key: String,
+    /// `org/pattern`, empty for nodes that work by policy.
+    pub pattern: String,
+    /// Configuration states.
+    pub registered_services: Vec<RegisteredService>,
+    /// User input of the node, as in the exchange.
+    pub user_input: Vec<Value>,
+    /// Version of the agent, `softwareVersions.horizon`; empty when unknown.
+    pub agent_version: String,
+    /// Namespace of a cluster agent.
+    pub cluster_namespace: String,
+    /// True when a cluster agent is bound to its namespace.
+    pub is_namespace_scoped: bool,
+    /// Last heartbeat the exchange has recorded; none before the first.
+    pub last_heartbeat: Option<Timestamp>,
+}
+
+/// Is the deployment half of a node's policy: top level overlaid by `deployment`, as agreement protocol 3.1 says.
+///
+/// The management half is not part of it, so that editing that half cannot touch an agreement.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct NodePolicyFacts {
+    /// Properties (first of a name wins) and constraints.
+    pub policy: ExternalPolicy,
+    /// When the exchange stored it.
+    pub last_updated: Option<Timestamp>,
+}
+
+/// Is one service instance in a node's status report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedService {
+    /// Agreement the instance belongs to; none for dependencies.
+    pub agreement: Option<AgreementId>,
+    /// The service.
+    pub service: ServiceKey,
+    /// Version that runs.
+    pub version: String,
+    /// True when at least one container is reported and every one is running.
+    pub is_running: bool,
+}
+
+/// Is a node's status report.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NodeStatusFacts {
+    /// All instances it reports.
+    pub services: Vec<ObservedService>,
+    /// When the exchange stored the report.
+    pub reported_at: Option<Timestamp>,
+}
+
+/// Is a service definition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServiceFacts {
+    /// `org/url_version_arch`.
+    pub id: ServiceId,
+    /// `org/url`.
+    pub key: ServiceKey,
+    /// Version.
+    pub version: String,
+    /// Architecture.
+    pub arch: String,
+    /// Deployment text for devices; empty when there is none.
+    pub deployment: String,
+    /// Signature of that text.
+    pub deployment_signature: String,
+    /// Deployment text for clusters; empty when there is none.
+    pub cluster_deployment: String,
+    /// Signature of that text.
+    pub cluster_deployment_signature: String,
+    /// `requiredServices`, as in the exchange.
+    pub required_services: Vec<Value>,
+    /// `userInput`, as in the exchange.
+    pub user_input: Vec<Value>,
+}
+
+/// Is the policy of a service definition.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ServicePolicyFacts {
+    /// Properties and constraints.
+    pub policy: ExternalPolicy,
+    /// When the exchange stored it.
+    pub last_updated: Option<Timestamp>,
+}
+
+/// Is one entry of a deployment policy's version list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionChoice {
+    /// Version.
+    pub version: String,
+    /// Priority; smaller is better, 0 means none.
+    pub priority: u32,
+    /// Attempts before the next lower entry is tried.
+    pub retries: u32,
+    /// Seconds after which the attempts start anew.
+    pub retry_secs: u64,
+}
+
+/// Is a deployment policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeploymentPolicyFacts {
+    /// Who it is.
+    pub id: PolicyId,
+    /// Label shown to people.
+    pub label: String,
+    /// Service it deploys.
+    pub service: ServiceKey,
+    /// Architecture; empty or `*` means the node's.
+    pub arch: String,
+    /// Namespace for clusters.
+    pub cluster_namespace: String,
+    /// Versions in the order of the document.
+    pub versions: Vec<VersionChoice>,
+    /// Seconds without heartbeat after which an agreement is given up; 0 means never.
+    pub missing_heartbeat_secs: u64,
+    /// Seconds after which an agreement missing on the node is given up; 0 means never.
+    pub agreement_check_secs: u64,
+    /// Properties and constraints.
+    pub policy: ExternalPolicy,
+    /// `userInput`, as in the exchange.
+    pub user_input: Vec<Value>,
+    /// `secretBinding`, as in the exchange.
+    pub secret_binding: Vec<Value>,
+    /// Organisations whose nodes this agbot serves with the policy.
+    pub node_orgs: BTreeSet<String>,
+    /// When the exchange stored it.
+    pub last_updated: Option<Timestamp>,
+}
+
+/// Is an HA group: the only source of membership.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HaGroupFacts {
+    /// Who it is.
+    pub id: GroupId,
+    /// Members, of the group's organisation.
+    pub members: BTreeSet<NodeId>,
+    /// True (default) when one disruption at a time is allowed over all causes.
+    pub is_exclusive: bool,
+    /// Members that may be disrupted at once when not exclusive; at least 1.
+    pub max_unavailable: u32,
+    /// When the exchange stored it.
+    pub last_updated: Option<Timestamp>,
+}
+
+impl HaGroupFacts {
+    /// Makes a group with the default rules.
+    pub fn new(id: GroupId, members: impl IntoIterator<Item = NodeId>) -> Self {
+        let members = members.into_iter().collect();
+        Self { id, members, is_exclusive: true, max_unavailable: 1, last_updated: None }
+    }
+}
+
+/// Is the status of one node management policy on one node, as the node reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NmpStatusFacts {
+    /// The node.
+    pub node: NodeId,
+    /// The node management policy.
+    pub nmp: NmpId,
+    /// Status word, `download started`, `downloaded`, `initiated`, …; none when the record is gone.
+    pub status: Option<String>,
+}

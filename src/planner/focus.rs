@@ -1,0 +1,210 @@
+//! Where to look after an event: the pairs and units that it can have changed.
+//!
+//! Everything else would be planned to the same end; leaving it out is only a matter of cost (orchestration B4).
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::{
+    claims::Scope,
+    command::{Action, Command},
+    event::Event,
+    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
+    model::Model,
+    rolling::RolloutState,
+};
+
+/// Is where to look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Focus {
+    /// Pairs to plan one by one.
+    pub pairs: BTreeSet<(NodeId, PolicyId)>,
+    /// Units whose rollout is to be planned.
+    pub units: BTreeSet<(GroupId, PolicyId)>,
+}
+
+/// Answers where to look.
+pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
+    let mut focus = Focus::default();
+    focus.add_event(model, event);
+    for (_, node, policy) in model.watches.iter().take_while(|(at, ..)| *at <= now) {
+        focus.add_pair(model, node, policy);
+    }
+    for node in &model.touched {
+        focus.add_node(model, node);
+    }
+    focus.add_units_of_pairs(model);
+    focus
+}
+
+impl Focus {
+    fn add_event(&mut self, model: &Model, event: &Event) {
+        match event {
+            Event::NodeChanged { node } => self.add_node(model, &node.id),
+            Event::NodeRemoved { node } | Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
+            Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsChanged { node, .. } => {
+                self.add_known_pairs(model, node);
+                self.add_active_units(model, node);
+            }
+            Event::ServiceChanged { service } => self.add_service(model, &service.id, &service.key),
+            Event::ServicePolicyChanged { service, .. } => {
+                if let Some(facts) = model.service(service) {
+                    self.add_service(model, service, &facts.key);
+                }
+            }
+            // The reference does not react to removed definitions either; what runs goes on (agbot 2.4).
+            Event::ServiceRemoved { .. } => {}
+            Event::DeploymentPolicyChanged { policy } => self.add_policy(model, &policy.id),
+            Event::DeploymentPolicyRemoved { policy } => self.add_policy(model, policy),
+            Event::HaGroupChanged { group } => self.add_group(model, &group.id),
+            Event::HaGroupRemoved { group } => self.add_group(model, group),
+            Event::Message { message } => self.add_agreement(model, &message.agreement),
+            Event::CommandOutcome { command, .. } => self.add_command(model, command),
+            Event::AgreementRecorded { agreement } => {
+                self.add_pair(model, &agreement.node, &agreement.policy)
+            }
+            Event::UsageRecorded { node, policy, .. } => self.add_pair(model, node, policy),
+            Event::ClaimRecorded { claim } => self.add_active_units_of(model, &claim.group),
+            Event::ClaimRemoved { key } => self.add_active_units_of(model, &key.0),
+            Event::RolloutRecorded { rollout } => {
+                self.units.insert((rollout.group.clone(), rollout.policy.clone()));
+            }
+            Event::RolloutAction { policy, .. } => self.add_policy(model, policy),
+            Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
+            Event::Tick => self.add_all_active_units(model),
+            Event::HeartbeatsSeen { .. } | Event::NmpStatusChanged { .. } | Event::NmpRemoved { .. } => {}
+        }
+    }
+
+    fn add_everything(&mut self, model: &Model) {
+        for node in model.nodes.keys() {
+            self.add_node(model, node);
+        }
+        self.pairs.extend(model.live.keys().cloned());
+        self.pairs.extend(model.usage.keys().cloned());
+        self.add_all_active_units(model);
+    }
+
+    fn add_node(&mut self, model: &Model, node: &NodeId) {
+        for policy in model.policies_for(node) {
+            self.pairs.insert((node.clone(), policy));
+        }
+        self.add_known_pairs(model, node);
+        self.add_active_units(model, node);
+    }
+
+    /// Pairs of the node that have a record.
+    fn add_known_pairs(&mut self, model: &Model, node: &NodeId) {
+        let from = (node.clone(), PolicyId::from_text("/"));
+        let of_node = |pair: &&(NodeId, PolicyId)| pair.0 == *node;
+        self.pairs
+            .extend(model.live.range(from.clone()..).map(|(pair, _)| pair).take_while(of_node).cloned());
+        self.pairs
+            .extend(model.usage.range(from.clone()..).map(|(pair, _)| pair).take_while(of_node).cloned());
+        self.pairs.extend(model.backoff.range(from..).map(|(pair, _)| pair).take_while(of_node).cloned());
+        for agreement in model.lately_ended_on(node) {
+            self.pairs.insert((node.clone(), agreement.policy.clone()));
+        }
+    }
+
+    fn add_policy(&mut self, model: &Model, policy: &PolicyId) {
+        for node in model.nodes_for(policy) {
+            self.pairs.insert((node, policy.clone()));
+        }
+        for node in model.live_nodes.get(policy).into_iter().flatten() {
+            self.pairs.insert((node.clone(), policy.clone()));
+        }
+        let rollouts = model.rollouts.keys().filter(|(_, one)| one == policy);
+        self.units.extend(rollouts.cloned());
+    }
+
+    fn add_service(&mut self, model: &Model, service: &ServiceId, key: &ServiceKey) {
+        for policy in model.policies_needing(service, key) {
+            self.add_policy(model, &policy);
+        }
+    }
+
+    fn add_group(&mut self, model: &Model, group: &GroupId) {
+        for member in model.group(group).into_iter().flat_map(|group| &group.members) {
+            self.add_node(model, member);
+        }
+        self.add_active_units_of(model, group);
+    }
+
+    fn add_agreement(&mut self, model: &Model, agreement: &AgreementId) {
+        if let Some(agreement) = model.agreement(agreement) {
+            self.add_pair(model, &agreement.node, &agreement.policy);
+        }
+    }
+
+    fn add_command(&mut self, model: &Model, command: &Command) {
+        match &command.action {
+            Action::Propose { agreement, .. } => self.add_pair(model, &agreement.node, &agreement.policy),
+            Action::Cancel { node, policy, .. } | Action::UpdateUsage { node, policy, .. } => {
+                self.add_pair(model, node, policy);
+            }
+            Action::TakeClaim { request } => self.add_active_units_of(model, &request.group),
+            Action::AdvanceClaim { claim, .. } | Action::ReleaseClaim { claim, .. } => {
+                self.add_active_units_of(model, &claim.group);
+            }
+            Action::RecordRollout { rollout } => {
+                self.units.insert((rollout.group.clone(), rollout.policy.clone()));
+            }
+            Action::AcknowledgeReply { agreement, .. }
+            | Action::SendVerification { agreement, .. }
+            | Action::AnswerVerification { agreement, .. }
+            | Action::SendPolicyUpdate { agreement, .. }
+            | Action::RecordUpdateAccepted { agreement, .. }
+            | Action::RepeatCancel { agreement, .. }
+            | Action::RefuseUpdate { agreement, .. } => self.add_agreement(model, agreement),
+        }
+    }
+
+    fn add_pair(&mut self, model: &Model, node: &NodeId, policy: &PolicyId) {
+        self.pairs.insert((node.clone(), policy.clone()));
+        self.add_active_units(model, node);
+    }
+
+    fn add_active_units(&mut self, model: &Model, node: &NodeId) {
+        if let Some(group) = model.group_of.get(node) {
+            self.add_active_units_of(model, group);
+        }
+    }
+
+    /// Units of the group that hold a claim or are being rolled: what happens to one member may free another.
+    fn add_active_units_of(&mut self, model: &Model, group: &GroupId) {
+        let from = (group.clone(), PolicyId::from_text("/"));
+        let rollouts = model.rollouts.range(from..).take_while(|((one, _), _)| one == group);
+        let open = rollouts.filter(|(_, rollout)| is_open(&rollout.state));
+        self.units.extend(open.map(|(unit, _)| unit.clone()));
+        for claim in model.claims_of(group) {
+            if let Scope::Policy(policy) = &claim.scope {
+                self.units.insert((group.clone(), policy.clone()));
+            }
+        }
+    }
+
+    fn add_all_active_units(&mut self, model: &Model) {
+        let open = model.rollouts.iter().filter(|(_, rollout)| is_open(&rollout.state));
+        self.units.extend(open.map(|(unit, _)| unit.clone()));
+        for (group, scope) in model.claims.keys() {
+            if let Scope::Policy(policy) = scope {
+                self.units.insert((group.clone(), policy.clone()));
+            }
+        }
+    }
+
+    fn add_units_of_pairs(&mut self, model: &Model) {
+        for (node, policy) in &self.pairs {
+            if let Some(group) = model.group_of.get(node) {
+                self.units.insert((group.clone(), policy.clone()));
+            }
+        }
+    }
+}
+
+/// Answers whether a rollout still has something to do or to wait for.
+fn is_open(state: &RolloutState) -> bool {
+    matches!(state, RolloutState::Updating | RolloutState::Held { .. })
+}

@@ -1,0 +1,168 @@
+//! The consumer side of a match: a deployment policy merged with the policy of one service definition.
+//!
+//! Prepared when the policy, the service or the service's policy changes, so that matching itself reads no text.
+//! Source: agreement protocol 3.7, steps 2 and 3.
+
+use std::collections::BTreeSet;
+
+use evenkeel_domain::{
+    policy::{
+        ConstraintList, ExternalPolicy, PropertyList, ServiceIdentity,
+        constraint::Expression,
+        service_policy::{merge_service_policy, set_privileged, with_builtin_properties},
+    },
+    version::{Version, VersionRange},
+};
+use serde_json::Value;
+
+use crate::{
+    facts::{DeploymentPolicyFacts, ServiceFacts},
+    ids::{ServiceId, ServiceKey, stable_hash},
+    model::Model,
+    report::{Blocked, Side},
+};
+
+/// Is one constraint, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constraint {
+    /// Whose it is.
+    pub side: Side,
+    /// As written.
+    pub text: String,
+    /// What it means.
+    pub tree: Expression,
+}
+
+/// Is a deployment policy merged with one service definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Consumer {
+    /// The definition.
+    pub service: ServiceId,
+    /// Its version.
+    pub version: String,
+    /// Its architecture.
+    pub arch: String,
+    /// Merged properties.
+    pub properties: PropertyList,
+    /// Merged constraints, each read.
+    pub constraints: Vec<Constraint>,
+    /// Digest of everything the node is told, but the version.
+    pub terms_digest: u64,
+    /// False when the definition has no deployment for devices.
+    pub fits_devices: bool,
+    /// False when the definition has no deployment for clusters.
+    pub fits_clusters: bool,
+}
+
+/// Prepares the consumer of a policy and a service definition.
+///
+/// # Errors
+/// [`Blocked::Unreadable`] when a constraint or the deployment cannot be read, [`Blocked::DependencyMissing`] when a
+/// needed service does not exist.
+pub fn prepare(
+    model: &Model,
+    policy: &DeploymentPolicyFacts,
+    service: &ServiceFacts,
+) -> Result<Consumer, Blocked> {
+    let identity = ServiceIdentity {
+        name: service.key.name().to_owned(),
+        org: service.key.org().to_owned(),
+        version: service.version.clone(),
+        arch: service.arch.clone(),
+    };
+    let own = model.service_policy(&service.id).map(|facts| &facts.policy);
+    let mut with_builtins = with_builtin_properties(own, &identity);
+    set_privileged(&mut with_builtins, needs_privileges(model, service)?).map_err(unreadable)?;
+    let merged = merge_service_policy(&policy.policy, &with_builtins);
+    Ok(Consumer {
+        service: service.id.clone(),
+        version: service.version.clone(),
+        arch: service.arch.clone(),
+        terms_digest: terms_digest(policy, &merged),
+        constraints: read_constraints(&policy.policy.constraints, &merged.constraints)?,
+        properties: merged.properties,
+        fits_devices: !service.deployment.is_empty(),
+        fits_clusters: !service.cluster_deployment.is_empty(),
+    })
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Blocked {
+    Blocked::Unreadable { detail: error.to_string() }
+}
+
+fn read_constraints(own: &ConstraintList, merged: &ConstraintList) -> Result<Vec<Constraint>, Blocked> {
+    let read = |text: &String| {
+        let single: ConstraintList = [text.as_str()].into_iter().collect();
+        let side = if own.contains(text) { Side::DeploymentPolicy } else { Side::ServicePolicy };
+        single.parse().map(|tree| Constraint { side, text: text.clone(), tree }).map_err(|error| {
+            Blocked::Unreadable { detail: format!("{side} constraint `{}`: {error}", short(text)) }
+        })
+    };
+    // The limits on the whole list are tested before anything is read.
+    merged.parse().map_err(unreadable)?;
+    merged.iter().map(read).collect()
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// Digest of what an agreement's terms say beside the service and its version.
+fn terms_digest(policy: &DeploymentPolicyFacts, merged: &ExternalPolicy) -> u64 {
+    let properties = serde_json::to_string(&merged.properties).unwrap_or_default();
+    let constraints = merged.constraints.join("\u{1}");
+    let input = Value::Array(policy.user_input.clone()).to_string();
+    let secrets = Value::Array(policy.secret_binding.clone()).to_string();
+    stable_hash(&[&properties, &constraints, &input, &secrets])
+}
+
+/// Answers whether a service or one it needs runs privileged or in the host's network.
+fn needs_privileges(model: &Model, service: &ServiceFacts) -> Result<bool, Blocked> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![service];
+    while let Some(service) = open.pop() {
+        if !seen.insert(service.id.clone()) {
+            continue;
+        }
+        if is_privileged(&service.deployment)? {
+            return Ok(true);
+        }
+        for need in &service.required_services {
+            open.push(resolve(model, need, &service.arch)?);
+        }
+    }
+    Ok(false)
+}
+
+fn is_privileged(deployment: &str) -> Result<bool, Blocked> {
+    if deployment.is_empty() {
+        return Ok(false);
+    }
+    let deployment: Value = serde_json::from_str(deployment)
+        .map_err(|error| Blocked::Unreadable { detail: format!("deployment: {error}") })?;
+    let containers = deployment.get("services").and_then(Value::as_object);
+    Ok(containers.is_some_and(|containers| {
+        containers.values().any(|container| {
+            container.get("privileged").and_then(Value::as_bool) == Some(true)
+                || container.get("network").and_then(Value::as_str) == Some("host")
+        })
+    }))
+}
+
+/// Finds the highest version of a needed service within its range.
+fn resolve<'a>(model: &'a Model, need: &Value, arch: &str) -> Result<&'a ServiceFacts, Blocked> {
+    let text = |name: &str| need.get(name).and_then(Value::as_str).unwrap_or_default();
+    let key = ServiceKey::new(text("org"), text("url"));
+    let wanted = if text("versionRange").is_empty() { text("version") } else { text("versionRange") };
+    let range = if wanted.is_empty() { "0.0.0" } else { wanted };
+    let missing = || Blocked::DependencyMissing { service: format!("{key} {range} for {arch}") };
+    let range = VersionRange::parse(range).map_err(|_| missing())?;
+    model
+        .services_of(&key)
+        .filter(|service| service.arch == arch)
+        .filter_map(|service| Version::parse(&service.version).ok().map(|version| (version, service)))
+        .filter(|(version, _)| range.contains(version))
+        .max_by(|one, two| one.0.cmp(&two.0))
+        .map(|(_, service)| service)
+        .ok_or_else(missing)
+}

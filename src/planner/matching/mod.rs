@@ -1,0 +1,13 @@
+//! Matching: may this node run this policy's service, in which version, and if not, why not.
+//!
+//! Pure look-ups over the replica. The merged side of a policy ("consumer") is prepared once per (policy, service
+//! definition) in [`consumer`]; the choice for one pair is made in [`select`]. Source: agreement protocol 3.6 to 3.9.
+
+mod built_ins;
+pub mod consumer;
+pub mod evaluate;
+mod select;
+
+pub use consumer::Consumer;
+pub(crate) use select::canonical_arch;
+pub use select::{Choice, Fit, fit, is_intended, select};

@@ -1,0 +1,253 @@
+//! Chooses the service version for one (node, policy), or says why there is none.
+
+use jiff::Timestamp;
+
+use super::{Consumer, evaluate};
+use crate::{
+    agreement::Agreement,
+    facts::{DeploymentPolicyFacts, NodeType, VersionChoice},
+    ids::{NodeId, PolicyId, ServiceId, ServiceKey},
+    model::{Model, NodeRecord},
+    report::{Blocked, Side},
+    usage::{WorkloadUsage, best_version, choose_version},
+};
+
+/// Is the service version that a node is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The definition.
+    pub service: ServiceId,
+    /// Its key.
+    pub key: ServiceKey,
+    /// Its version.
+    pub version: String,
+    /// Priority of the version; 0 means none.
+    pub priority: u32,
+    /// The policy's best version.
+    pub best_version: String,
+    /// Digest of the terms.
+    pub terms_digest: u64,
+}
+
+/// Chooses the version for a pair by priority and rollback state, and tests everything but liveness.
+///
+/// With several versions the next lower one is tried when one does not fit.
+/// # Errors
+/// Why the best candidate does not fit.
+/// # Source
+/// Agreement protocol 3.7 to 3.9, agbot 1.5.
+pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Result<Choice, Blocked> {
+    let (record, policy) = both(model, node, policy)?;
+    let usage = model.usage.get(&(node.clone(), policy.id.clone()));
+    choose(model, record, policy, usage, now)
+}
+
+fn choose(
+    model: &Model,
+    record: &NodeRecord,
+    policy: &DeploymentPolicyFacts,
+    usage: Option<&WorkloadUsage>,
+    now: Timestamp,
+) -> Result<Choice, Blocked> {
+    let first = choose_version(&policy.versions, usage, now)
+        .ok_or_else(|| Blocked::Unreadable { detail: "the version list is empty".to_owned() })?;
+    let blocked = match test_version(model, record, policy, first) {
+        Ok(choice) => return Ok(choice),
+        Err(blocked) => blocked,
+    };
+    let mut lower: Vec<&VersionChoice> =
+        policy.versions.iter().filter(|entry| entry.priority > first.priority).collect();
+    lower.sort_by_key(|entry| entry.priority);
+    lower.into_iter().find_map(|entry| test_version(model, record, policy, entry).ok()).ok_or(blocked)
+}
+
+/// Says how an existing agreement stands to its policy.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fit {
+    /// It has what the policy wants; the choice tells the terms it should have.
+    Clean(Choice),
+    /// The policy wants another version or service on the node.
+    Outdated(Choice),
+    /// The policy does not want the node any more.
+    Lost(Blocked),
+    /// It cannot be told now; what runs goes on.
+    Unclear(Blocked),
+}
+
+/// Answers how an agreement stands to its policy.
+///
+/// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it
+/// was made with. The group property counts as it is now *or* as it was when the agreement was made, so that joining or
+/// leaving a group ends nothing.
+/// # Source
+/// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
+pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
+    let (record, policy) = match both(model, &agreement.node, &agreement.policy) {
+        Ok(both) => both,
+        Err(blocked) => return lost_or_unclear(blocked),
+    };
+    let missing = super::built_ins::missing(record);
+    if !missing.is_empty() {
+        return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
+    }
+    let entry = policy.versions.iter().find(|entry| entry.version == agreement.version);
+    let best = best_version(&policy.versions).map(|best| best.version.as_str());
+    let is_current = policy.service == agreement.service_key
+        && (best == Some(&agreement.version) || best == Some(&agreement.best_version));
+    let own =
+        entry.filter(|_| is_current).map(|entry| test_agreement(model, record, policy, agreement, entry));
+    let blocked = match own {
+        Some(Ok(choice)) => return Fit::Clean(choice),
+        Some(Err(blocked)) if !blocked.is_incompatibility() => return Fit::Unclear(blocked),
+        Some(Err(blocked)) => Some(blocked),
+        None => None,
+    };
+    match choose(model, record, policy, None, now) {
+        Ok(choice) if choice.version != agreement.version || choice.key != agreement.service_key => {
+            Fit::Outdated(choice)
+        }
+        Ok(choice) => Fit::Clean(choice),
+        Err(chosen) => lost_or_unclear(blocked.unwrap_or(chosen)),
+    }
+}
+
+fn lost_or_unclear(blocked: Blocked) -> Fit {
+    if blocked.is_incompatibility() { Fit::Lost(blocked) } else { Fit::Unclear(blocked) }
+}
+
+fn test_agreement(
+    model: &Model,
+    record: &NodeRecord,
+    policy: &DeploymentPolicyFacts,
+    agreement: &Agreement,
+    entry: &VersionChoice,
+) -> Result<Choice, Blocked> {
+    test_version(model, record, policy, entry).or_else(|blocked| {
+        if record.group() == agreement.ha_group.as_deref() {
+            return Err(blocked);
+        }
+        let then = record.with_group(agreement.ha_group.as_deref());
+        test_version(model, &then, policy, entry).map_err(|_| blocked)
+    })
+}
+
+/// Answers whether a service policy and a deployment policy select a node, whatever its health.
+///
+/// # Source
+/// Orchestration E3.
+pub fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
+    select(model, node, policy, now).is_ok()
+}
+
+fn both<'a>(
+    model: &'a Model,
+    node: &NodeId,
+    policy: &PolicyId,
+) -> Result<(&'a NodeRecord, &'a DeploymentPolicyFacts), Blocked> {
+    let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
+    let policy = model.policy(policy).ok_or(Blocked::PolicyUnknown)?;
+    if !policy.node_orgs.contains(node.org()) {
+        return Err(Blocked::OrgNotServed { org: node.org().to_owned() });
+    }
+    if !record.facts.pattern.is_empty() {
+        return Err(Blocked::UsesPattern { pattern: record.facts.pattern.clone() });
+    }
+    Ok((record, policy))
+}
+
+fn test_version(
+    model: &Model,
+    record: &NodeRecord,
+    policy: &DeploymentPolicyFacts,
+    entry: &VersionChoice,
+) -> Result<Choice, Blocked> {
+    let arch = node_arch(record);
+    let wanted = canonical_arch(&policy.arch);
+    if !wanted.is_empty() && wanted != "*" && !arch.is_empty() && wanted != arch {
+        return Err(Blocked::WrongArch { wanted: wanted.to_owned(), actual: arch.to_owned() });
+    }
+    let consumer =
+        model.consumer(&policy.id, &entry.version, arch).ok_or_else(|| Blocked::ServiceMissing {
+            service: policy.service.clone(),
+            version: entry.version.clone(),
+            arch: arch.to_owned(),
+        })?;
+    let consumer = consumer.as_ref().map_err(Clone::clone)?;
+    test_node(record, policy, consumer)?;
+    Ok(Choice {
+        service: consumer.service.clone(),
+        key: policy.service.clone(),
+        version: entry.version.clone(),
+        priority: entry.priority,
+        best_version: best_version(&policy.versions).map(|best| best.version.clone()).unwrap_or_default(),
+        terms_digest: consumer.terms_digest,
+    })
+}
+
+fn test_node(
+    record: &NodeRecord,
+    policy: &DeploymentPolicyFacts,
+    consumer: &Consumer,
+) -> Result<(), Blocked> {
+    let is_cluster = record.facts.node_type == NodeType::Cluster;
+    if !(if is_cluster { consumer.fits_clusters } else { consumer.fits_devices }) {
+        return Err(Blocked::NoDeployment { service: consumer.service.clone(), is_cluster });
+    }
+    let suspended = record.facts.registered_services.iter().any(|one| {
+        one.is_suspended
+            && one.service == policy.service
+            && (one.version.is_empty() || one.version == consumer.version)
+    });
+    if suspended {
+        return Err(Blocked::Suspended { service: policy.service.clone() });
+    }
+    test_constraints(record, consumer)?;
+    if is_cluster {
+        test_namespace(record, policy)?;
+    }
+    Ok(())
+}
+
+fn test_constraints(record: &NodeRecord, consumer: &Consumer) -> Result<(), Blocked> {
+    let (Some(properties), Some(constraints)) = (record.properties(), record.constraints()) else {
+        return Err(Blocked::NoNodePolicy);
+    };
+    let mut clauses = Vec::new();
+    for constraint in &consumer.constraints {
+        let (side, text) = (constraint.side, &constraint.text);
+        evaluate::collect_failures(side, text, &constraint.tree, properties, &mut clauses);
+    }
+    match record.constraint_tree() {
+        Some(Err(detail)) => return Err(Blocked::Unreadable { detail: format!("node policy: {detail}") }),
+        Some(Ok(tree)) if !tree.is_satisfied_by(&consumer.properties) => {
+            let text = constraints.join(" AND ");
+            evaluate::collect_failures(Side::Node, &text, tree, &consumer.properties, &mut clauses);
+        }
+        _ => {}
+    }
+    if clauses.is_empty() { Ok(()) } else { Err(Blocked::Constraints { clauses }) }
+}
+
+/// Namespace rule for deployment policies on clusters (agreement protocol 3.8).
+fn test_namespace(record: &NodeRecord, policy: &DeploymentPolicyFacts) -> Result<(), Blocked> {
+    let (wanted, actual) = (&policy.cluster_namespace, &record.facts.cluster_namespace);
+    let actual = if actual.is_empty() { "openhorizon-agent" } else { actual };
+    if record.facts.is_namespace_scoped && !wanted.is_empty() && wanted != actual {
+        return Err(Blocked::WrongNamespace { wanted: wanted.clone(), actual: actual.to_owned() });
+    }
+    Ok(())
+}
+
+fn node_arch(record: &NodeRecord) -> &str {
+    canonical_arch(&record.facts.arch)
+}
+
+/// Maps the synonyms of architectures to one name (agreement protocol 3.8).
+pub(crate) fn canonical_arch(arch: &str) -> &str {
+    match arch {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "armhf" => "arm",
+        other => other,
+    }
+}

@@ -1,0 +1,158 @@
+//! What a node's message means for its agreement.
+//!
+//! Source: agreement protocol 2.4, rows 3a to 12b.
+
+use crate::{
+    agreement::{Agreement, AgreementState, CancelReason},
+    command::{Action, Lease, MessageFate},
+    event::{AgreementMessage, MessageBody},
+    facts::VersionChoice,
+    ids::NodeId,
+    matching::{self, Fit},
+    pair,
+    pass::Pass,
+    usage::usage_after_reply,
+};
+
+/// Handles a message.
+///
+/// A message about an agreement we do not know stays in the mailbox: it may belong to another agbot, or its record is not
+/// read yet. A message of another node than the agreement's changes nothing.
+pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
+    let model = pass.model;
+    let Some(agreement) = model.agreement(&message.agreement) else {
+        pass.message = Some(MessageFate::Leave);
+        return;
+    };
+    if agreement.node != message.from {
+        let is_cancel = matches!(message.body, MessageBody::Cancel { .. });
+        pass.message = Some(if is_cancel { MessageFate::Leave } else { MessageFate::Delete });
+        let text = format!("{} sent a message about an agreement of {}", message.from, agreement.node);
+        pass.tell("message.wrong-sender", text);
+        return;
+    }
+    let Some(lease) = model.lease_for(&agreement.node) else {
+        pass.message = Some(MessageFate::Leave);
+        return;
+    };
+    pass.message = Some(MessageFate::Delete);
+    let node = &message.from;
+    match &message.body {
+        MessageBody::Reply { decision: true } => handle_yes(pass, lease, agreement),
+        MessageBody::Reply { decision: false } => {
+            if agreement.state == AgreementState::Proposed {
+                pair::cancel(pass, lease, agreement, CancelReason::NEGATIVE_REPLY, None, false);
+            }
+        }
+        MessageBody::Cancel { reason } => {
+            if agreement.is_live() {
+                pair::cancel(pass, lease, agreement, CancelReason(*reason), None, false);
+            }
+        }
+        MessageBody::Verification => answer_verification(pass, lease, agreement, node),
+        MessageBody::VerificationReply { exists } => {
+            if !exists && agreement.finalized_at().is_some() {
+                pair::cancel(pass, lease, agreement, CancelReason::AGREEMENT_MISSING, None, true);
+            }
+        }
+        MessageBody::Update { update_type } => {
+            let action = Action::RefuseUpdate {
+                agreement: agreement.id.clone(),
+                node: node.clone(),
+                update_type: update_type.clone(),
+            };
+            pass.issue(lease, action, (node, &agreement.policy));
+        }
+        MessageBody::UpdateReply { update_type, accepted } => {
+            handle_update_reply(pass, lease, agreement, update_type, *accepted);
+        }
+    }
+}
+
+/// Rows 3a to 3d.
+fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+    match agreement.state {
+        // A second yes needs no answer: the first one had it, and the node asks if that was lost.
+        AgreementState::Finalized { .. } => {}
+        AgreementState::Ended { .. } => refuse_reply(pass, lease, agreement),
+        AgreementState::Proposed => match matching::fit(pass.model, agreement, pass.now) {
+            Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),
+            Fit::Outdated(_) | Fit::Lost(_) => {
+                refuse_reply(pass, lease, agreement);
+                pair::cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
+            }
+        },
+    }
+}
+
+fn accept_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+    if pass.is_stopping(agreement) {
+        return refuse_reply(pass, lease, agreement);
+    }
+    let entry = pass.model.policy(&agreement.policy).and_then(|policy| {
+        policy
+            .versions
+            .iter()
+            .find(|entry| entry.version == agreement.version && entry.priority == agreement.priority)
+    });
+    let pair = (agreement.node.clone(), agreement.policy.clone());
+    let fallback = VersionChoice {
+        version: agreement.version.clone(),
+        priority: agreement.priority,
+        retries: 0,
+        retry_secs: 0,
+    };
+    let usage = usage_after_reply(pass.model.usage.get(&pair), entry.unwrap_or(&fallback), pass.now);
+    let action = Action::AcknowledgeReply {
+        agreement: agreement.id.clone(),
+        node: agreement.node.clone(),
+        policy: Some(agreement.policy.clone()),
+        decision: true,
+        usage,
+    };
+    pass.issue(lease, action, (&agreement.node, &agreement.policy));
+}
+
+fn refuse_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+    let action = Action::AcknowledgeReply {
+        agreement: agreement.id.clone(),
+        node: agreement.node.clone(),
+        policy: None,
+        decision: false,
+        usage: None,
+    };
+    pass.issue(lease, action, (&agreement.node, &agreement.policy));
+}
+
+fn answer_verification(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, node: &NodeId) {
+    let exists = agreement.is_live() && !pass.is_stopping(agreement);
+    let action = Action::AnswerVerification { agreement: agreement.id.clone(), node: node.clone(), exists };
+    pass.issue(lease, action, (node, &agreement.policy));
+}
+
+/// Rows 11 to 12b.
+fn handle_update_reply(
+    pass: &mut Pass<'_>,
+    lease: Lease,
+    agreement: &Agreement,
+    update_type: &str,
+    accepted: bool,
+) {
+    // The doubled letter is on the wire.
+    if update_type != "basicagreementtupdatepolicychange" {
+        return;
+    }
+    match agreement.pending_update {
+        Some(update) if accepted => {
+            let action = Action::RecordUpdateAccepted {
+                agreement: agreement.id.clone(),
+                terms_digest: update.terms_digest,
+            };
+            pass.issue(lease, action, (&agreement.node, &agreement.policy));
+        }
+        Some(_) if agreement.is_live() => {
+            pair::cancel(pass, lease, agreement, CancelReason::UPDATE_REJECTED, None, true);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,272 @@
+//! Applies events to the replica.
+
+use jiff::Timestamp;
+
+use super::{Model, NodeRecord};
+use crate::{
+    agreement::{Agreement, AgreementState},
+    event::{AgreementMessage, Event, MessageBody},
+    facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
+    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId},
+    usage::{Backoff, WorkloadUsage, secs_since},
+};
+
+/// Ended agreements are remembered so long, to answer late messages about them.
+const MEMORY_SECS: u64 = 3600;
+
+impl Model {
+    /// Brings the replica up to date with an event; to be called before [`crate::decide::decide`] for the same event.
+    ///
+    /// Applying an event twice changes nothing.
+    pub fn apply(&mut self, event: &Event, now: Timestamp) {
+        match event {
+            Event::NodeChanged { node } => self.put_node(node),
+            Event::NodeRemoved { node } => {
+                self.nodes.remove(node);
+            }
+            Event::NodePolicyChanged { node, policy } => {
+                self.change_node(node, |record| record.set_policy(policy.as_deref()));
+            }
+            Event::NodeStatusChanged { node, status } => {
+                self.change_node(node, |record| record.status = status.as_deref().cloned());
+            }
+            Event::NodeAgreementsChanged { node, agreements } => {
+                self.change_node(node, |record| record.agreements = Some(agreements.clone()));
+            }
+            Event::HeartbeatsSeen { at } => {
+                for (node, &seen) in at {
+                    self.put_heartbeat(node, seen, now);
+                }
+            }
+            Event::ServiceChanged { service } => self.put_service(service),
+            Event::ServiceRemoved { service } => self.remove_service(service),
+            Event::ServicePolicyChanged { service, policy } => {
+                match policy {
+                    Some(policy) => self.service_policies.insert(service.clone(), (**policy).clone()),
+                    None => self.service_policies.remove(service),
+                };
+                if let Some(key) = self.services.get(service).map(|facts| facts.key.clone()) {
+                    self.prepare_consumers_of(service, &key);
+                }
+            }
+            Event::DeploymentPolicyChanged { policy } => self.put_policy(policy),
+            Event::DeploymentPolicyRemoved { policy } => self.remove_policy(policy),
+            Event::HaGroupChanged { group } => self.put_group(group),
+            Event::HaGroupRemoved { group } => self.remove_group(group),
+            Event::NmpStatusChanged { status } => {
+                let key = (status.nmp.clone(), status.node.clone());
+                self.nmp_status.insert(key, status.status.clone());
+            }
+            Event::NmpRemoved { nmp } => {
+                self.nmp_status.retain(|(one, _), _| one != nmp);
+                self.removed_nmps.insert(nmp.clone());
+            }
+            Event::Message { message } => self.apply_message(message, now),
+            Event::Tick => self.forget_old(now),
+            Event::FullReconcile => {}
+            _ => self.apply_record(event, now),
+        }
+    }
+
+    fn apply_record(&mut self, event: &Event, now: Timestamp) {
+        match event {
+            Event::CommandOutcome { command, outcome } => self.apply_outcome(command, outcome, now),
+            Event::AgreementRecorded { agreement } => self.put_agreement((**agreement).clone()),
+            Event::UsageRecorded { node, policy, usage, backoff } => {
+                self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());
+            }
+            Event::ClaimRecorded { claim } => {
+                self.claims.insert(claim.key(), (**claim).clone());
+            }
+            Event::ClaimRemoved { key } => {
+                self.claims.remove(key);
+            }
+            Event::RolloutRecorded { rollout } => {
+                self.rollouts.insert((rollout.group.clone(), rollout.policy.clone()), (**rollout).clone());
+            }
+            Event::PartitionsChanged { leases } => {
+                if *leases != self.leases {
+                    self.leases.clone_from(leases);
+                    // What was issued under a lost lease may never have been carried out.
+                    self.pending.clear();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn change_node(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeRecord)) {
+        if let Some(record) = self.nodes.get_mut(node) {
+            change(record);
+        }
+    }
+
+    fn put_node(&mut self, node: &NodeFacts) {
+        match self.nodes.get_mut(&node.id) {
+            Some(record) => {
+                let known = record.facts.last_heartbeat;
+                record.facts.clone_from(node);
+                record.facts.last_heartbeat = record.facts.last_heartbeat.max(known);
+            }
+            None => {
+                let group = self.group_of.get(&node.id).map(GroupId::name);
+                self.nodes.insert(node.id.clone(), NodeRecord::new(node.clone(), group));
+            }
+        }
+    }
+
+    fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, now: Timestamp) {
+        let before = self.liveness(node, now);
+        self.change_node(node, |record| record.facts.last_heartbeat = Some(seen));
+        if before != self.liveness(node, now) {
+            self.touched.insert(node.clone());
+        }
+    }
+
+    fn put_service(&mut self, service: &ServiceFacts) {
+        self.remove_service(&service.id);
+        self.services_by_key.entry(service.key.clone()).or_default().insert(service.id.clone());
+        self.services.insert(service.id.clone(), service.clone());
+        self.prepare_consumers_of(&service.id, &service.key);
+    }
+
+    fn remove_service(&mut self, service: &ServiceId) {
+        let Some(old) = self.services.remove(service) else { return };
+        if let Some(ids) = self.services_by_key.get_mut(&old.key) {
+            ids.remove(service);
+            if ids.is_empty() {
+                self.services_by_key.remove(&old.key);
+            }
+        }
+        self.prepare_consumers_of(service, &old.key);
+    }
+
+    fn put_policy(&mut self, policy: &DeploymentPolicyFacts) {
+        self.remove_policy(&policy.id);
+        self.policies_by_service.entry(policy.service.clone()).or_default().insert(policy.id.clone());
+        self.policies.insert(policy.id.clone(), policy.clone());
+        self.prepare_consumers(&policy.id);
+    }
+
+    fn remove_policy(&mut self, policy: &PolicyId) {
+        let Some(old) = self.policies.remove(policy) else { return };
+        if let Some(ids) = self.policies_by_service.get_mut(&old.service) {
+            ids.remove(policy);
+            if ids.is_empty() {
+                self.policies_by_service.remove(&old.service);
+            }
+        }
+        self.consumers.remove(policy);
+    }
+
+    fn put_group(&mut self, group: &HaGroupFacts) {
+        self.remove_group(&group.id);
+        for member in &group.members {
+            // A member that moved leaves the older group here too; the exchange keeps a node in one group at most, but
+            // its two changes may arrive in either order.
+            let other = self.group_of.insert(member.clone(), group.id.clone());
+            if let Some(other) = other.filter(|other| *other != group.id)
+                && let Some(other) = self.groups.get_mut(&other)
+            {
+                other.members.remove(member);
+            }
+            self.change_node(member, |record| record.set_group(Some(group.id.name())));
+            self.touched.insert(member.clone());
+        }
+        self.groups.insert(group.id.clone(), group.clone());
+    }
+
+    fn remove_group(&mut self, group: &GroupId) {
+        if let Some(old) = self.groups.remove(group) {
+            for member in &old.members {
+                if self.group_of.get(member) == Some(group) {
+                    self.group_of.remove(member);
+                    self.change_node(member, |record| record.set_group(None));
+                    self.touched.insert(member.clone());
+                }
+            }
+        }
+    }
+
+    pub(super) fn put_agreement(&mut self, agreement: Agreement) {
+        let pair = (agreement.node.clone(), agreement.policy.clone());
+        if agreement.is_live() {
+            self.live_nodes.entry(pair.1.clone()).or_default().insert(pair.0.clone());
+            self.live.insert(pair, agreement.id.clone());
+        } else {
+            if self.live.get(&pair) == Some(&agreement.id) {
+                self.forget_live(&pair);
+            }
+            self.ended.entry(pair.0).or_default().insert(agreement.id.clone());
+        }
+        self.agreements.insert(agreement.id.clone(), agreement);
+    }
+
+    pub(super) fn change_agreement(
+        &mut self,
+        id: &AgreementId,
+        change: impl FnOnce(Agreement) -> Result<Agreement, crate::agreement::InvalidTransition>,
+    ) {
+        // A step that is not possible means that the record went further meanwhile: the newer state stays.
+        if let Some(agreement) = self.agreements.get(id).cloned()
+            && let Ok(changed) = change(agreement)
+        {
+            self.put_agreement(changed);
+        }
+    }
+
+    fn forget_live(&mut self, pair: &(NodeId, PolicyId)) {
+        self.live.remove(pair);
+        if let Some(nodes) = self.live_nodes.get_mut(&pair.1) {
+            nodes.remove(&pair.0);
+            if nodes.is_empty() {
+                self.live_nodes.remove(&pair.1);
+            }
+        }
+    }
+
+    pub(super) fn put_usage(
+        &mut self,
+        node: &NodeId,
+        policy: &PolicyId,
+        usage: Option<&WorkloadUsage>,
+        backoff: Option<&Backoff>,
+    ) {
+        let pair = (node.clone(), policy.clone());
+        match usage {
+            Some(usage) => self.usage.insert(pair.clone(), usage.clone()),
+            None => self.usage.remove(&pair),
+        };
+        match backoff {
+            Some(backoff) => self.backoff.insert(pair, backoff.clone()),
+            None => self.backoff.remove(&pair),
+        };
+    }
+
+    fn apply_message(&mut self, message: &AgreementMessage, now: Timestamp) {
+        if let MessageBody::VerificationReply { exists: true } = message.body
+            && let Some(agreement) = self.agreements.get_mut(&message.agreement)
+            && agreement.node == message.from
+        {
+            agreement.verified_at = Some(now);
+        }
+    }
+
+    fn forget_old(&mut self, now: Timestamp) {
+        let is_old = |agreement: &Agreement| match agreement.state {
+            AgreementState::Ended { at, .. } => secs_since(at, now) >= MEMORY_SECS,
+            _ => false,
+        };
+        let agreements = &mut self.agreements;
+        self.ended.retain(|_, ids| {
+            ids.retain(|id| {
+                let forget = agreements.get(id).is_none_or(is_old);
+                if forget {
+                    agreements.remove(id);
+                }
+                !forget
+            });
+            !ids.is_empty()
+        });
+    }
+}

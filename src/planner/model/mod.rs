@@ -1,0 +1,193 @@
+//! The replica: what the agbot knows of the exchange and of its own records, kept current by events.
+//!
+//! The model holds facts and looks things up; it decides nothing. Maps are ordered, so that whatever is read from them is
+//! the same in every run. Sources: design "The agbot", agbot 6.9 and 6.10.
+
+mod apply;
+mod node;
+mod outcome;
+mod query;
+
+pub use node::NodeRecord;
+pub use query::{Liveness, Observed};
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::{
+    agreement::Agreement,
+    claims::{Claim, ClaimKey},
+    command::{CommandKey, Decision, Lease},
+    facts::{DeploymentPolicyFacts, HaGroupFacts, ServiceFacts, ServicePolicyFacts},
+    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey, stable_hash},
+    matching::Consumer,
+    report::Blocked,
+    rolling::Rollout,
+    settings::PlannerSettings,
+    usage::{Backoff, WorkloadUsage, later},
+};
+
+/// Prepared consumer sides of one policy, by version and architecture.
+pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>>;
+
+/// Is the replica.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    pub(crate) settings: PlannerSettings,
+    pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
+    pub(crate) services: BTreeMap<ServiceId, ServiceFacts>,
+    pub(crate) services_by_key: BTreeMap<ServiceKey, BTreeSet<ServiceId>>,
+    pub(crate) service_policies: BTreeMap<ServiceId, ServicePolicyFacts>,
+    pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
+    pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
+    pub(crate) consumers: BTreeMap<PolicyId, Consumers>,
+    pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,
+    pub(crate) group_of: BTreeMap<NodeId, GroupId>,
+    pub(crate) agreements: BTreeMap<AgreementId, Agreement>,
+    pub(crate) live: BTreeMap<(NodeId, PolicyId), AgreementId>,
+    pub(crate) live_nodes: BTreeMap<PolicyId, BTreeSet<NodeId>>,
+    pub(crate) ended: BTreeMap<NodeId, BTreeSet<AgreementId>>,
+    pub(crate) usage: BTreeMap<(NodeId, PolicyId), WorkloadUsage>,
+    pub(crate) backoff: BTreeMap<(NodeId, PolicyId), Backoff>,
+    pub(crate) claims: BTreeMap<ClaimKey, Claim>,
+    pub(crate) rollouts: BTreeMap<(GroupId, PolicyId), Rollout>,
+    /// Status word per (management policy, node): none inside when the exchange has no record, absent when not read.
+    pub(crate) nmp_status: BTreeMap<(NmpId, NodeId), Option<String>>,
+    pub(crate) removed_nmps: BTreeSet<NmpId>,
+    pub(crate) leases: BTreeMap<u32, u64>,
+    pub(crate) pending: BTreeMap<CommandKey, Timestamp>,
+    pub(crate) watches: BTreeSet<(Timestamp, NodeId, PolicyId)>,
+    /// Nodes that an event changed although it does not name them: woken by a heartbeat, moved between groups.
+    pub(crate) touched: BTreeSet<NodeId>,
+}
+
+impl Model {
+    /// Makes an empty replica that holds no partition and therefore decides nothing yet.
+    pub fn new(settings: PlannerSettings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &PlannerSettings {
+        &self.settings
+    }
+
+    /// Returns a node.
+    pub fn node(&self, id: &NodeId) -> Option<&NodeRecord> {
+        self.nodes.get(id)
+    }
+
+    /// Returns a served deployment policy.
+    pub fn policy(&self, id: &PolicyId) -> Option<&DeploymentPolicyFacts> {
+        self.policies.get(id)
+    }
+
+    /// Returns a service definition.
+    pub fn service(&self, id: &ServiceId) -> Option<&ServiceFacts> {
+        self.services.get(id)
+    }
+
+    /// Returns the policy of a service definition.
+    pub fn service_policy(&self, id: &ServiceId) -> Option<&ServicePolicyFacts> {
+        self.service_policies.get(id)
+    }
+
+    /// Returns an HA group.
+    pub fn group(&self, id: &GroupId) -> Option<&HaGroupFacts> {
+        self.groups.get(id)
+    }
+
+    /// Returns the group a node is a member of.
+    pub fn group_of(&self, node: &NodeId) -> Option<&HaGroupFacts> {
+        self.group_of.get(node).and_then(|group| self.groups.get(group))
+    }
+
+    /// Returns an agreement, live or lately ended.
+    pub fn agreement(&self, id: &AgreementId) -> Option<&Agreement> {
+        self.agreements.get(id)
+    }
+
+    /// Returns the live agreement of a pair.
+    pub fn live_agreement(&self, node: &NodeId, policy: &PolicyId) -> Option<&Agreement> {
+        self.live.get(&(node.clone(), policy.clone())).and_then(|id| self.agreements.get(id))
+    }
+
+    /// Returns all agreements, live and lately ended, by id.
+    pub fn agreements(&self) -> impl Iterator<Item = &Agreement> {
+        self.agreements.values()
+    }
+
+    /// Returns all claims.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.claims.values()
+    }
+
+    /// Returns all rollouts.
+    pub fn rollouts(&self) -> impl Iterator<Item = &Rollout> {
+        self.rollouts.values()
+    }
+
+    /// Returns how many nodes, policies and live agreements the replica holds.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.nodes.len(), self.policies.len(), self.live.len())
+    }
+
+    /// Returns the partition that decides about a node: that of its group, so that groups are never split.
+    pub fn partition_of(&self, node: &NodeId) -> u32 {
+        match self.group_of.get(node) {
+            Some(group) => partition_of_group(group, self.settings.partition_count),
+            None => partition(&["node", node.as_str()], self.settings.partition_count),
+        }
+    }
+
+    /// Returns the lease under which this agbot may act for a node, if it holds the partition.
+    pub fn lease_for(&self, node: &NodeId) -> Option<Lease> {
+        self.lease_of(self.partition_of(node))
+    }
+
+    /// Returns the lease under which this agbot may act for a group, if it holds the partition.
+    pub fn lease_for_group(&self, group: &GroupId) -> Option<Lease> {
+        self.lease_of(partition_of_group(group, self.settings.partition_count))
+    }
+
+    fn lease_of(&self, partition: u32) -> Option<Lease> {
+        self.leases.get(&partition).map(|&fencing| Lease { partition, fencing })
+    }
+
+    /// Answers when the next watch is due, so that the caller knows when to send a tick at the latest.
+    pub fn next_watch_at(&self) -> Option<Timestamp> {
+        self.watches.first().map(|(at, ..)| *at)
+    }
+
+    /// Remembers a decision: what is being carried out, so that it is not decided again meanwhile, and when to look again.
+    ///
+    /// Forgetting it (a crash) only means that a command may be issued twice, which executors must allow for.
+    pub fn note(&mut self, decision: &Decision, now: Timestamp) {
+        self.touched.clear();
+        while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
+            self.watches.pop_first();
+        }
+        for command in &decision.commands {
+            self.pending.insert(command.action.key(), now);
+        }
+        for watch in &decision.watches {
+            self.watches.insert((watch.at, watch.node.clone(), watch.policy.clone()));
+        }
+    }
+
+    /// Answers whether a command with this key is being carried out.
+    pub(crate) fn is_pending(&self, key: &CommandKey, now: Timestamp) -> bool {
+        self.pending.get(key).is_some_and(|&issued| now < later(issued, self.settings.command_timeout_secs))
+    }
+}
+
+/// Returns the partition of an HA group.
+pub fn partition_of_group(group: &GroupId, partition_count: u32) -> u32 {
+    partition(&["group", group.as_str()], partition_count)
+}
+
+fn partition(parts: &[&str], partition_count: u32) -> u32 {
+    // The remainder of a division by a u32 fits a u32.
+    (stable_hash(parts) % u64::from(partition_count.max(1))) as u32
+}

@@ -1,0 +1,92 @@
+//! What the replica holds of one node.
+
+use std::collections::BTreeSet;
+
+use evenkeel_domain::policy::{ConstraintList, PropertyList, constraint::Expression};
+use jiff::Timestamp;
+
+use crate::{
+    facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts},
+    ids::AgreementId,
+};
+
+/// Is the deployment policy of a node, read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NodePolicy {
+    /// Properties as constraints see them: with the group's, whatever the policy says about that one.
+    properties: PropertyList,
+    constraints: ConstraintList,
+    tree: Result<Expression, String>,
+    pub(crate) last_updated: Option<Timestamp>,
+}
+
+/// Is one node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeRecord {
+    /// The node itself.
+    pub facts: NodeFacts,
+    /// Its status; none when it never reported one, which is "unknown" and never "nothing runs".
+    pub status: Option<NodeStatusFacts>,
+    /// Agreements the exchange has of it; none when not read.
+    pub agreements: Option<BTreeSet<AgreementId>>,
+    pub(crate) policy: Option<NodePolicy>,
+    group: Option<String>,
+}
+
+impl NodeRecord {
+    /// Makes the record of a node that nothing else is known of.
+    pub(crate) fn new(facts: NodeFacts, group: Option<&str>) -> Self {
+        Self { facts, status: None, agreements: None, policy: None, group: group.map(str::to_owned) }
+    }
+
+    /// Returns a copy that is in another group.
+    pub(crate) fn with_group(&self, group: Option<&str>) -> Self {
+        let mut copy = self.clone();
+        copy.set_group(group);
+        copy
+    }
+
+    pub(crate) fn set_group(&mut self, group: Option<&str>) {
+        self.group = group.map(str::to_owned);
+        if let Some(policy) = &mut self.policy {
+            policy.properties.set_ha_group(group);
+        }
+    }
+
+    pub(crate) fn set_policy(&mut self, facts: Option<&NodePolicyFacts>) {
+        self.policy = facts.map(|facts| {
+            let mut properties = facts.policy.properties.clone();
+            // Membership comes from the group resource alone.
+            properties.set_ha_group(self.group.as_deref());
+            NodePolicy {
+                properties,
+                constraints: facts.policy.constraints.clone(),
+                tree: facts.policy.constraints.parse().map_err(|error| error.to_string()),
+                last_updated: facts.last_updated,
+            }
+        });
+    }
+
+    /// Returns the name of the group the node is in, without the organisation.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    /// Returns the properties that constraints see (those of the deployment policy and the group's), if it has a policy.
+    pub fn properties(&self) -> Option<&PropertyList> {
+        self.policy.as_ref().map(|policy| &policy.properties)
+    }
+
+    /// Returns what the node asks of policies, as written, if it has a policy.
+    pub fn constraints(&self) -> Option<&ConstraintList> {
+        self.policy.as_ref().map(|policy| &policy.constraints)
+    }
+
+    /// Returns what the constraints mean.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(crate) fn constraint_tree(&self) -> Option<Result<&Expression, &str>> {
+        self.policy.as_ref().map(|policy| policy.tree.as_ref().map_err(String::as_str))
+    }
+}

@@ -1,0 +1,88 @@
+//! Applies the outcome of a command: the replica's records follow the database's.
+
+use jiff::Timestamp;
+
+use super::Model;
+use crate::{
+    agreement::PendingUpdate,
+    command::{Action, Command},
+    event::Outcome,
+};
+
+impl Model {
+    pub(super) fn apply_outcome(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
+        self.pending.remove(&command.action.key());
+        match outcome {
+            Outcome::Done => self.apply_done(&command.action, now),
+            Outcome::ClaimTaken { claim } => {
+                self.claims.insert(claim.key(), (**claim).clone());
+            }
+            Outcome::Refused { .. } | Outcome::Failed { .. } => {
+                // Wait before the same is tried again: the executor's view and ours differ for the moment.
+                self.pending.insert(command.action.key(), now);
+            }
+        }
+    }
+
+    fn apply_done(&mut self, action: &Action, now: Timestamp) {
+        match action {
+            Action::Propose { agreement, .. } => {
+                if !self.agreements.contains_key(&agreement.id) {
+                    self.put_agreement((**agreement).clone());
+                }
+            }
+            Action::AcknowledgeReply { agreement, node, policy: Some(policy), decision: true, usage } => {
+                self.change_agreement(agreement, |record| record.finalize(now));
+                let backoff = self.backoff.get(&(node.clone(), policy.clone())).cloned();
+                self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());
+            }
+            Action::Cancel { agreement, node, policy, reason, usage, backoff, .. } => {
+                self.change_agreement(agreement, |record| record.end(now, *reason));
+                self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());
+            }
+            Action::SendVerification { agreement, .. } => {
+                if let Some(record) = self.agreements.get_mut(agreement) {
+                    record.verified_at = record.verified_at.max(Some(now));
+                }
+            }
+            Action::SendPolicyUpdate { agreement, terms_digest, .. } => {
+                if let Some(record) = self.agreements.get_mut(agreement) {
+                    record.pending_update = Some(PendingUpdate { terms_digest: *terms_digest, sent_at: now });
+                }
+            }
+            Action::RecordUpdateAccepted { agreement, terms_digest } => {
+                if let Some(record) = self.agreements.get_mut(agreement) {
+                    record.terms_digest = *terms_digest;
+                    record.pending_update = None;
+                }
+            }
+            Action::UpdateUsage { node, policy, usage, backoff } => {
+                self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());
+            }
+            _ => self.apply_group_action(action, now),
+        }
+    }
+
+    fn apply_group_action(&mut self, action: &Action, now: Timestamp) {
+        match action {
+            Action::AdvanceClaim { claim, phase, deadline } => {
+                let key = (claim.group.clone(), claim.scope.clone());
+                if let Some(row) = self.claims.get_mut(&key).filter(|row| row.fencing == claim.fencing) {
+                    row.phase = *phase;
+                    row.phase_since = now;
+                    row.deadline = *deadline;
+                }
+            }
+            Action::ReleaseClaim { claim, .. } => {
+                let key = (claim.group.clone(), claim.scope.clone());
+                if self.claims.get(&key).is_some_and(|row| row.fencing == claim.fencing) {
+                    self.claims.remove(&key);
+                }
+            }
+            Action::RecordRollout { rollout } => {
+                self.rollouts.insert((rollout.group.clone(), rollout.policy.clone()), (**rollout).clone());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Look-ups over the replica that decisions need.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::Model;
+use crate::{
+    agreement::{Agreement, AgreementState, CancelReason},
+    claims::{Claim, Scope},
+    command::CommandKey,
+    facts::ServiceFacts,
+    ids::{GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
+    matching::{Consumer, consumer},
+    report::Blocked,
+    usage::secs_since,
+};
+
+/// Is what is known about a node's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// No heartbeat was ever seen.
+    NeverHeard,
+    /// It is heard.
+    Alive,
+    /// It is silent.
+    Down {
+        /// Last heartbeat.
+        since: Timestamp,
+    },
+}
+
+/// Is what is known about a copy of a service on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// Nothing is known: no status, a silent node, or a status older than the agreement.
+    Unknown,
+    /// The node says that it does not run.
+    Absent,
+    /// The node says that it runs.
+    Running,
+}
+
+impl Model {
+    /// Answers whether a node is heard.
+    ///
+    /// A heartbeat from the future (a clock that jumped back) counts as heard only within the limit, like one from the
+    /// past: what cannot be trusted is not counted as healthy.
+    pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
+        let Some(seen) = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat) else {
+            return Liveness::NeverHeard;
+        };
+        let silence = secs_since(seen, now).max(secs_since(now, seen));
+        if silence > self.settings.node_down_after_secs {
+            Liveness::Down { since: seen }
+        } else {
+            Liveness::Alive
+        }
+    }
+
+    /// Answers whether the copy that an agreement stands for is seen running.
+    pub fn observed(&self, agreement: &Agreement, now: Timestamp) -> Observed {
+        if self.liveness(&agreement.node, now) != Liveness::Alive {
+            return Observed::Unknown;
+        }
+        let status = self.nodes.get(&agreement.node).and_then(|record| record.status.as_ref());
+        let Some(status) = status else { return Observed::Unknown };
+        let instance = status.services.iter().find(|one| one.agreement.as_ref() == Some(&agreement.id));
+        match instance {
+            Some(instance) if instance.is_running && instance.version == agreement.version => {
+                Observed::Running
+            }
+            Some(_) => Observed::Absent,
+            // A report from before the agreement cannot know about it.
+            None if status.reported_at < agreement.finalized_at() => Observed::Unknown,
+            None => Observed::Absent,
+        }
+    }
+
+    /// Returns all definitions of a service, by id.
+    pub fn services_of(&self, key: &ServiceKey) -> impl Iterator<Item = &ServiceFacts> {
+        self.services_by_key.get(key).into_iter().flatten().filter_map(|id| self.services.get(id))
+    }
+
+    /// Returns the policies that deploy a service.
+    pub fn policies_of(&self, key: &ServiceKey) -> impl Iterator<Item = &PolicyId> {
+        self.policies_by_service.get(key).into_iter().flatten()
+    }
+
+    /// Returns the prepared consumer side of a policy for one version and architecture.
+    ///
+    /// # Shape
+    /// None when there is no such definition; an error when it cannot be used.
+    pub fn consumer(
+        &self,
+        policy: &PolicyId,
+        version: &str,
+        arch: &str,
+    ) -> Option<&Result<Consumer, Blocked>> {
+        self.consumers.get(policy)?.get(&(version.to_owned(), arch.to_owned()))
+    }
+
+    /// Prepares the consumers of a policy anew.
+    pub(super) fn prepare_consumers(&mut self, policy: &PolicyId) {
+        let Some(facts) = self.policies.get(policy) else {
+            self.consumers.remove(policy);
+            return;
+        };
+        let versions: BTreeSet<&str> = facts.versions.iter().map(|entry| entry.version.as_str()).collect();
+        let prepared = self
+            .services_of(&facts.service)
+            .filter(|service| versions.contains(service.version.as_str()))
+            .map(|service| {
+                let arch = crate::matching::canonical_arch(&service.arch).to_owned();
+                ((service.version.clone(), arch), consumer::prepare(self, facts, service))
+            })
+            .collect();
+        self.consumers.insert(policy.clone(), prepared);
+    }
+
+    /// Prepares the consumers of all policies whose service is this one or needs it.
+    pub(super) fn prepare_consumers_of(&mut self, service: &ServiceId, key: &ServiceKey) {
+        for policy in self.policies_needing(service, key) {
+            self.prepare_consumers(&policy);
+        }
+    }
+
+    /// Returns the policies that may concern a node: a superset of those that select it.
+    pub(crate) fn policies_for(&self, node: &NodeId) -> Vec<PolicyId> {
+        if !self.nodes.contains_key(node) {
+            return Vec::new();
+        }
+        let serves = |policy: &&crate::facts::DeploymentPolicyFacts| policy.node_orgs.contains(node.org());
+        self.policies.values().filter(serves).map(|policy| policy.id.clone()).collect()
+    }
+
+    /// Returns the nodes that a policy may concern: a superset of those it selects.
+    pub(crate) fn nodes_for(&self, policy: &PolicyId) -> Vec<NodeId> {
+        let Some(policy) = self.policies.get(policy) else { return Vec::new() };
+        self.nodes.keys().filter(|node| policy.node_orgs.contains(node.org())).cloned().collect()
+    }
+
+    /// Returns the policies whose service is this one or needs it.
+    pub(crate) fn policies_needing(&self, service: &ServiceId, key: &ServiceKey) -> BTreeSet<PolicyId> {
+        let needs = |facts: &ServiceFacts| {
+            facts.required_services.iter().any(|need| {
+                let text =
+                    |name: &str| need.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+                text("url") == key.name() && text("org") == key.org()
+            })
+        };
+        let mut keys = BTreeSet::from([key.clone()]);
+        let dependents = self.services.values().filter(|facts| facts.id != *service && needs(facts));
+        keys.extend(dependents.map(|facts| facts.key.clone()));
+        keys.iter().flat_map(|key| self.policies_of(key)).cloned().collect()
+    }
+
+    /// Returns the claims of a group.
+    pub fn claims_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Claim> {
+        let from = (group.clone(), Scope::Agent);
+        self.claims.range(from..).take_while(move |((one, _), _)| one == group).map(|(_, claim)| claim)
+    }
+
+    /// Returns the live agreements of a node.
+    pub fn live_on<'a>(&'a self, node: &'a NodeId) -> impl Iterator<Item = &'a Agreement> {
+        let from = (node.clone(), PolicyId::from_text("/"));
+        let of_node = self.live.range(from..).take_while(move |((one, _), _)| one == node);
+        of_node.filter_map(|(_, id)| self.agreements.get(id))
+    }
+
+    /// Returns the agreements of a node that ended lately.
+    pub(crate) fn lately_ended_on(&self, node: &NodeId) -> impl Iterator<Item = &Agreement> {
+        self.ended.get(node).into_iter().flatten().filter_map(|id| self.agreements.get(id))
+    }
+
+    /// Returns the latest ended agreement of a pair that the node's status still lists, with the time it ended.
+    pub(crate) fn lingering(&self, node: &NodeId, policy: &PolicyId) -> Option<(&Agreement, Timestamp)> {
+        let status = self.nodes.get(node)?.status.as_ref()?;
+        let is_listed = |id| status.services.iter().any(|one| one.agreement.as_ref() == Some(id));
+        self.lately_ended_on(node)
+            .filter(|agreement| agreement.policy == *policy && is_listed(&agreement.id))
+            .filter_map(|agreement| match agreement.state {
+                AgreementState::Ended { at, .. } => Some((agreement, at)),
+                _ => None,
+            })
+            .max_by_key(|(_, at)| *at)
+    }
+
+    /// Answers whether a cancel of the agreement is being carried out.
+    pub(crate) fn is_being_cancelled(&self, agreement: &Agreement, now: Timestamp) -> bool {
+        self.is_pending(&CommandKey(format!("cancel {}", agreement.id.as_str())), now)
+    }
+
+    /// Returns the reason an agreement ended for, if it is remembered.
+    pub fn ended_reason(&self, agreement: &Agreement) -> Option<CancelReason> {
+        match agreement.state {
+            AgreementState::Ended { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Plans one (node, policy): propose, keep, update or end its agreement.
+//!
+//! Replacing the agreement of a group member is not decided here but by the rollout ([`crate::rolling`]); what is decided
+//! here for a member is what nothing may hold back. Sources: agbot 1.5, 1.7, 2.1 to 2.5; orchestration E4.7.
+
+use jiff::Timestamp;
+
+use crate::{
+    agreement::{Agreement, AgreementState, CancelReason},
+    claims::{ClaimRef, Scope},
+    command::{Action, Lease},
+    focus::Focus,
+    ids::{NodeId, PolicyId},
+    matching::{self, Choice, Fit},
+    model::{Liveness, Observed},
+    pass::Pass,
+    report::{Blocked, Placement},
+    rolling::floor,
+    usage::{Backoff, later, secs_since, usage_after_cancel},
+};
+
+/// A node gets so long to drop an ended agreement before the next proposal, and is told again after half of it.
+const STOP_CONFIRMATION_SECS: u64 = 60;
+
+/// Plans every pair in focus.
+pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+    for (node, policy) in &focus.pairs {
+        plan(pass, node, policy);
+    }
+}
+
+fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
+    let model = pass.model;
+    let Some(lease) = model.lease_for(node) else {
+        let blocked = Blocked::OtherAgbot { partition: model.partition_of(node) };
+        return pass.place(node, policy, Placement::NotPlaced { blocked });
+    };
+    match model.live_agreement(node, policy) {
+        Some(agreement) => plan_present(pass, lease, agreement),
+        None => match may_propose(pass, lease, node, policy) {
+            Ok(choice) => propose(pass, lease, node, policy, choice),
+            Err(blocked) => pass.place(node, policy, Placement::NotPlaced { blocked }),
+        },
+    }
+}
+
+/// Answers what to propose, or why nothing is proposed now.
+fn may_propose(
+    pass: &mut Pass<'_>,
+    lease: Lease,
+    node: &NodeId,
+    policy: &PolicyId,
+) -> Result<Choice, Blocked> {
+    let (model, now) = (pass.model, pass.now);
+    let choice = matching::select(model, node, policy, now)?;
+    let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
+    if record.facts.public_key.is_empty() {
+        return Err(Blocked::NoPublicKey);
+    }
+    match model.liveness(node, now) {
+        Liveness::NeverHeard => return Err(Blocked::NeverHeard),
+        Liveness::Down { since } => return Err(Blocked::NodeDown { since }),
+        Liveness::Alive => {}
+    }
+    check_backoff(pass, node, policy, &choice)?;
+    check_lingering(pass, lease, node, policy)?;
+    Ok(choice)
+}
+
+fn check_backoff(
+    pass: &mut Pass<'_>,
+    node: &NodeId,
+    policy: &PolicyId,
+    choice: &Choice,
+) -> Result<(), Blocked> {
+    let backoff = pass.model.backoff.get(&(node.clone(), policy.clone()));
+    match backoff.filter(|one| one.version == choice.version && pass.now < one.not_before) {
+        Some(backoff) => {
+            pass.watch((node, policy), backoff.not_before);
+            let (until, failure_count, reason) = (backoff.not_before, backoff.failure_count, backoff.reason);
+            Err(Blocked::BackingOff { until, failure_count, reason })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Waits while the node still reports an agreement of this pair that is over, and tells it again.
+///
+/// A node ignores a proposal while it holds an agreement for the same policy (agreement protocol 2.6, check 6).
+fn check_lingering(
+    pass: &mut Pass<'_>,
+    lease: Lease,
+    node: &NodeId,
+    policy: &PolicyId,
+) -> Result<(), Blocked> {
+    let (model, now) = (pass.model, pass.now);
+    let Some((ended, at)) = model.lingering(node, policy) else { return Ok(()) };
+    if secs_since(at, now) >= STOP_CONFIRMATION_SECS / 2 {
+        let reason = model.ended_reason(ended).unwrap_or(CancelReason::POLICY_CHANGED);
+        let action = Action::RepeatCancel { agreement: ended.id.clone(), node: node.clone(), reason };
+        pass.issue(lease, action, (node, policy));
+    }
+    let until = later(at, STOP_CONFIRMATION_SECS);
+    pass.watch((node, policy), later(at, STOP_CONFIRMATION_SECS / 2));
+    pass.watch((node, policy), until);
+    if now >= until { Ok(()) } else { Err(Blocked::OldCopyStopping { agreement: ended.id.clone(), until }) }
+}
+
+fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, choice: Choice) {
+    let (model, now) = (pass.model, pass.now);
+    let group = model.group_of.get(node);
+    let claim = group.and_then(|group| model.claims.get(&(group.clone(), Scope::Policy(policy.clone()))));
+    let claim = claim.filter(|claim| claim.node == *node).map(crate::claims::Claim::reference);
+    pass.act(node, policy, format!("proposing {} {}", choice.key, choice.version));
+    let agreement = Agreement {
+        id: pass.new_agreement_id(node, policy),
+        node: node.clone(),
+        policy: policy.clone(),
+        service: choice.service,
+        service_key: choice.key,
+        version: choice.version,
+        priority: choice.priority,
+        best_version: choice.best_version,
+        terms_digest: choice.terms_digest,
+        pending_update: None,
+        ha_group: group.map(|group| group.name().to_owned()),
+        created_at: now,
+        reply_by: later(now, model.settings.protocol_timeout_secs),
+        verified_at: None,
+        state: AgreementState::Proposed,
+    };
+    pass.issue(lease, Action::Propose { agreement: Box::new(agreement), claim }, (node, policy));
+}
+
+fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+    let (model, now) = (pass.model, pass.now);
+    if pass.is_stopping(agreement) {
+        return pass.act(&agreement.node, &agreement.policy, "ending the agreement".to_owned());
+    }
+    if model.node(&agreement.node).is_none() {
+        return cancel(pass, lease, agreement, CancelReason::NODE_SHUT_DOWN, None, false);
+    }
+    let fit = matching::fit(model, agreement, now);
+    if agreement.state == AgreementState::Proposed {
+        return plan_proposed(pass, lease, agreement, &fit);
+    }
+    match fit {
+        Fit::Lost(blocked) => retire(pass, lease, agreement, blocked),
+        Fit::Outdated(choice) if model.group_of(&agreement.node).is_none() => {
+            let text = format!("replacing {} by {}", agreement.version, choice.version);
+            cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
+            pass.act(&agreement.node, &agreement.policy, text);
+        }
+        // The rollout of the group decides and reports.
+        Fit::Outdated(_) => {}
+        Fit::Unclear(blocked) => keep(pass, lease, agreement, Some(blocked)),
+        Fit::Clean(choice) => {
+            update_terms(pass, lease, agreement, &choice);
+            keep(pass, lease, agreement, None);
+        }
+    }
+}
+
+fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
+    if let Fit::Lost(_) = fit {
+        return cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
+    }
+    if pass.now >= agreement.reply_by {
+        return cancel(pass, lease, agreement, CancelReason::NO_REPLY, None, true);
+    }
+    pass.watch((&agreement.node, &agreement.policy), agreement.reply_by);
+    let blocked = Blocked::WaitingForReply { agreement: agreement.id.clone(), until: agreement.reply_by };
+    pass.wait(agreement, blocked);
+}
+
+/// Ends an agreement whose policy no longer wants it on the node.
+///
+/// That is never held back, with one exception: an edit of the policy that moves the service from the last member that
+/// runs it to another member waits until it runs there, for as long as a start may take (design 1.1).
+fn retire(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, blocked: Blocked) {
+    match retire_until(pass, agreement) {
+        Some((until, reason)) => {
+            pass.watch((&agreement.node, &agreement.policy), until);
+            pass.wait(agreement, reason);
+        }
+        None => {
+            let text = format!("ending the agreement: {blocked}");
+            cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
+            pass.act(&agreement.node, &agreement.policy, text);
+        }
+    }
+}
+
+/// Answers until when the last copy stays although its policy no longer selects the node, and for whom it waits.
+fn retire_until(pass: &Pass<'_>, agreement: &Agreement) -> Option<(Timestamp, Blocked)> {
+    let model = pass.model;
+    let group = model.group_of(&agreement.node)?;
+    let edited_at = model.policy(&agreement.policy)?.last_updated?;
+    let node_changed_at = model.node(&agreement.node)?.policy.as_ref()?.last_updated;
+    if node_changed_at > Some(edited_at) {
+        return None;
+    }
+    let until = later(edited_at, model.settings.update.start_timeout_secs);
+    if pass.now >= until {
+        return None;
+    }
+    floor::replacement_expected(pass, group, agreement).map(|reason| (until, reason))
+}
+
+/// Sends changed terms to the node; what runs goes on (agbot 2.2, step 8).
+fn update_terms(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, choice: &Choice) {
+    if choice.terms_digest == agreement.terms_digest {
+        return;
+    }
+    let pair = (&agreement.node, &agreement.policy);
+    let repeat = pass.model.settings.protocol_timeout_secs;
+    let sent = agreement.pending_update.filter(|update| update.terms_digest == choice.terms_digest);
+    if let Some(update) = sent.filter(|update| pass.now < later(update.sent_at, repeat)) {
+        return pass.watch(pair, later(update.sent_at, repeat));
+    }
+    let action = Action::SendPolicyUpdate {
+        agreement: agreement.id.clone(),
+        node: agreement.node.clone(),
+        terms_digest: choice.terms_digest,
+    };
+    pass.issue(lease, action, pair);
+}
+
+/// Watches over an agreement that stays: node health, verification, report.
+fn keep(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, unclear: Option<Blocked>) {
+    if let Some(reason) = health_failure(pass, agreement) {
+        return cancel(pass, lease, agreement, reason, None, true);
+    }
+    verify(pass, lease, agreement);
+    let is_running = pass.model.observed(agreement, pass.now) == Observed::Running;
+    let waits_for_update =
+        agreement.pending_update.map(|update| Blocked::UpdateUnanswered { since: update.sent_at });
+    match unclear.or(waits_for_update) {
+        Some(blocked) => pass.wait(agreement, blocked),
+        None => {
+            let placement = Placement::Placed {
+                agreement: agreement.id.clone(),
+                version: agreement.version.clone(),
+                is_running,
+            };
+            pass.place(&agreement.node, &agreement.policy, placement);
+        }
+    }
+}
+
+/// Answers whether node health, where the policy asks for it, ends the agreement (agbot 1.7).
+fn health_failure(pass: &mut Pass<'_>, agreement: &Agreement) -> Option<CancelReason> {
+    let (model, now) = (pass.model, pass.now);
+    let policy = model.policy(&agreement.policy)?;
+    let record = model.node(&agreement.node)?;
+    let pair = (&agreement.node, &agreement.policy);
+    let final_at = agreement.finalized_at()?;
+    if policy.missing_heartbeat_secs > 0 {
+        let seen = record.facts.last_heartbeat.map_or(final_at, |seen| seen.max(final_at));
+        let dead_at = later(seen, policy.missing_heartbeat_secs);
+        if now >= dead_at {
+            return Some(CancelReason::HEARTBEAT_MISSING);
+        }
+        pass.watch(pair, dead_at);
+    }
+    if policy.agreement_check_secs > 0
+        && agreement.pending_update.is_none()
+        && let Some(known) = &record.agreements
+        && !known.contains(&agreement.id)
+    {
+        let missing_at = later(final_at, policy.agreement_check_secs);
+        if now >= missing_at {
+            return Some(CancelReason::AGREEMENT_MISSING);
+        }
+        pass.watch(pair, missing_at);
+    }
+    None
+}
+
+/// Asks the node now and then whether it still has the agreement.
+fn verify(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+    let interval = pass.model.settings.verification_interval_secs;
+    let Some(final_at) = agreement.finalized_at().filter(|_| interval > 0) else { return };
+    let pair = (&agreement.node, &agreement.policy);
+    let due_at = later(agreement.verified_at.map_or(final_at, |at| at.max(final_at)), interval);
+    if pass.now < due_at {
+        return pass.watch(pair, due_at);
+    }
+    let action = Action::SendVerification { agreement: agreement.id.clone(), node: agreement.node.clone() };
+    pass.issue(lease, action, pair);
+}
+
+/// Ends an agreement, with the bookkeeping that its reason asks for.
+///
+/// `claim` is given exactly when a group member is taken down for a rollout.
+pub(crate) fn cancel(
+    pass: &mut Pass<'_>,
+    lease: Lease,
+    agreement: &Agreement,
+    reason: CancelReason,
+    claim: Option<ClaimRef>,
+    tells_node: bool,
+) {
+    let pair = (agreement.node.clone(), agreement.policy.clone());
+    let usage = usage_after_cancel(pass.model.usage.get(&pair), reason);
+    let previous = pass.model.backoff.get(&pair);
+    let is_failure = reason.is_service_failure() || reason == CancelReason::NO_REPLY;
+    let backoff = if is_failure {
+        Some(Backoff::after(previous, &agreement.version, reason, pass.now, &pass.model.settings))
+    } else {
+        previous.filter(|one| !reason.forgets_usage() && one.version == agreement.version).cloned()
+    };
+    let text = format!("ending the agreement: {}", reason.text());
+    let action = Action::Cancel {
+        agreement: agreement.id.clone(),
+        node: pair.0.clone(),
+        policy: pair.1.clone(),
+        reason,
+        claim,
+        usage,
+        backoff,
+        tells_node,
+    };
+    pass.act(&pair.0, &pair.1, text);
+    pass.issue(lease, action, (&pair.0, &pair.1));
+}

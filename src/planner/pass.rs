@@ -1,0 +1,118 @@
+//! One decision in the making: collects commands, watches and the report.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+
+use crate::{
+    agreement::Agreement,
+    command::{Action, Command, CommandKey, Decision, Lease, MessageFate, Watch},
+    ids::{AgreementId, NodeId, PolicyId, stable_hash},
+    model::Model,
+    report::{Blocked, Placement, PlannerEvent, Report},
+    usage::later,
+};
+
+/// Is a decision in the making.
+pub(crate) struct Pass<'a> {
+    /// The replica.
+    pub model: &'a Model,
+    /// The time.
+    pub now: Timestamp,
+    /// What becomes of the event's message.
+    pub message: Option<MessageFate>,
+    seed: u64,
+    commands: Vec<Command>,
+    keys: BTreeSet<CommandKey>,
+    stopping: BTreeSet<AgreementId>,
+    watches: BTreeSet<Watch>,
+    report: Report,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(model: &'a Model, now: Timestamp, seed: u64) -> Self {
+        Self {
+            model,
+            now,
+            message: None,
+            seed,
+            commands: Vec::new(),
+            keys: BTreeSet::new(),
+            stopping: BTreeSet::new(),
+            watches: BTreeSet::new(),
+            report: Report::default(),
+        }
+    }
+
+    /// Issues a command unless the same is being carried out; in both cases the pair is looked at again when the command
+    /// should have been answered.
+    pub fn issue(&mut self, lease: Lease, action: Action, pair: (&NodeId, &PolicyId)) {
+        let key = action.key();
+        let timeout = self.model.settings.command_timeout_secs;
+        if let Some(&issued) = self.model.pending.get(&key)
+            && self.model.is_pending(&key, self.now)
+        {
+            self.watch(pair, later(issued, timeout));
+            return;
+        }
+        if let Action::Cancel { agreement, .. } = &action {
+            self.stopping.insert(agreement.clone());
+        }
+        if self.keys.insert(key) {
+            self.watch(pair, later(self.now, timeout));
+            self.commands.push(Command { lease, action });
+        }
+    }
+
+    /// Answers whether the agreement is on its way out, by this decision or an earlier one.
+    pub fn is_stopping(&self, agreement: &Agreement) -> bool {
+        self.stopping.contains(&agreement.id) || self.model.is_being_cancelled(agreement, self.now)
+    }
+
+    /// Asks for another look at a pair.
+    pub fn watch(&mut self, (node, policy): (&NodeId, &PolicyId), at: Timestamp) {
+        // What is due now is being looked at now; the next look is a second later at the earliest.
+        let at = at.max(later(self.now, 1));
+        self.watches.insert(Watch { at, node: node.clone(), policy: policy.clone() });
+    }
+
+    /// Records how a pair stands; the last word counts.
+    pub fn place(&mut self, node: &NodeId, policy: &PolicyId, placement: Placement) {
+        self.report.pairs.insert((node.clone(), policy.clone()), placement);
+    }
+
+    /// Records that a pair's agreement waits.
+    pub fn wait(&mut self, agreement: &Agreement, blocked: Blocked) {
+        let placement = Placement::Waiting { agreement: agreement.id.clone(), blocked };
+        self.place(&agreement.node, &agreement.policy, placement);
+    }
+
+    /// Records that a command was issued for a pair.
+    pub fn act(&mut self, node: &NodeId, policy: &PolicyId, action: String) {
+        self.place(node, policy, Placement::Acting { action });
+    }
+
+    /// Tells people.
+    pub fn tell(&mut self, kind: &str, text: String) {
+        self.report.events.push(PlannerEvent { kind: kind.to_owned(), text });
+    }
+
+    /// Makes the id of a new agreement from the seed: 64 hexadecimal digits.
+    pub fn new_agreement_id(&self, node: &NodeId, policy: &PolicyId) -> AgreementId {
+        let mut generator =
+            ChaCha20Rng::seed_from_u64(self.seed ^ stable_hash(&[node.as_str(), policy.as_str()]));
+        let mut bytes = [0_u8; 32];
+        generator.fill_bytes(&mut bytes);
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        AgreementId::from_text(&text)
+    }
+
+    pub fn finish(mut self) -> Decision {
+        let mut watches: Vec<Watch> = self.watches.into_iter().collect();
+        watches.sort();
+        self.report.events.dedup();
+        Decision { commands: self.commands, message: self.message, watches, report: self.report }
+    }
+}

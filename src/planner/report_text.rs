@@ -1,0 +1,99 @@
+//! The sentences for every reason in [`Blocked`]; kept apart so that the reasons can be read as a list.
+
+use std::fmt;
+
+use crate::report::Blocked;
+
+/// Writes the sentence for a reason.
+pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match blocked {
+        Blocked::NodeUnknown => out.write_str("the node does not exist"),
+        Blocked::PolicyUnknown => out.write_str("the deployment policy does not exist or is not served"),
+        Blocked::OrgNotServed { org } => write!(out, "nodes of {org} are not served with this policy"),
+        Blocked::OtherAgbot { partition } => write!(out, "partition {partition} belongs to another agbot"),
+        Blocked::UsesPattern { pattern } => write!(out, "the node works by the pattern {pattern}"),
+        Blocked::NoNodePolicy => out.write_str("the node has no policy"),
+        Blocked::NeverHeard => out.write_str("no heartbeat of the node was ever seen"),
+        Blocked::NoPublicKey => out.write_str("the node has published no key"),
+        Blocked::NodeDown { since } => write!(out, "the node is down; last heard {since}"),
+        Blocked::WrongArch { wanted, actual } => {
+            write!(out, "the policy wants architecture {wanted}, the node is {actual}")
+        }
+        Blocked::NoDeployment { service, is_cluster } => {
+            let kind = if *is_cluster { "clusters" } else { "devices" };
+            write!(out, "{service} has no deployment for {kind}")
+        }
+        Blocked::WrongNamespace { wanted, actual } => {
+            write!(out, "the policy wants namespace {wanted}, the node's is {actual}")
+        }
+        Blocked::ServiceMissing { service, version, arch } => {
+            write!(out, "there is no service {service} {version} for {arch}")
+        }
+        Blocked::DependencyMissing { service } => write!(out, "the needed service {service} does not exist"),
+        Blocked::Suspended { service } => write!(out, "{service} is suspended on the node"),
+        Blocked::Constraints { clauses } => write_clauses(clauses, out),
+        Blocked::UserInput { detail } => write!(out, "user input is missing: {detail}"),
+        Blocked::Unreadable { detail } => write!(out, "a policy cannot be read: {detail}"),
+        Blocked::BuiltInsMissing { names } => {
+            write!(out, "the node has not published {} yet", names.join(", "))
+        }
+        _ => write_progress(blocked, out),
+    }
+}
+
+fn write_clauses(clauses: &[crate::report::FailedClause], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (number, clause) in clauses.iter().enumerate() {
+        let separator = if number == 0 { "" } else { "; " };
+        write!(out, "{separator}{clause}")?;
+    }
+    Ok(())
+}
+
+fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match blocked {
+        Blocked::BackingOff { until, failure_count, reason } => {
+            write!(out, "{failure_count} attempts failed ({}); next at {until}", reason.text())
+        }
+        Blocked::OldCopyStopping { until, .. } => {
+            write!(out, "the node still reports the ended agreement; waiting until {until}")
+        }
+        Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
+        Blocked::NotSeenRunning { since, .. } => {
+            write!(out, "the agreement is final since {since}, the service has not been seen running")
+        }
+        Blocked::UpdateUnanswered { since } => {
+            write!(out, "the node has not answered the update of the terms sent {since}")
+        }
+        Blocked::BeingWatched { until } => write!(out, "the service runs and is watched until {until}"),
+        Blocked::HaMinimum { group, service, wanted, running, missing } => {
+            let running = list(running.iter().map(ToString::to_string));
+            let missing = list(missing.iter().map(|(node, why)| format!("{node}: {why}")));
+            write!(
+                out,
+                "HA minimum of {group}: {wanted} other running {service} needed; running: {running}; not: {missing}"
+            )
+        }
+        Blocked::HaLock { group, holder, scope, since, deadline } => {
+            write!(
+                out,
+                "{group} is busy with the {scope} on {holder} since {since}, at most until {deadline}"
+            )
+        }
+        Blocked::ClaimRequested => out.write_str("asking for the group's claim"),
+        Blocked::PeerFirst { node } => write!(out, "{node} is first"),
+        Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
+        Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),
+        Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
+        Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
+        Blocked::AgentTurn { node, until } => {
+            write!(out, "{node} asked earlier and is preferred until {until}")
+        }
+        Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
+        _ => out.write_str("blocked"),
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}

@@ -1,0 +1,167 @@
+//! The floor: may this copy stop without leaving too few others?
+//!
+//! "Intended" and "running" are computed per service, not per policy, so that two policies that deploy one service protect
+//! each other, and members that the service is not meant for neither help nor hinder. Only a copy that is *seen* running
+//! counts. Source: orchestration E3, E4.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    agreement::Agreement,
+    claims::Phase,
+    facts::HaGroupFacts,
+    ids::{NodeId, ServiceKey},
+    matching,
+    model::{Liveness, Observed},
+    pass::Pass,
+    report::Blocked,
+    settings::OfflinePeerPolicy,
+};
+
+/// Answers whether a copy may be stopped for a planned change, and who else runs the service.
+///
+/// `wanted`: the service that replaces it, usually the same; copies of either count, so that replacing a policy's service
+/// by another one is rolled too.
+/// # Errors
+/// [`Blocked::HaMinimum`] with every other intended member and what keeps it from counting.
+pub(crate) fn may_stop(
+    pass: &Pass<'_>,
+    group: &HaGroupFacts,
+    agreement: &Agreement,
+    wanted: &ServiceKey,
+) -> Result<Vec<NodeId>, Blocked> {
+    let running = running_elsewhere(pass, group, agreement, wanted);
+    let settings = &pass.model.settings;
+    if settings.broken.ignores_floor || pass.model.observed(agreement, pass.now) == Observed::Absent {
+        return Ok(running.running);
+    }
+    // |intended| - 1, because the copy itself is one of them.
+    let others = running.running.len() + running.missing.len();
+    let minimum = (settings.update.min_running as usize).min(others);
+    if running.running.len() >= minimum {
+        return Ok(running.running);
+    }
+    Err(Blocked::HaMinimum {
+        group: group.id.clone(),
+        service: agreement.service_key.clone(),
+        // At most the number of members, which fits.
+        wanted: u32::try_from(minimum).unwrap_or(u32::MAX),
+        running: running.running,
+        missing: running.missing,
+    })
+}
+
+/// Answers whether another member is about to run the service of a copy that its policy no longer wants here, so that
+/// stopping this copy now would leave a gap.
+pub(crate) fn replacement_expected(
+    pass: &Pass<'_>,
+    group: &HaGroupFacts,
+    agreement: &Agreement,
+) -> Option<Blocked> {
+    if pass.model.observed(agreement, pass.now) == Observed::Absent {
+        return None;
+    }
+    let elsewhere = running_elsewhere(pass, group, agreement, &agreement.service_key);
+    let can_run = |node: &NodeId| {
+        pass.model.liveness(node, pass.now) == Liveness::Alive
+            && is_selected(pass, node, &BTreeSet::from([&agreement.service_key]))
+    };
+    if !elsewhere.running.is_empty() || !elsewhere.missing.keys().any(can_run) {
+        return None;
+    }
+    Some(Blocked::HaMinimum {
+        group: group.id.clone(),
+        service: agreement.service_key.clone(),
+        wanted: 1,
+        running: Vec::new(),
+        missing: elsewhere.missing,
+    })
+}
+
+/// The other intended members, in two halves.
+struct Elsewhere {
+    running: Vec<NodeId>,
+    missing: BTreeMap<NodeId, String>,
+}
+
+fn running_elsewhere(
+    pass: &Pass<'_>,
+    group: &HaGroupFacts,
+    agreement: &Agreement,
+    wanted: &ServiceKey,
+) -> Elsewhere {
+    let keys = BTreeSet::from([&agreement.service_key, wanted]);
+    let mut elsewhere = Elsewhere { running: Vec::new(), missing: BTreeMap::new() };
+    for member in group.members.iter().filter(|member| **member != agreement.node) {
+        if !is_intended(pass, member, &keys) {
+            continue;
+        }
+        match counts(pass, group, member, &keys) {
+            Ok(()) => elsewhere.running.push(member.clone()),
+            Err(why) => {
+                elsewhere.missing.insert(member.clone(), why);
+            }
+        }
+    }
+    elsewhere
+}
+
+/// A member is intended when a policy selects it for the service, or when it still has the service from one.
+fn is_intended(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
+    let model = pass.model;
+    if model.node(member).is_none() {
+        return false;
+    }
+    if model.settings.update.offline_peers == OfflinePeerPolicy::Proceed
+        && matches!(model.liveness(member, pass.now), Liveness::Down { .. })
+    {
+        return false;
+    }
+    model.live_on(member).any(|agreement| keys.contains(&agreement.service_key))
+        || is_selected(pass, member, keys)
+}
+
+fn is_selected(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
+    let policies = keys.iter().flat_map(|key| pass.model.policies_of(key));
+    policies.into_iter().any(|policy| matching::is_intended(pass.model, member, policy, pass.now))
+}
+
+/// A member counts when it is heard, holds a final agreement for the service that is not on its way out, is seen running
+/// it, and is not itself being disrupted.
+fn counts(
+    pass: &Pass<'_>,
+    group: &HaGroupFacts,
+    member: &NodeId,
+    keys: &BTreeSet<&ServiceKey>,
+) -> Result<(), String> {
+    let (model, now) = (pass.model, pass.now);
+    match model.liveness(member, now) {
+        Liveness::Alive => {}
+        Liveness::NeverHeard => return Err("never heard of".to_owned()),
+        Liveness::Down { since } => return Err(format!("down; last heard {since}")),
+    }
+    if let Some(claim) = model.claims_of(&group.id).find(|claim| claim.node == *member) {
+        let doing = match claim.phase {
+            Phase::Stopping | Phase::Starting => "being disrupted by the",
+            Phase::Verifying => "not yet verified in the",
+        };
+        return Err(format!("{doing} {}", claim.scope));
+    }
+    let mut why = "has no agreement for it".to_owned();
+    for agreement in model.live_on(member).filter(|agreement| keys.contains(&agreement.service_key)) {
+        if pass.is_stopping(agreement) {
+            why = "its agreement is being ended".to_owned();
+        } else if agreement.finalized_at().is_none() {
+            why = "its agreement is not final yet".to_owned();
+        } else if model.settings.broken.trusts_agreements {
+            return Ok(());
+        } else {
+            match model.observed(agreement, now) {
+                Observed::Running => return Ok(()),
+                Observed::Absent => why = format!("does not run {}", agreement.version),
+                Observed::Unknown => why = "has not reported whether it runs".to_owned(),
+            }
+        }
+    }
+    Err(why)
+}

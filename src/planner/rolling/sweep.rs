@@ -1,0 +1,80 @@
+//! The sweep: claims whose reason is gone are released, with an event each.
+//!
+//! Nothing may hold a group for ever: a claim ends when its step ends (the rollout's or the agent's own doing), and here
+//! when its group, node, policy or status is gone, or its node is silent. Source: agbot 3.4, orchestration E5.2, E6.5, E6.6.
+
+use crate::{
+    agent_upgrade::is_active,
+    claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
+    command::{Action, Lease},
+    ids::PolicyId,
+    model::Liveness,
+    pass::Pass,
+    usage::{later, secs_since},
+};
+
+/// Sweeps all claims of groups this agbot answers for. There are few: at most one per group and policy in work.
+pub(crate) fn plan_all(pass: &mut Pass<'_>) {
+    let model = pass.model;
+    for claim in model.claims() {
+        let Some(lease) = model.lease_for_group(&claim.group) else { continue };
+        if let Some(why) = reason_to_release(pass, claim) {
+            release(pass, lease, claim, why);
+        } else if claim.scope == Scope::Agent && pass.now >= claim.deadline {
+            // Heard and at work: the claim goes on, for as long as it is heard.
+            let deadline = later(pass.now, model.settings.lock_stale_secs);
+            let action = Action::AdvanceClaim { claim: claim.reference(), phase: Phase::Starting, deadline };
+            pass.issue(lease, action, (&claim.node, &watched_policy(claim)));
+        }
+    }
+}
+
+/// Answers why a claim must not stay, if so.
+fn reason_to_release(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
+    let model = pass.model;
+    let Some(group) = model.group(&claim.group) else { return Some(ReleaseReason::GroupRemoved) };
+    if model.node(&claim.node).is_none() {
+        return Some(ReleaseReason::NodeRemoved);
+    }
+    if !group.members.contains(&claim.node) {
+        return Some(ReleaseReason::NodeLeft);
+    }
+    if let Liveness::Down { since } = model.liveness(&claim.node, pass.now)
+        && secs_since(since.max(claim.since), pass.now) >= model.settings.lock_stale_secs
+    {
+        return Some(ReleaseReason::NodeSilent);
+    }
+    match &claim.scope {
+        Scope::Policy(policy) => model.policy(policy).is_none().then_some(ReleaseReason::PolicyRemoved),
+        Scope::Agent => agent_reason(pass, claim),
+    }
+}
+
+fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
+    let Purpose::AgentUpgrade { nmp } = &claim.purpose else { return None };
+    let model = pass.model;
+    if model.removed_nmps.contains(nmp) {
+        return Some(ReleaseReason::PolicyRemoved);
+    }
+    match model.nmp_status.get(&(nmp.clone(), claim.node.clone())) {
+        Some(Some(status)) if is_active(status) => None,
+        Some(status) => Some(ReleaseReason::AgentFinished { status: status.clone() }),
+        // Not read yet. What was never read by the deadline is not there.
+        None => (pass.now >= claim.deadline).then_some(ReleaseReason::AgentFinished { status: None }),
+    }
+}
+
+/// Issues the release of a claim and tells people.
+pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: ReleaseReason) {
+    pass.tell("claim.released", format!("{} of {} on {}: {why}", claim.scope, claim.group, claim.node));
+    let action = Action::ReleaseClaim { claim: claim.reference(), node: claim.node.clone(), why };
+    pass.issue(lease, action, (&claim.node, &watched_policy(claim)));
+}
+
+/// The pair to look at again after a command about the claim; an agent claim concerns no policy.
+fn watched_policy(claim: &Claim) -> PolicyId {
+    match &claim.scope {
+        Scope::Policy(policy) => policy.clone(),
+        Scope::Agent => PolicyId::from_text("agent"),
+    }
+}

@@ -1,0 +1,513 @@
+//! Plans one unit: the rollout of one policy through one HA group, step by step.
+//!
+//! A step is: take the group's claim, stop the old copy, start the new one, see it running and healthy for a while,
+//! release the claim. A step that fails or stalls holds the rollout and leaves the others as they are. Every wait has the
+//! claim's deadline and a reason in the report. Source: orchestration B11, E4, E5.
+
+use jiff::Timestamp;
+
+use super::{Rollout, RolloutState, floor};
+use crate::{
+    agreement::{Agreement, AgreementState, CancelReason},
+    claims::{self, Claim, ClaimRequest, Phase, Purpose, ReleaseReason, Scope},
+    command::{Action, Lease},
+    event::Event,
+    facts::{DeploymentPolicyFacts, HaGroupFacts},
+    focus::Focus,
+    ids::{GroupId, NodeId, PolicyId, stable_hash},
+    matching::{self, Choice, Fit},
+    model::{Liveness, Observed},
+    pair,
+    pass::Pass,
+    report::{Blocked, HoldReason},
+    settings::FailureAction,
+    usage::later,
+};
+
+/// A blocked unit is looked at again after so long, although nothing is known to have changed.
+const RECHECK_SECS: u64 = 10;
+
+/// A verification may last so much longer than the monitoring time before it counts as stalled: reports come late.
+const REPORT_GRACE_SECS: u64 = 60;
+
+/// Plans every unit in focus.
+pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+    for (group, policy) in &focus.units {
+        plan(pass, group, policy);
+    }
+}
+
+/// Carries out a user's wish to pause or resume.
+pub(crate) fn act_on(pass: &mut Pass<'_>, event: &Event) {
+    let Event::RolloutAction { policy, group, pause, actor } = event else { return };
+    let model = pass.model;
+    let concerned = model.rollouts.values().filter(|rollout| {
+        rollout.policy == *policy && group.as_ref().is_none_or(|group| *group == rollout.group)
+    });
+    for rollout in concerned {
+        let state = match (&rollout.state, pause) {
+            (RolloutState::Updating, true) => {
+                let hold = Box::new(HoldReason::Paused { actor: actor.clone() });
+                RolloutState::Held { hold, since: pass.now }
+            }
+            (RolloutState::Held { .. }, false) => RolloutState::Updating,
+            _ => continue,
+        };
+        if let Some(lease) = model.lease_for_group(&rollout.group) {
+            record(pass, lease, Rollout { state, ..rollout.clone() });
+        }
+    }
+}
+
+/// One copy that is to be replaced.
+struct Slot<'a> {
+    agreement: &'a Agreement,
+    choice: Choice,
+}
+
+/// A unit with everything its steps look at.
+struct Unit<'a> {
+    lease: Lease,
+    group: &'a HaGroupFacts,
+    policy: &'a DeploymentPolicyFacts,
+    digest: u64,
+    dirty: Vec<Slot<'a>>,
+    /// The rollout to the present target, if it has begun.
+    rollout: Option<&'a Rollout>,
+}
+
+fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
+    let model = pass.model;
+    let Some(lease) = model.lease_for_group(group) else { return };
+    let stored = model.rollouts.get(&(group.clone(), policy.clone()));
+    let (Some(group), Some(policy)) = (model.group(group), model.policy(policy)) else {
+        if let Some(rollout) = stored {
+            abandon(pass, lease, rollout);
+        }
+        return;
+    };
+    let digest = target_digest(policy);
+    let rollout = stored.filter(|rollout| rollout.target_digest == digest);
+    let unit = Unit { lease, group, policy, digest, dirty: dirty_slots(pass, group, policy), rollout };
+    let claim = model.claims.get(&(group.id.clone(), Scope::Policy(policy.id.clone())));
+    match claim {
+        Some(claim) => {
+            for slot in unit.dirty.iter().filter(|slot| slot.agreement.node != claim.node) {
+                pass.wait(slot.agreement, lock_of(claim));
+            }
+            work(pass, &unit, claim);
+        }
+        None if unit.dirty.is_empty() => finish(pass, &unit, stored),
+        None => next_step(pass, &unit),
+    }
+}
+
+fn lock_of(claim: &Claim) -> Blocked {
+    Blocked::HaLock {
+        group: claim.group.clone(),
+        holder: claim.node.clone(),
+        scope: claim.scope.clone(),
+        since: claim.since,
+        deadline: claim.deadline,
+    }
+}
+
+/// Digest of what a rollout leads to: service and version list.
+pub(crate) fn target_digest(policy: &DeploymentPolicyFacts) -> u64 {
+    let versions: Vec<String> =
+        policy.versions.iter().map(|entry| format!("{} {}", entry.version, entry.priority)).collect();
+    stable_hash(&[policy.service.as_str(), &versions.join(",")])
+}
+
+fn dirty_slots<'a>(pass: &Pass<'a>, group: &HaGroupFacts, policy: &DeploymentPolicyFacts) -> Vec<Slot<'a>> {
+    let model = pass.model;
+    let finals = group.members.iter().filter_map(|member| {
+        model.live_agreement(member, &policy.id).filter(|one| one.finalized_at().is_some())
+    });
+    finals
+        .filter(|agreement| !pass.is_stopping(agreement))
+        .filter_map(|agreement| match matching::fit(model, agreement, pass.now) {
+            Fit::Outdated(choice) => Some(Slot { agreement, choice }),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Nobody holds the claim and copies are outdated: choose the next one and ask for the claim.
+fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) {
+    let now = pass.now;
+    let blocked = unit.rollout.and_then(|rollout| match &rollout.state {
+        RolloutState::Held { hold, since } if !has_caught_up(pass, unit, hold) => {
+            Some(Blocked::RolloutHeld { hold: (**hold).clone(), since: *since })
+        }
+        _ => {
+            let until = later(rollout.last_step_at?, pass.model.settings.update.delay_secs);
+            (now < until).then_some(Blocked::Delay { until })
+        }
+    });
+    if let Some(blocked) = blocked.or_else(|| too_many_groups(pass, unit)) {
+        for slot in &unit.dirty {
+            pass.wait(slot.agreement, blocked.clone());
+            recheck(pass, slot.agreement);
+        }
+        return;
+    }
+    begin(pass, unit);
+    let mut order: Vec<&Slot<'_>> = unit.dirty.iter().collect();
+    // Copies that do not run have nothing to lose.
+    order.sort_by_key(|slot| {
+        (pass.model.observed(slot.agreement, now) == Observed::Running, slot.agreement.node.clone())
+    });
+    let mut chosen: Option<NodeId> = None;
+    for slot in order {
+        recheck(pass, slot.agreement);
+        if let Some(first) = &chosen {
+            pass.wait(slot.agreement, Blocked::PeerFirst { node: first.clone() });
+            continue;
+        }
+        match request_for(pass, unit, slot) {
+            Ok(request) => {
+                chosen = Some(slot.agreement.node.clone());
+                pass.wait(slot.agreement, Blocked::ClaimRequested);
+                let pair = (&slot.agreement.node, &slot.agreement.policy);
+                pass.issue(unit.lease, Action::TakeClaim { request: Box::new(request) }, pair);
+            }
+            Err(blocked) => pass.wait(slot.agreement, blocked),
+        }
+    }
+}
+
+fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
+    pass.watch((&agreement.node, &agreement.policy), later(pass.now, RECHECK_SECS));
+}
+
+/// The limit on groups that are rolled at the same time.
+fn too_many_groups(pass: &Pass<'_>, unit: &Unit<'_>) -> Option<Blocked> {
+    let limit = pass.model.settings.update.parallelism as usize;
+    if limit == 0 {
+        return None;
+    }
+    let mut busy = pass.model.claims().filter(|claim| claim.scope == Scope::Policy(unit.policy.id.clone()));
+    busy.nth(limit - 1).map(|claim| Blocked::PeerFirst { node: claim.node.clone() })
+}
+
+/// The gates before a member may be touched: it must be heard, the group must be free, the floor must hold.
+fn request_for(pass: &Pass<'_>, unit: &Unit<'_>, slot: &Slot<'_>) -> Result<ClaimRequest, Blocked> {
+    let (model, now) = (pass.model, pass.now);
+    let node = &slot.agreement.node;
+    if let Liveness::Down { since } = model.liveness(node, now) {
+        // It could not obey now, and would stop its copy at some later time when nobody looks.
+        return Err(Blocked::NodeDown { since });
+    }
+    let mut request = ClaimRequest {
+        group: unit.group.id.clone(),
+        scope: Scope::Policy(unit.policy.id.clone()),
+        node: node.clone(),
+        purpose: Purpose::ServiceUpgrade,
+        version: slot.choice.version.clone(),
+        deadline: later(now, model.settings.update.start_timeout_secs),
+        seen_running: Vec::new(),
+    };
+    let rows: Vec<Claim> = model.claims_of(&unit.group.id).cloned().collect();
+    claims::may_take(&rows, &request, unit.group)?;
+    request.seen_running = floor::may_stop(pass, unit.group, slot.agreement, &slot.choice.key)?;
+    Ok(request)
+}
+
+/// Records that a rollout began, or goes on after the stalled member caught up.
+fn begin(pass: &mut Pass<'_>, unit: &Unit<'_>) {
+    let rollout = match unit.rollout {
+        Some(rollout) if rollout.state == RolloutState::Updating => return,
+        Some(rollout)
+            if !matches!(rollout.state, RolloutState::Completed { .. } | RolloutState::Abandoned { .. }) =>
+        {
+            Rollout { state: RolloutState::Updating, ..rollout.clone() }
+        }
+        _ => Rollout {
+            group: unit.group.id.clone(),
+            policy: unit.policy.id.clone(),
+            target: target_text(unit),
+            target_digest: unit.digest,
+            started_at: pass.now,
+            // A group has far fewer members than a u32 counts.
+            total: u32::try_from(unit.dirty.len()).unwrap_or(u32::MAX),
+            done: 0,
+            failed: Vec::new(),
+            last_step_at: None,
+            state: RolloutState::Updating,
+        },
+    };
+    record(pass, unit.lease, rollout);
+}
+
+fn target_text(unit: &Unit<'_>) -> String {
+    let version = unit.dirty.first().map_or("", |slot| &slot.choice.version);
+    format!("{} {version}", unit.policy.service)
+}
+
+fn record(pass: &mut Pass<'_>, lease: Lease, rollout: Rollout) {
+    let kind = match &rollout.state {
+        RolloutState::Updating => "rollout.updating",
+        RolloutState::Held { .. } => "rollout.held",
+        RolloutState::Completed { .. } => "rollout.completed",
+        RolloutState::Abandoned { .. } => "rollout.abandoned",
+    };
+    let why = match &rollout.state {
+        RolloutState::Held { hold, .. } => format!(": {hold}"),
+        RolloutState::Abandoned { why, .. } => format!(": {why}"),
+        _ => String::new(),
+    };
+    pass.tell(kind, format!("{} of {} in {}{why}", rollout.target, rollout.policy, rollout.group));
+    // Rows are looked at again by the unit, not by a pair; any member serves to name it.
+    let pair = (NodeId::from_text(rollout.group.as_str()), rollout.policy.clone());
+    pass.issue(lease, Action::RecordRollout { rollout: Box::new(rollout) }, (&pair.0, &pair.1));
+}
+
+/// Nothing is outdated and nobody holds the claim.
+fn finish(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
+    let Some(stored) = stored else { return };
+    let is_open = match &stored.state {
+        RolloutState::Updating => true,
+        RolloutState::Held { hold, .. } => {
+            stored.target_digest != unit.digest || has_caught_up(pass, unit, hold)
+        }
+        RolloutState::Completed { .. } | RolloutState::Abandoned { .. } => false,
+    };
+    if !is_open {
+        return;
+    }
+    let state = if stored.target_digest == unit.digest {
+        RolloutState::Completed { at: pass.now }
+    } else {
+        RolloutState::Abandoned { at: pass.now, why: ReleaseReason::Superseded }
+    };
+    record(pass, unit.lease, Rollout { state, ..stored.clone() });
+}
+
+fn abandon(pass: &mut Pass<'_>, lease: Lease, rollout: &Rollout) {
+    if matches!(rollout.state, RolloutState::Updating | RolloutState::Held { .. }) {
+        let policy_gone = pass.model.policy(&rollout.policy).is_none();
+        let why = if policy_gone { ReleaseReason::PolicyRemoved } else { ReleaseReason::GroupRemoved };
+        record(
+            pass,
+            lease,
+            Rollout { state: RolloutState::Abandoned { at: pass.now, why }, ..rollout.clone() },
+        );
+    }
+}
+
+/// Answers whether the reason for a hold is over by itself: the member runs the wanted version after all, or the service
+/// is no longer meant for it. A user's pause and a failed version end by a user's word only.
+fn has_caught_up(pass: &Pass<'_>, unit: &Unit<'_>, hold: &HoldReason) -> bool {
+    let (HoldReason::StepStalled { node, .. } | HoldReason::StepFailed { node, .. }) = hold else {
+        return false;
+    };
+    if !unit.group.members.contains(node) {
+        return true;
+    }
+    let runs_wanted = pass.model.live_agreement(node, &unit.policy.id).is_some_and(|agreement| {
+        matches!(matching::fit(pass.model, agreement, pass.now), Fit::Clean(_))
+            && pass.model.observed(agreement, pass.now) == Observed::Running
+    });
+    match hold {
+        HoldReason::StepStalled { .. } => {
+            runs_wanted || !matching::is_intended(pass.model, node, &unit.policy.id, pass.now)
+        }
+        _ => unit.dirty.is_empty() && runs_wanted,
+    }
+}
+
+/// Somebody holds the claim: carry its step on.
+fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
+    let model = pass.model;
+    // The sweep releases these.
+    if !unit.group.members.contains(&claim.node) || model.node(&claim.node).is_none() {
+        return;
+    }
+    let pair = (&claim.node, &unit.policy.id);
+    pass.watch(pair, claim.deadline);
+    if claim.phase != Phase::Stopping
+        && let Some(reason) = failure_since(pass, unit, claim)
+    {
+        return fail(pass, unit, claim, reason);
+    }
+    match model.live_agreement(&claim.node, &unit.policy.id) {
+        None => work_without_agreement(pass, unit, claim),
+        Some(agreement) if pass.is_stopping(agreement) => check_deadline(pass, unit, claim, None),
+        Some(agreement) => match agreement.state {
+            AgreementState::Finalized { at } => work_with_agreement(pass, unit, claim, agreement, at),
+            _ => {
+                let until = agreement.reply_by;
+                let blocked = Blocked::WaitingForReply { agreement: agreement.id.clone(), until };
+                if claim.phase == Phase::Stopping {
+                    advance(pass, unit, claim, Phase::Starting, start_deadline(pass));
+                } else {
+                    check_deadline(pass, unit, claim, Some(blocked));
+                }
+            }
+        },
+    }
+}
+
+fn start_deadline(pass: &Pass<'_>) -> Timestamp {
+    later(pass.now, pass.model.settings.update.start_timeout_secs)
+}
+
+/// Answers why the claim's version failed on its node since the claim was taken.
+fn failure_since(pass: &Pass<'_>, unit: &Unit<'_>, claim: &Claim) -> Option<CancelReason> {
+    let backoff = pass.model.backoff.get(&(claim.node.clone(), unit.policy.id.clone()))?;
+    let counts = backoff.failed_at >= claim.since
+        && backoff.version == claim.version
+        && backoff.reason.is_service_failure();
+    counts.then_some(backoff.reason)
+}
+
+fn work_without_agreement(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
+    if claim.phase == Phase::Stopping {
+        return advance(pass, unit, claim, Phase::Starting, start_deadline(pass));
+    }
+    match matching::select(pass.model, &claim.node, &unit.policy.id, pass.now) {
+        Err(blocked) if blocked.is_incompatibility() => release(pass, unit, claim, ReleaseReason::NotWanted),
+        Err(blocked) => check_deadline(pass, unit, claim, Some(blocked)),
+        Ok(_) => check_deadline(pass, unit, claim, None),
+    }
+}
+
+fn work_with_agreement(
+    pass: &mut Pass<'_>,
+    unit: &Unit<'_>,
+    claim: &Claim,
+    agreement: &Agreement,
+    final_at: Timestamp,
+) {
+    match matching::fit(pass.model, agreement, pass.now) {
+        Fit::Outdated(choice) if claim.phase == Phase::Stopping && choice.version == claim.version => {
+            stop(pass, unit, claim, agreement, &choice);
+        }
+        Fit::Outdated(_) => release(pass, unit, claim, ReleaseReason::Superseded),
+        Fit::Lost(_) => release(pass, unit, claim, ReleaseReason::NotWanted),
+        Fit::Unclear(blocked) => check_deadline(pass, unit, claim, Some(blocked)),
+        // A lower version by rollback, or the policy was edited back: the step did not lead where it was to lead.
+        Fit::Clean(_) if agreement.version != claim.version => {
+            release(pass, unit, claim, ReleaseReason::Superseded)
+        }
+        Fit::Clean(_) if claim.phase == Phase::Stopping => {
+            advance(pass, unit, claim, Phase::Starting, start_deadline(pass));
+        }
+        Fit::Clean(_) => see(pass, unit, claim, agreement, final_at),
+    }
+}
+
+/// The old copy is still there: stop it, if the floor still allows.
+fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreement, choice: &Choice) {
+    if pass.now >= claim.deadline {
+        return release(pass, unit, claim, ReleaseReason::DeadlinePassed);
+    }
+    if let Liveness::Down { since } = pass.model.liveness(&claim.node, pass.now) {
+        release(pass, unit, claim, ReleaseReason::FloorLost);
+        return pass.wait(agreement, Blocked::NodeDown { since });
+    }
+    match floor::may_stop(pass, unit.group, agreement, &choice.key) {
+        Ok(_) => {
+            let claim = Some(claim.reference());
+            pair::cancel(pass, unit.lease, agreement, CancelReason::POLICY_CHANGED, claim, true);
+            let text = format!("replacing {} by {}", agreement.version, choice.version);
+            pass.act(&agreement.node, &agreement.policy, text);
+        }
+        Err(blocked) => {
+            release(pass, unit, claim, ReleaseReason::FloorLost);
+            pass.wait(agreement, blocked);
+        }
+    }
+}
+
+/// The new agreement is final: see whether the service runs, and watch it for a while.
+fn see(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreement, final_at: Timestamp) {
+    let (now, update) = (pass.now, &pass.model.settings.update);
+    let observed = match pass.model.observed(agreement, now) {
+        _ if pass.model.settings.broken.trusts_agreements => Observed::Running,
+        observed => observed,
+    };
+    match (observed, claim.phase) {
+        (Observed::Running, Phase::Verifying) => {
+            let until = later(claim.phase_since, update.monitor_secs);
+            if now >= until {
+                return complete_step(pass, unit, claim);
+            }
+            pass.watch((&claim.node, &unit.policy.id), until);
+            pass.wait(agreement, Blocked::BeingWatched { until });
+        }
+        (Observed::Running, _) => {
+            let deadline = later(now, update.monitor_secs.saturating_add(REPORT_GRACE_SECS));
+            advance(pass, unit, claim, Phase::Verifying, deadline);
+        }
+        // Seen running before and seen not running now.
+        (Observed::Absent, Phase::Verifying) => fail(pass, unit, claim, CancelReason(103)),
+        _ => {
+            let blocked = Blocked::NotSeenRunning { agreement: agreement.id.clone(), since: final_at };
+            pass.wait(agreement, blocked.clone());
+            check_deadline(pass, unit, claim, Some(blocked));
+        }
+    }
+}
+
+fn complete_step(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
+    release(pass, unit, claim, ReleaseReason::Done);
+    if let Some(rollout) = unit.rollout {
+        let done = (rollout.done + 1).min(rollout.total.max(rollout.done));
+        record(pass, unit.lease, Rollout { done, last_step_at: Some(pass.now), ..rollout.clone() });
+    }
+}
+
+fn check_deadline(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, missing: Option<Blocked>) {
+    if pass.now < claim.deadline {
+        return;
+    }
+    let backoff = pass.model.backoff.get(&(claim.node.clone(), unit.policy.id.clone()));
+    let missing = missing.unwrap_or_else(|| match (pass.model.liveness(&claim.node, pass.now), backoff) {
+        (Liveness::Down { since }, _) => Blocked::NodeDown { since },
+        (_, Some(backoff)) => Blocked::BackingOff {
+            until: backoff.not_before,
+            failure_count: backoff.failure_count,
+            reason: backoff.reason,
+        },
+        _ => Blocked::ClaimReleased { why: ReleaseReason::DeadlinePassed },
+    });
+    let (node, version) = (claim.node.clone(), claim.version.clone());
+    hold(pass, unit, HoldReason::StepStalled { node, version, missing: Box::new(missing) }, None);
+    release(pass, unit, claim, ReleaseReason::DeadlinePassed);
+}
+
+/// The new version failed: give the attempt up, and hold the rollout if that is one failure too many.
+fn fail(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: CancelReason) {
+    let (node, version) = (claim.node.clone(), claim.version.clone());
+    hold(pass, unit, HoldReason::StepFailed { node: node.clone(), version, reason }, Some(node));
+    release(pass, unit, claim, ReleaseReason::Failed);
+}
+
+fn hold(pass: &mut Pass<'_>, unit: &Unit<'_>, reason: HoldReason, failed: Option<NodeId>) {
+    let Some(rollout) = unit.rollout else { return };
+    let update = &pass.model.settings.update;
+    let mut rollout = Rollout { last_step_at: Some(pass.now), ..rollout.clone() };
+    if let Some(node) = failed
+        && !rollout.failed.contains(&node)
+    {
+        rollout.failed.push(node);
+    }
+    let ratio = rollout.failed.len() as f64 / f64::from(rollout.total.max(1));
+    let tolerated = matches!(reason, HoldReason::StepFailed { .. })
+        && (ratio <= update.max_failure_ratio || update.failure_action == FailureAction::Continue);
+    if !tolerated && rollout.state == RolloutState::Updating {
+        rollout.state = RolloutState::Held { hold: Box::new(reason), since: pass.now };
+    }
+    record(pass, unit.lease, rollout);
+}
+
+fn advance(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, phase: Phase, deadline: Timestamp) {
+    let action = Action::AdvanceClaim { claim: claim.reference(), phase, deadline };
+    pass.issue(unit.lease, action, (&claim.node, &unit.policy.id));
+}
+
+fn release(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, why: ReleaseReason) {
+    super::sweep::release(pass, unit.lease, claim, why);
+}

@@ -1,0 +1,142 @@
+//! Settings of the planner: the numbers that decisions use, with the defaults of the orchestration specification.
+//!
+//! Modes of the update supervisor are values here, so that there is one engine for all of them (orchestration B11).
+
+use serde::{Deserialize, Serialize};
+
+/// Says in which order a slot's old and new copy are stopped and started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateOrder {
+    /// The old copy stops before the new one starts.
+    StopFirst,
+    /// The new copy is seen running before the old one stops; only on nodes that can hold two agreements of a policy.
+    StartFirst,
+}
+
+/// Says what a failed step does to the rest of the rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureAction {
+    /// Holds the rollout until a client acts.
+    Pause,
+    /// Goes on with the next slot.
+    Continue,
+}
+
+/// Says what happens when every other intended member is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OfflinePeerPolicy {
+    /// The last running copy is left alone and the reason is shown.
+    Wait,
+    /// Members that are down no longer count as intended.
+    Proceed,
+}
+
+/// Is how one unit is updated.
+///
+/// # Units
+/// Seconds.
+/// # Source
+/// Orchestration 1.2 and B11.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UpdateSettings {
+    /// Slots of one policy in work at once over all groups; 0 means all that the other rules allow. Inside a group it is
+    /// always one, because there is one claim per group and policy.
+    pub parallelism: u32,
+    /// Wait between two slots.
+    pub delay_secs: u64,
+    /// Stop or start first.
+    pub order: UpdateOrder,
+    /// Time the new copy must be seen running before its step counts.
+    pub monitor_secs: u64,
+    /// Share of failed slots that is tolerated.
+    pub max_failure_ratio: f64,
+    /// What a failure beyond that share does.
+    pub failure_action: FailureAction,
+    /// Time a slot has from the stop of the old copy until the new one is seen running.
+    pub start_timeout_secs: u64,
+    /// Copies that must run elsewhere before one may stop.
+    pub min_running: u32,
+    /// Rule for members that are down.
+    pub offline_peers: OfflinePeerPolicy,
+}
+
+impl Default for UpdateSettings {
+    fn default() -> Self {
+        Self {
+            parallelism: 0,
+            delay_secs: 0,
+            order: UpdateOrder::StopFirst,
+            monitor_secs: 5,
+            max_failure_ratio: 0.0,
+            failure_action: FailureAction::Pause,
+            start_timeout_secs: 600,
+            min_running: 1,
+            offline_peers: OfflinePeerPolicy::Wait,
+        }
+    }
+}
+
+/// Is every number and switch that decisions look at.
+///
+/// # Units
+/// Seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannerSettings {
+    /// How HA groups are updated.
+    pub update: UpdateSettings,
+    /// Silence after which a node counts as down.
+    pub node_down_after_secs: u64,
+    /// Silence of a claim's node after which the claim is released.
+    pub lock_stale_secs: u64,
+    /// Time a proposal waits for its reply.
+    pub protocol_timeout_secs: u64,
+    /// Time an answered proposal waits to become final.
+    pub agreement_timeout_secs: u64,
+    /// Pause between two verifications of a final agreement; 0 switches them off.
+    pub verification_interval_secs: u64,
+    /// Pause after which a command without an answer is issued again.
+    pub command_timeout_secs: u64,
+    /// First pause after a failed attempt; doubles with each further one.
+    pub backoff_base_secs: u64,
+    /// Longest pause after failed attempts.
+    pub backoff_max_secs: u64,
+    /// True when a member whose agent upgrade failed stops the others from trying the same policy.
+    pub hold_agents_after_failure: bool,
+    /// Number of partitions that the work is shared out by.
+    pub partition_count: u32,
+    /// Rules switched off to prove that the simulator notices.
+    #[serde(skip)]
+    pub broken: BrokenRules,
+}
+
+impl Default for PlannerSettings {
+    fn default() -> Self {
+        Self {
+            update: UpdateSettings::default(),
+            node_down_after_secs: 180,
+            lock_stale_secs: 1800,
+            protocol_timeout_secs: 240,
+            agreement_timeout_secs: 240,
+            verification_interval_secs: 0,
+            command_timeout_secs: 30,
+            backoff_base_secs: 10,
+            backoff_max_secs: 600,
+            hold_agents_after_failure: true,
+            partition_count: 16,
+            broken: BrokenRules::default(),
+        }
+    }
+}
+
+/// Names rules that a test of the simulator switches off; every field is false in a product, and nothing outside this
+/// crate can set one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BrokenRules {
+    /// Takes members down without looking at the others.
+    pub(crate) ignores_floor: bool,
+    /// Counts a step when the agreement is final, without seeing the service run.
+    pub(crate) trusts_agreements: bool,
+}
