@@ -1,1 +1,7 @@
-//! Crate root.
+//! The edge agent.
+
+mod clock;
+pub mod deployment;
+pub mod drivers;
+mod files;
+pub mod step;

@@ -1,0 +1,286 @@
+//! Runs services as containers through the Engine API (Docker or podman).
+//!
+//! The engine keeps containers running by itself; this driver creates, finds again by label, and removes them. Labels
+//! and names are those of the existing agents (agreement protocol 5.7), plus one that tells several agents on one
+//! machine apart.
+
+mod body;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bollard::{
+    Docker,
+    auth::DockerCredentials,
+    errors::Error,
+    models::{ContainerSummary, ContainerSummaryStateEnum, NetworkCreateRequest},
+    query_parameters::{
+        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ListContainersOptionsBuilder,
+        ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
+        StopContainerOptionsBuilder,
+    },
+};
+use futures_util::StreamExt;
+
+use super::{Driver, DriverError, RegistryLogin, ServiceSpec};
+use crate::{
+    deployment::Container,
+    step::{ContainerState, Observation, RunState},
+};
+
+/// Label with the agreement id.
+const AGREEMENT_LABEL: &str = "openhorizon.anax.agreement_id";
+/// Label with the container's name in the deployment.
+const NAME_LABEL: &str = "openhorizon.anax.service_name";
+/// Label on networks.
+const NETWORK_LABEL: &str = "openhorizon.anax.network";
+/// Label with the identity of the agent.
+const AGENT_LABEL: &str = "evenkeel.agent";
+
+/// Runs services as containers.
+pub struct DockerDriver {
+    docker: Docker,
+    agent: String,
+    grace: Duration,
+}
+
+impl DockerDriver {
+    /// Connects to the engine at `endpoint` (`unix:///…`, `http://…`), or at the usual place when empty.
+    ///
+    /// # Errors
+    /// [`DriverError::Transient`] when the address cannot be used. Whether an engine answers there shows later.
+    pub fn connect(endpoint: &str, agent: String) -> Result<Self, DriverError> {
+        const TIMEOUT_SECS: u64 = 120;
+        let docker = if endpoint.is_empty() {
+            Docker::connect_with_defaults()
+        } else if endpoint.starts_with("unix://") {
+            Docker::connect_with_socket(endpoint, TIMEOUT_SECS, bollard::API_DEFAULT_VERSION)
+        } else {
+            Docker::connect_with_http(endpoint, TIMEOUT_SECS, bollard::API_DEFAULT_VERSION)
+        };
+        Ok(Self { docker: docker.map_err(transient)?, agent, grace: Duration::from_secs(10) })
+    }
+
+    /// The containers of one service, or of all services of this agent.
+    async fn containers(&self, key: Option<&str>) -> Result<Vec<ContainerSummary>, DriverError> {
+        let mut labels = vec![format!("{AGENT_LABEL}={}", self.agent)];
+        labels.extend(key.map(|key| format!("{AGREEMENT_LABEL}={key}")));
+        let filters = HashMap::from([("label".to_owned(), labels)]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        self.docker.list_containers(Some(options)).await.map_err(transient)
+    }
+
+    async fn remove(&self, container: &ContainerSummary) -> Result<(), DriverError> {
+        let Some(id) = &container.id else { return Ok(()) };
+        let grace = i32::try_from(self.grace.as_secs()).unwrap_or(10);
+        let stop = StopContainerOptionsBuilder::new().t(grace).build();
+        gone_is_fine(self.docker.stop_container(id, Some(stop)).await)?;
+        let remove = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+        gone_is_fine(self.docker.remove_container(id, Some(remove)).await)
+    }
+
+    async fn ensure_network(&self, key: &str) -> Result<(), DriverError> {
+        let filters = HashMap::from([("name".to_owned(), vec![format!("^{key}$")])]);
+        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
+        let found = self.docker.list_networks(Some(options)).await.map_err(transient)?;
+        if found.iter().any(|network| network.name.as_deref() == Some(key)) {
+            return Ok(());
+        }
+        let labels = HashMap::from([
+            (NETWORK_LABEL.to_owned(), String::new()),
+            (AGENT_LABEL.to_owned(), self.agent.clone()),
+            (AGREEMENT_LABEL.to_owned(), key.to_owned()),
+        ]);
+        let request = NetworkCreateRequest {
+            name: key.to_owned(),
+            driver: Some("bridge".to_owned()),
+            labels: Some(labels),
+            ..NetworkCreateRequest::default()
+        };
+        self.docker.create_network(request).await.map(|_| ()).map_err(transient)
+    }
+
+    async fn ensure_image(&self, image: &str, logins: &[RegistryLogin]) -> Result<(), DriverError> {
+        if self.docker.inspect_image(image).await.is_ok() {
+            return Ok(());
+        }
+        let registry = image.split_once('/').map_or("", |(registry, _)| registry);
+        let mut last = DriverError::Image {
+            image: image.to_owned(),
+            reason: "it was not tried".to_owned(),
+            is_unauthorized: false,
+        };
+        let candidates = logins.iter().filter(|login| login.registry == registry).map(Some).chain([None]);
+        for login in candidates {
+            match self.pull(image, login).await {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn pull(&self, image: &str, login: Option<&RegistryLogin>) -> Result<(), DriverError> {
+        let credentials = login.map(|login| DockerCredentials {
+            username: Some(login.username.clone()),
+            password: Some(login.password.clone()),
+            serveraddress: Some(login.registry.clone()),
+            ..DockerCredentials::default()
+        });
+        // Without a tag the engine would fetch every tag there is.
+        let has_tag = image.contains('@') || image.rsplit('/').next().is_some_and(|name| name.contains(':'));
+        let full = if has_tag { image.to_owned() } else { format!("{image}:latest") };
+        let options = CreateImageOptionsBuilder::new().from_image(&full).build();
+        let mut progress = Box::pin(self.docker.create_image(Some(options), None, credentials));
+        while let Some(step) = progress.next().await {
+            step.map_err(|error| {
+                let reason = error.to_string();
+                let is_unauthorized = reason.contains("unauthorized") || reason.contains("denied");
+                DriverError::Image { image: image.to_owned(), reason, is_unauthorized }
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn create(
+        &self,
+        service: &ServiceSpec,
+        name: &str,
+        container: &Container,
+    ) -> Result<(), DriverError> {
+        self.ensure_image(&container.image, &service.logins).await?;
+        let labels = HashMap::from([
+            (AGREEMENT_LABEL.to_owned(), service.key.clone()),
+            (NAME_LABEL.to_owned(), name.to_owned()),
+            (AGENT_LABEL.to_owned(), self.agent.clone()),
+        ]);
+        let body = body::container_body(service, name, container, labels)?;
+        let full_name = format!("{}-{name}", service.key);
+        let options = CreateContainerOptionsBuilder::new().name(&full_name).build();
+        let id = self.docker.create_container(Some(options), body).await.map_err(transient)?.id;
+        self.docker.start_container(&id, None::<StartContainerOptions>).await.map_err(transient)
+    }
+}
+
+#[async_trait]
+impl Driver for DockerDriver {
+    async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError> {
+        for container in self.containers(None).await? {
+            let key = label(&container, AGREEMENT_LABEL);
+            if !wanted.iter().any(|service| service.key == key) {
+                tracing::info!(agreement.id = key, "container without agreement is removed");
+                self.remove(&container).await?;
+            }
+        }
+        let filters = HashMap::from([("label".to_owned(), vec![format!("{AGENT_LABEL}={}", self.agent)])]);
+        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
+        for network in self.docker.list_networks(Some(options)).await.map_err(transient)? {
+            let name = network.name.unwrap_or_default();
+            if !wanted.iter().any(|service| service.key == name) {
+                gone_is_fine(self.docker.remove_network(&name).await)?;
+            }
+        }
+        for service in wanted {
+            // One service that cannot start must not keep the others from being taken over.
+            if let Err(error) = self.start(service).await {
+                tracing::warn!(agreement.id = service.key, %error, "service cannot be started again");
+            }
+        }
+        Ok(())
+    }
+
+    async fn start(&self, service: &ServiceSpec) -> Result<(), DriverError> {
+        if let Some(name) = service
+            .deployment
+            .services
+            .iter()
+            .find_map(|(name, container)| container.image.is_empty().then_some(name))
+        {
+            return Err(DriverError::Unsuitable(format!("\"{name}\" names no image, which containers need")));
+        }
+        let present: BTreeMap<String, ContainerSummary> = self
+            .containers(Some(&service.key))
+            .await?
+            .into_iter()
+            .map(|container| (label(&container, NAME_LABEL), container))
+            .collect();
+        if service.deployment.services.values().any(|container| container.network != "host") {
+            self.ensure_network(&service.key).await?;
+        }
+        for (name, container) in &service.deployment.services {
+            match present.get(name) {
+                Some(found) if found.state == Some(ContainerSummaryStateEnum::CREATED) => {
+                    let id = found.id.as_deref().unwrap_or_default();
+                    self.docker
+                        .start_container(id, None::<StartContainerOptions>)
+                        .await
+                        .map_err(transient)?;
+                }
+                Some(_) => {}
+                None => self.create(service, name, container).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn stop(&self, key: &str) -> Result<(), DriverError> {
+        let containers = self.containers(Some(key)).await?;
+        futures_util::future::try_join_all(containers.iter().map(|container| self.remove(container))).await?;
+        gone_is_fine(self.docker.remove_network(key).await)
+    }
+
+    async fn observe(&self, key: &str) -> Observation {
+        let containers = match self.containers(Some(key)).await {
+            Ok(containers) => containers,
+            Err(error) => {
+                tracing::warn!(agreement.id = key, %error, "the engine does not answer");
+                return Observation::default();
+            }
+        };
+        let mut containers: Vec<_> = containers.iter().map(state).collect();
+        containers.sort_by(|one, two| one.name.cmp(&two.name));
+        Observation { containers }
+    }
+
+    async fn changed(&self) {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+fn state(container: &ContainerSummary) -> ContainerState {
+    use ContainerSummaryStateEnum as Engine;
+    let state = match container.state {
+        Some(Engine::RUNNING) => RunState::Running,
+        Some(Engine::RESTARTING) => RunState::Restarting,
+        Some(Engine::CREATED) => RunState::Starting,
+        None | Some(Engine::EMPTY) => RunState::NotStarted,
+        Some(Engine::PAUSED | Engine::EXITED | Engine::REMOVING | Engine::DEAD | Engine::STOPPING) => {
+            RunState::Exited
+        }
+    };
+    ContainerState {
+        name: label(container, NAME_LABEL),
+        image: container.image.clone().unwrap_or_default(),
+        created_at: container.created.and_then(|secs| u64::try_from(secs).ok()).unwrap_or_default(),
+        state,
+    }
+}
+
+fn label(container: &ContainerSummary, name: &str) -> String {
+    container.labels.as_ref().and_then(|labels| labels.get(name)).cloned().unwrap_or_default()
+}
+
+fn transient(error: Error) -> DriverError {
+    DriverError::Transient(error.to_string())
+}
+
+fn gone_is_fine(result: Result<(), Error>) -> Result<(), DriverError> {
+    match result {
+        // 304: it is stopped already; 404: it is gone; 409: its removal is under way.
+        Err(Error::DockerResponseServerError { status_code: 304 | 404 | 409, .. }) => Ok(()),
+        other => other.map_err(transient),
+    }
+}

@@ -1,0 +1,92 @@
+//! Drivers: how services are started, watched and stopped on this machine.
+
+pub mod docker;
+pub mod process;
+
+use async_trait::async_trait;
+use evenkeel_wire::agreement::reason;
+
+use crate::{deployment::Deployment, step::Observation};
+
+/// A service to run, complete with its environment.
+#[derive(Debug, Clone)]
+pub struct ServiceSpec {
+    /// Key: the agreement id.
+    pub key: String,
+    /// What to run.
+    pub deployment: Deployment,
+    /// Variables of the platform and the user, in order; the deployment's own come after them.
+    pub environment: Vec<(String, String)>,
+    /// Registry logins: registry, user name, secret.
+    pub logins: Vec<RegistryLogin>,
+}
+
+/// A login for an image registry.
+#[derive(Clone)]
+pub struct RegistryLogin {
+    /// Registry host.
+    pub registry: String,
+    /// User name.
+    pub username: String,
+    /// Secret.
+    pub password: String,
+}
+
+impl std::fmt::Debug for RegistryLogin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "RegistryLogin({}@{})", self.username, self.registry)
+    }
+}
+
+/// Why a driver cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The deployment cannot run with this driver at all.
+    #[error("{0}")]
+    Unsuitable(String),
+    /// An image cannot be had.
+    #[error("image {image}: {reason}")]
+    Image {
+        /// Image.
+        image: String,
+        /// What the engine said.
+        reason: String,
+        /// Whether the registry refused the login.
+        is_unauthorized: bool,
+    },
+    /// It did not work now and may work later.
+    #[error("{0}")]
+    Transient(String),
+}
+
+impl DriverError {
+    /// The cancellation reason of a failure that will not pass, `None` for one that may.
+    pub fn cancel_reason(&self) -> Option<u64> {
+        match self {
+            Self::Unsuitable(_) => Some(reason::SERVICE_TERMINATED),
+            Self::Image { is_unauthorized: true, .. } => Some(reason::IMAGE_FETCH_UNAUTHORIZED),
+            Self::Image { .. } => Some(reason::IMAGE_FETCH_FAILED),
+            Self::Transient(_) => None,
+        }
+    }
+}
+
+/// A way to run services. Every method may be repeated without harm.
+#[async_trait]
+pub trait Driver: Send + Sync {
+    /// Called once, before anything else: takes over what runs already, starts what is missing of `wanted`, and
+    /// removes everything of this agent that is not wanted.
+    async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError>;
+
+    /// Starts a service, or does nothing when it is there already.
+    async fn start(&self, service: &ServiceSpec) -> Result<(), DriverError>;
+
+    /// Stops a service and removes what is left of it.
+    async fn stop(&self, key: &str) -> Result<(), DriverError>;
+
+    /// What the driver sees of a service.
+    async fn observe(&self, key: &str) -> Observation;
+
+    /// Waits until something may have changed.
+    async fn changed(&self);
+}

@@ -1,0 +1,55 @@
+//! Log files of processes: written by the processes themselves, bounded by copying and cutting.
+//!
+//! The files are opened for appending, so that cutting one to nothing lets its writer go on at the start.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
+
+/// The log file of a process, `<folder>/logs/<key>-<name>.log`.
+pub(crate) fn path(folder: &Path, key: &str, name: &str) -> PathBuf {
+    folder.join("logs").join(format!("{key}-{name}.log"))
+}
+
+/// Opens a log for a process to write to.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// When a log has grown beyond `limit` bytes, moves its content to `<path>.1` and cuts it to nothing. What is written
+/// between copy and cut is lost; that is the price of never stopping the writer.
+pub(crate) fn rotate(path: &Path, limit: u64) -> io::Result<bool> {
+    if fs::metadata(path)?.len() <= limit {
+        return Ok(false);
+    }
+    let mut older = path.as_os_str().to_owned();
+    older.push(".1");
+    fs::copy(path, PathBuf::from(older))?;
+    OpenOptions::new().write(true).open(path)?.set_len(0)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_log_is_cut_while_its_writer_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path(), "k", "n");
+        let mut writer = open(&path).unwrap();
+        writer.write_all(&[b'a'; 100]).unwrap();
+        assert!(!rotate(&path, 100).unwrap());
+        assert!(rotate(&path, 99).unwrap());
+        writer.write_all(b"later").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"later");
+        assert_eq!(fs::read(path.with_extension("log.1")).unwrap(), [b'a'; 100]);
+    }
+}

@@ -1,0 +1,234 @@
+//! Runs services as plain processes, each in a process group of its own.
+//!
+//! Processes outlive the agent. Each carries a mark in its environment and a line in `processes.json` (process id,
+//! start time, boot), so that a restarted agent takes over exactly its own: a process counts as ours only when its
+//! start time and boot agree with the record, or its mark names this agent. Output goes straight to files that are
+//! copied and cut when they grow, so that no pipe breaks when the agent goes away.
+
+mod log_file;
+mod record;
+mod supervisor;
+mod table;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{
+    record::{ProcessRecord, Records},
+    supervisor::{Plan, Supervisor},
+};
+use super::{Driver, DriverError, ServiceSpec};
+use crate::step::{ContainerState, Observation};
+
+/// Variable that marks every process of an agent: `<agent>/<service key>/<process name>`.
+pub(crate) const MARK: &str = "EVENKEEL_PROCESS";
+
+/// Settings of the process driver.
+#[derive(Debug, Clone)]
+pub struct ProcessSettings {
+    /// Folder for records, logs and working folders.
+    pub folder: PathBuf,
+    /// Identity of this agent, different for every data folder.
+    pub agent: String,
+    /// Time a process gets to end by itself.
+    pub grace: Duration,
+    /// Time a process must live before it counts as running.
+    pub settle: Duration,
+    /// Pause before the first restart; it doubles up to `longest_pause`.
+    pub first_pause: Duration,
+    /// Longest pause before a restart.
+    pub longest_pause: Duration,
+    /// Size at which a log file is cut, in bytes; one older part is kept.
+    pub log_limit: u64,
+}
+
+impl ProcessSettings {
+    /// Usual settings for a data folder.
+    pub fn new(folder: PathBuf, agent: String) -> Self {
+        Self {
+            folder,
+            agent,
+            grace: Duration::from_secs(10),
+            settle: Duration::from_millis(700),
+            first_pause: Duration::from_secs(1),
+            longest_pause: Duration::from_secs(60),
+            log_limit: 1024 * 1024,
+        }
+    }
+}
+
+/// What supervisors and driver share.
+pub(crate) struct Shared {
+    pub settings: ProcessSettings,
+    pub records: Mutex<Records>,
+    pub states: Mutex<BTreeMap<String, BTreeMap<String, ContainerState>>>,
+    pub changed: Notify,
+}
+
+impl Shared {
+    pub(crate) fn set_state(&self, key: &str, state: ContainerState) {
+        let mut states = lock(&self.states);
+        let service = states.entry(key.to_owned()).or_default();
+        if service.get(&state.name) != Some(&state) {
+            service.insert(state.name.clone(), state);
+            self.changed.notify_one();
+        }
+    }
+
+    pub(crate) fn mark(&self, key: &str, name: &str) -> String {
+        format!("{}/{key}/{name}", self.settings.agent)
+    }
+}
+
+/// The data of a poisoned lock is still whole: every change under these locks is a single insertion or removal.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+struct Running {
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// Runs services as plain processes.
+pub struct ProcessDriver {
+    shared: Arc<Shared>,
+    running: Mutex<BTreeMap<String, Running>>,
+}
+
+impl ProcessDriver {
+    /// Opens the driver's folder.
+    ///
+    /// # Errors
+    /// [`DriverError::Transient`] when the folder cannot be made or the record cannot be read.
+    pub fn open(settings: ProcessSettings) -> Result<Self, DriverError> {
+        std::fs::create_dir_all(&settings.folder)
+            .map_err(|error| DriverError::Transient(format!("{}: {error}", settings.folder.display())))?;
+        let records = Records::load(settings.folder.join("processes.json"))?;
+        let shared = Shared {
+            settings,
+            records: Mutex::new(records),
+            states: Mutex::default(),
+            changed: Notify::new(),
+        };
+        Ok(Self { shared: Arc::new(shared), running: Mutex::default() })
+    }
+
+    /// Starts watching every process of a service; `adopted` are those that run already.
+    fn supervise(
+        &self,
+        service: &ServiceSpec,
+        mut adopted: BTreeMap<String, ProcessRecord>,
+    ) -> Result<(), DriverError> {
+        let mut running = lock(&self.running);
+        if running.contains_key(&service.key) {
+            return Ok(());
+        }
+        let mut plans = Vec::new();
+        for (name, container) in &service.deployment.services {
+            plans.push(Plan::new(&self.shared, service, name, container)?);
+        }
+        let entry = Running { stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        for plan in plans {
+            let process = adopted.remove(&plan.name);
+            let supervisor = Supervisor::new(self.shared.clone(), plan, entry.stop.clone());
+            entry.tasks.spawn(supervisor.run(process));
+        }
+        entry.tasks.close();
+        running.insert(service.key.clone(), entry);
+        Ok(())
+    }
+
+    /// Finds the processes of this agent that are alive: by the record, and by their mark.
+    fn survivors(&self) -> Vec<ProcessRecord> {
+        let records = lock(&self.shared.records).all();
+        let mut alive: Vec<_> = records.into_iter().filter(table::is_same_process).collect();
+        for found in table::find_marked(&self.shared.settings.agent) {
+            if !alive.iter().any(|known| known.pid == found.pid) {
+                alive.push(found);
+            }
+        }
+        alive
+    }
+}
+
+#[async_trait]
+impl Driver for ProcessDriver {
+    async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError> {
+        let mut adopted: BTreeMap<String, BTreeMap<String, ProcessRecord>> = BTreeMap::new();
+        let mut strangers = Vec::new();
+        for process in self.survivors() {
+            let is_wanted = wanted.iter().any(|service| {
+                service.key == process.key && service.deployment.services.contains_key(&process.name)
+            });
+            let place = adopted.entry(process.key.clone()).or_default();
+            // Only the leader of a group is watched; its members are reached through the group.
+            if is_wanted && process.is_leader && !place.contains_key(&process.name) {
+                place.insert(process.name.clone(), process);
+            } else if !is_wanted {
+                strangers.push(process);
+            }
+        }
+        for process in &strangers {
+            tracing::info!(
+                pid = process.pid,
+                agreement.id = process.key,
+                "process without agreement is stopped"
+            );
+        }
+        table::end_all(strangers, self.shared.settings.grace).await;
+        for service in wanted {
+            let processes = adopted.remove(&service.key).unwrap_or_default();
+            for process in processes.values() {
+                lock(&self.shared.records).insert(process.clone())?;
+                tracing::info!(pid = process.pid, agreement.id = service.key, "running process is adopted");
+            }
+            self.supervise(service, processes)?;
+        }
+        lock(&self.shared.records).retain(|record| wanted.iter().any(|service| service.key == record.key))
+    }
+
+    async fn start(&self, service: &ServiceSpec) -> Result<(), DriverError> {
+        self.supervise(service, BTreeMap::new())
+    }
+
+    async fn stop(&self, key: &str) -> Result<(), DriverError> {
+        let entry = lock(&self.running).remove(key);
+        if let Some(entry) = entry {
+            entry.stop.cancel();
+            entry.tasks.wait().await;
+        }
+        // Whatever left its process group still carries the mark.
+        let prefix = format!("{}/{key}/", self.shared.settings.agent);
+        let rest: Vec<_> = self.survivors().into_iter().filter(|process| process.key == key).collect();
+        if !rest.is_empty() {
+            tracing::debug!(mark = prefix, count = rest.len(), "stragglers are ended");
+        }
+        table::end_all(rest, self.shared.settings.grace).await;
+        lock(&self.shared.states).remove(key);
+        lock(&self.shared.records).retain(|record| record.key != key)?;
+        self.shared.changed.notify_one();
+        Ok(())
+    }
+
+    async fn observe(&self, key: &str) -> Observation {
+        let states = lock(&self.shared.states);
+        let containers = states.get(key).map(|service| service.values().cloned().collect());
+        Observation { containers: containers.unwrap_or_default() }
+    }
+
+    async fn changed(&self) {
+        self.shared.changed.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

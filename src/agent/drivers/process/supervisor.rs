@@ -1,0 +1,288 @@
+//! Keeps one process running: starts it, waits for its end, starts it again after a growing pause, stops it.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use nix::unistd::User;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::{MARK, Shared, lock, log_file, record::ProcessRecord, table};
+use crate::{
+    clock,
+    deployment::Container,
+    drivers::{DriverError, ServiceSpec},
+    step::{ContainerState, RunState},
+};
+
+/// A process that ran this long starts with the shortest pause again.
+const STABLE: Duration = Duration::from_secs(60);
+
+/// How one process is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub key: String,
+    pub name: String,
+    program: String,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    folder: PathBuf,
+    user: Option<(u32, u32)>,
+    log: PathBuf,
+}
+
+impl Plan {
+    pub(crate) fn new(
+        shared: &Shared,
+        service: &ServiceSpec,
+        name: &str,
+        container: &Container,
+    ) -> Result<Self, DriverError> {
+        let words = [container.entrypoint.0.as_slice(), container.command.0.as_slice()].concat();
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(DriverError::Unsuitable(format!(
+                "\"{name}\" names no command, which processes need"
+            )));
+        };
+        let mut environment = base_environment();
+        environment.extend(service.environment.iter().cloned());
+        environment.extend(container.environment.iter().map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (name.to_owned(), value.to_owned())
+        }));
+        // Last, so that no deployment can take the mark away.
+        environment.push((MARK.to_owned(), shared.mark(&service.key, name)));
+        environment
+            .retain(|(name, value)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0'));
+        let settings = &shared.settings;
+        let folder = match container.working_directory.as_str() {
+            "" => settings.folder.join("work").join(format!("{}-{name}", service.key)),
+            path => PathBuf::from(path),
+        };
+        Ok(Self {
+            key: service.key.clone(),
+            name: name.to_owned(),
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            environment,
+            folder,
+            user: user_ids(&container.user)?,
+            log: log_file::path(&settings.folder, &service.key, name),
+        })
+    }
+
+    fn command(&self, log: &File) -> io::Result<Command> {
+        if !self.folder.exists() {
+            std::fs::create_dir_all(&self.folder)?;
+        }
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?)
+            .process_group(0);
+        if let Some((user, group)) = self.user {
+            command.uid(user).gid(group);
+        }
+        Ok(command)
+    }
+}
+
+/// Nothing of the agent's own environment is passed on but the search path, locale and time zone.
+fn base_environment() -> Vec<(String, String)> {
+    ["PATH", "LANG", "LC_ALL", "TZ"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))
+        .collect()
+}
+
+fn user_ids(name: &str) -> Result<Option<(u32, u32)>, DriverError> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let found = match name.parse::<u32>() {
+        Ok(id) => User::from_uid(id.into()),
+        Err(_) => User::from_name(name),
+    };
+    match found {
+        Ok(Some(user)) => Ok(Some((user.uid.as_raw(), user.gid.as_raw()))),
+        Ok(None) | Err(_) => {
+            Err(DriverError::Unsuitable(format!("there is no user \"{name}\" on this machine")))
+        }
+    }
+}
+
+/// Keeps one process running until told to stop.
+pub(crate) struct Supervisor {
+    shared: Arc<Shared>,
+    plan: Plan,
+    stop: CancellationToken,
+}
+
+/// A running process: a child of ours, or one started by an earlier run of the agent.
+struct Process {
+    record: ProcessRecord,
+    child: Option<tokio::process::Child>,
+}
+
+impl Process {
+    /// Returns when the process has ended.
+    async fn ended(&mut self) {
+        if let Some(child) = &mut self.child {
+            match child.wait().await {
+                Ok(status) => tracing::debug!(pid = self.record.pid, %status, "process ended"),
+                Err(error) => tracing::warn!(pid = self.record.pid, %error, "process cannot be awaited"),
+            }
+            return;
+        }
+        while table::is_same_process(&self.record) {
+            sleep(table::LOOK).await;
+        }
+    }
+}
+
+impl Supervisor {
+    pub(crate) fn new(shared: Arc<Shared>, plan: Plan, stop: CancellationToken) -> Self {
+        Self { shared, plan, stop }
+    }
+
+    /// Runs until stopped; `adopted` is a process that runs already.
+    pub(crate) async fn run(self, adopted: Option<ProcessRecord>) {
+        let settings = &self.shared.settings;
+        let mut pause = settings.first_pause;
+        let mut next = adopted.map(|record| Process { record, child: None });
+        while !self.stop.is_cancelled() {
+            let started = match next.take().map_or_else(|| self.start(), Ok) {
+                Ok(process) => process,
+                Err(error) => {
+                    tracing::warn!(agreement.id = self.plan.key, process = self.plan.name, %error, "process cannot start");
+                    self.show(RunState::Restarting, 0);
+                    self.wait(pause).await;
+                    pause = (pause * 2).min(settings.longest_pause);
+                    continue;
+                }
+            };
+            let began = Instant::now();
+            if self.watch(started).await {
+                return;
+            }
+            if began.elapsed() >= STABLE {
+                pause = settings.first_pause;
+            }
+            self.show(RunState::Restarting, 0);
+            tracing::info!(
+                agreement.id = self.plan.key,
+                process = self.plan.name,
+                pause_ms = pause.as_millis() as u64,
+                "process ended and is started again"
+            );
+            self.wait(pause).await;
+            pause = (pause * 2).min(settings.longest_pause);
+        }
+    }
+
+    fn start(&self) -> io::Result<Process> {
+        let log = log_file::open(&self.plan.log)?;
+        let child = tokio::process::Command::from(self.plan.command(&log)?).spawn()?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
+        let record = ProcessRecord {
+            key: self.plan.key.clone(),
+            name: self.plan.name.clone(),
+            pid,
+            start_ticks: table::start_ticks(pid).unwrap_or_default(),
+            boot: table::boot(),
+            started_at: clock::now_secs(),
+            is_leader: true,
+        };
+        // Without its record the process is still found by its mark.
+        if let Err(error) = lock(&self.shared.records).insert(record.clone()) {
+            tracing::warn!(%error, "process cannot be recorded");
+        }
+        Ok(Process { record, child: Some(child) })
+    }
+
+    /// Watches a process to its end; true when it was stopped on request.
+    async fn watch(&self, mut process: Process) -> bool {
+        let settings = &self.shared.settings;
+        let began = process.record.started_at;
+        let is_adopted = process.child.is_none();
+        self.show(if is_adopted { RunState::Running } else { RunState::Starting }, began);
+        let settled = Instant::now() + settings.settle;
+        let mut is_settled = is_adopted;
+        let mut look_at_log = tokio::time::interval(Duration::from_secs(10));
+        loop {
+            tokio::select! {
+                () = process.ended() => {
+                    self.end_group(&process.record).await;
+                    return false;
+                }
+                () = self.stop.cancelled() => {
+                    self.end_politely(process).await;
+                    return true;
+                }
+                () = sleep_until(settled), if !is_settled => {
+                    is_settled = true;
+                    self.show(RunState::Running, began);
+                }
+                _ = look_at_log.tick() => {
+                    if let Err(error) = log_file::rotate(&self.plan.log, settings.log_limit) {
+                        tracing::debug!(path = %self.plan.log.display(), %error, "log cannot be cut");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends what the leader left behind in its group, which its mark tells.
+    async fn end_group(&self, leader: &ProcessRecord) {
+        let rest = table::find_marked(&self.shared.settings.agent)
+            .into_iter()
+            .filter(|process| process.key == leader.key && process.name == leader.name)
+            .collect();
+        table::end_all(rest, self.shared.settings.grace).await;
+    }
+
+    /// Ends a process together with its group. The child is awaited at the same time: an ended child that nobody
+    /// awaits stays in the table.
+    async fn end_politely(&self, mut process: Process) {
+        let record = process.record.clone();
+        let (_, ()) = tokio::join!(
+            async {
+                if let Some(child) = &mut process.child {
+                    // The outcome does not matter any more.
+                    let _status = child.wait().await;
+                }
+            },
+            table::end_all(vec![record.clone()], self.shared.settings.grace)
+        );
+        self.end_group(&record).await;
+    }
+
+    async fn wait(&self, pause: Duration) {
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+
+    fn show(&self, state: RunState, created_at: u64) {
+        let state = ContainerState {
+            name: self.plan.name.clone(),
+            image: self.plan.program.clone(),
+            created_at,
+            state,
+        };
+        self.shared.set_state(&self.plan.key, state);
+    }
+}

@@ -1,0 +1,105 @@
+//! The machine's process table: who is alive, who is ours, and how to end it (`/proc`, signals).
+
+use std::{fs, time::Duration};
+
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, kill, killpg},
+    unistd::Pid,
+};
+use tokio::time::{Instant, sleep};
+
+use super::{MARK, record::ProcessRecord};
+
+/// Pause between looks at a process that is not our child.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+
+/// What `/proc/<pid>/stat` says.
+struct Stat {
+    state: char,
+    group: i32,
+    start_ticks: u64,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold blanks and parentheses itself; the fields after the last one are plain.
+    let rest = text.rsplit_once(')')?.1;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        group: fields.get(2)?.parse().ok()?,
+        start_ticks: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// The id of the present boot.
+pub(crate) fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// The start time of a live process in clock ticks since the boot; `None` for ended ones, zombies included.
+pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
+    stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.start_ticks)
+}
+
+/// Tells whether the recorded process is alive: same number, same start time, same boot.
+pub(crate) fn is_same_process(record: &ProcessRecord) -> bool {
+    record.boot == boot() && start_ticks(record.pid) == Some(record.start_ticks)
+}
+
+/// All live processes that carry the mark of an agent.
+pub(crate) fn find_marked(agent: &str) -> Vec<ProcessRecord> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let boot = boot();
+    entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| marked(pid, agent, &boot))
+        .collect()
+}
+
+fn marked(pid: i32, agent: &str, boot: &str) -> Option<ProcessRecord> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let prefix = format!("{MARK}={agent}/");
+    let mark = environment.split(|byte| *byte == 0).find_map(|pair| pair.strip_prefix(prefix.as_bytes()))?;
+    let (key, name) = std::str::from_utf8(mark).ok()?.split_once('/')?;
+    let stat = stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X'))?;
+    Some(ProcessRecord {
+        key: key.to_owned(),
+        name: name.to_owned(),
+        pid,
+        start_ticks: stat.start_ticks,
+        boot: boot.to_owned(),
+        started_at: crate::clock::now_secs(),
+        is_leader: stat.group == pid,
+    })
+}
+
+/// Sends a signal to a process, and to its whole group when it leads one. The process is looked at just before, so
+/// that a number that was given to another process meanwhile is left alone.
+fn signal(process: &ProcessRecord, signal: Signal) {
+    if !is_same_process(process) {
+        return;
+    }
+    let pid = Pid::from_raw(process.pid);
+    let result = if process.is_leader { killpg(pid, signal) } else { kill(pid, signal) };
+    if let Err(error) = result.or_else(|error| if error == Errno::ESRCH { Ok(()) } else { Err(error) }) {
+        tracing::warn!(pid = process.pid, %error, "process cannot be signalled");
+    }
+}
+
+/// Ends processes: first politely, after `grace` by force. Returns when none of them is left.
+pub(crate) async fn end_all(mut processes: Vec<ProcessRecord>, grace: Duration) {
+    processes.iter().for_each(|process| signal(process, Signal::SIGTERM));
+    let deadline = Instant::now() + grace;
+    while !processes.is_empty() {
+        processes.retain(is_same_process);
+        if Instant::now() >= deadline {
+            processes.iter().for_each(|process| signal(process, Signal::SIGKILL));
+        }
+        if !processes.is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

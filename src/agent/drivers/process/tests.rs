@@ -1,0 +1,215 @@
+//! The process driver with real processes, an agent killed in the middle included.
+
+use std::{path::Path, process::Stdio, time::Duration};
+
+use nix::{sys::signal::Signal, unistd::Pid};
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::{deployment::Deployment, step::RunState};
+
+const KEY: &str = "a1b2";
+const HELPER: &str = "EVENKEEL_TEST_HELPER_FOLDER";
+
+fn settings(folder: &Path) -> ProcessSettings {
+    ProcessSettings {
+        grace: Duration::from_millis(500),
+        settle: Duration::from_millis(50),
+        first_pause: Duration::from_millis(30),
+        longest_pause: Duration::from_millis(200),
+        ..ProcessSettings::new(folder.to_owned(), format!("test-{}", folder.display()).replace('/', "-"))
+    }
+}
+
+fn service(script: &str) -> ServiceSpec {
+    let text = serde_json::json!({"services": {"main": {"command": ["/bin/sh", "-c", script]}}}).to_string();
+    ServiceSpec {
+        key: KEY.to_owned(),
+        deployment: Deployment::parse(&text, "").unwrap(),
+        environment: vec![("HZN_AGREEMENTID".to_owned(), KEY.to_owned())],
+        logins: Vec::new(),
+    }
+}
+
+async fn until(driver: &ProcessDriver, wanted: RunState) -> ContainerState {
+    timeout(Duration::from_secs(10), async {
+        loop {
+            let seen = driver.observe(KEY).await;
+            if let Some(container) = seen.containers.first().filter(|container| container.state == wanted) {
+                return container.clone();
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap_or_else(|_| panic!("the process never was {wanted:?}"))
+}
+
+fn pids(driver: &ProcessDriver) -> Vec<i32> {
+    table::find_marked(&driver.shared.settings.agent).iter().map(|process| process.pid).collect()
+}
+
+fn leader(driver: &ProcessDriver) -> i32 {
+    lock(&driver.shared.records).all().first().expect("a record").pid
+}
+
+#[tokio::test]
+async fn stopping_ends_the_whole_group_even_those_that_do_not_listen() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    driver
+        .start(&service("trap '' TERM; (trap '' TERM; sleep 1000) & setsid sleep 1000 & wait"))
+        .await
+        .unwrap();
+    until(&driver, RunState::Running).await;
+    timeout(Duration::from_secs(5), async {
+        while pids(&driver).len() < 3 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the script starts all of its processes");
+    driver.stop(KEY).await.unwrap();
+    assert_eq!(pids(&driver), Vec::<i32>::new());
+    assert!(driver.observe(KEY).await.containers.is_empty());
+    driver.stop(KEY).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_ends_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let script = format!(
+        "echo run >> {0}/count; [ $(wc -l < {0}/count) -ge 3 ] && exec sleep 1000",
+        folder.path().display()
+    );
+    driver.start(&service(&script)).await.unwrap();
+    until(&driver, RunState::Restarting).await;
+    until(&driver, RunState::Running).await;
+    let count = std::fs::read_to_string(folder.path().join("count")).unwrap();
+    assert_eq!(count.lines().count(), 3);
+    driver.stop(KEY).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_never_counts_as_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let text = r#"{"services":{"main":{"command":["/does/not/exist"]}}}"#;
+    let missing = ServiceSpec { deployment: Deployment::parse(text, "").unwrap(), ..service("") };
+    driver.start(&missing).await.unwrap();
+    until(&driver, RunState::Restarting).await;
+    driver.stop(KEY).await.unwrap();
+    let text = r#"{"services":{"main":{"image":"x"}}}"#;
+    let image = ServiceSpec { deployment: Deployment::parse(text, "").unwrap(), ..service("") };
+    assert!(matches!(driver.start(&image).await, Err(DriverError::Unsuitable(_))));
+}
+
+#[tokio::test]
+async fn output_goes_to_the_log_and_the_environment_is_the_contracts() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    driver.start(&service("env; exec sleep 1000")).await.unwrap();
+    until(&driver, RunState::Running).await;
+    let log = std::fs::read_to_string(log_file::path(folder.path(), KEY, "main")).unwrap();
+    assert!(log.contains("HZN_AGREEMENTID=a1b2"), "{log}");
+    assert!(!log.contains("CARGO_"), "{log}");
+    driver.stop(KEY).await.unwrap();
+}
+
+#[tokio::test]
+async fn processes_of_an_agent_that_was_killed_are_adopted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut helper = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "drivers::process::tests::helper_agent", "--nocapture"])
+        .env(HELPER, folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    timeout(Duration::from_secs(20), async {
+        while !folder.path().join("ready").exists() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("the helper starts its process");
+    let pid = Pid::from_raw(i32::try_from(helper.id().unwrap()).unwrap());
+    nix::sys::signal::kill(pid, Signal::SIGKILL).unwrap();
+    helper.wait().await.unwrap();
+
+    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let before = leader(&driver);
+    driver.adopt(&[service("exec sleep 1000")]).await.unwrap();
+    until(&driver, RunState::Running).await;
+    assert_eq!(leader(&driver), before, "the process goes on under its new agent");
+    assert_eq!(pids(&driver), [before]);
+
+    // An adopted process is no child of ours, and is started again all the same when it ends.
+    nix::sys::signal::kill(Pid::from_raw(before), Signal::SIGKILL).unwrap();
+    timeout(Duration::from_secs(10), async {
+        while leader(&driver) == before {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("a new process takes its place");
+    driver.stop(KEY).await.unwrap();
+    assert!(pids(&driver).is_empty());
+}
+
+#[test]
+fn helper_agent() {
+    let Some(folder) = std::env::var_os(HELPER) else { return };
+    let folder = PathBuf::from(folder);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let driver = ProcessDriver::open(settings(&folder)).unwrap();
+        driver.start(&service("exec sleep 1000")).await.unwrap();
+        until(&driver, RunState::Running).await;
+        std::fs::write(folder.join("ready"), "").unwrap();
+        sleep(Duration::from_secs(60)).await;
+    });
+}
+
+#[tokio::test]
+async fn without_its_record_a_process_is_found_by_its_mark() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    driver.start(&service("exec sleep 1000")).await.unwrap();
+    until(&driver, RunState::Running).await;
+    let before = pids(&driver);
+    std::fs::write(folder.path().join("processes.json"), "damaged").unwrap();
+
+    let next = ProcessDriver::open(settings(folder.path())).unwrap();
+    next.adopt(&[service("exec sleep 1000")]).await.unwrap();
+    until(&next, RunState::Running).await;
+    assert_eq!(pids(&next), before);
+    driver.stop(KEY).await.unwrap();
+    next.stop(KEY).await.unwrap();
+}
+
+#[tokio::test]
+async fn processes_without_agreement_are_ended_and_foreign_ones_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let first = ProcessDriver::open(settings(folder.path())).unwrap();
+    let second = ProcessDriver::open(settings(other.path())).unwrap();
+    first.start(&service("exec sleep 1000")).await.unwrap();
+    second.start(&service("exec sleep 1000")).await.unwrap();
+    until(&first, RunState::Running).await;
+    until(&second, RunState::Running).await;
+
+    // A record that names a living process which is not the recorded one must not harm it.
+    let stranger = leader(&second);
+    let record =
+        ProcessRecord { pid: stranger, start_ticks: 1, ..lock(&first.shared.records).all()[0].clone() };
+    let next = ProcessDriver::open(settings(folder.path())).unwrap();
+    lock(&next.shared.records).insert(ProcessRecord { name: "old".to_owned(), ..record }).unwrap();
+    first.running.lock().unwrap().values().for_each(|running| running.stop.cancel());
+    next.adopt(&[]).await.unwrap();
+    assert!(pids(&next).is_empty());
+    assert_eq!(pids(&second), [stranger]);
+    second.stop(KEY).await.unwrap();
+}

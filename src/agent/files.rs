@@ -1,0 +1,130 @@
+//! Files that survive a crash at any moment: written aside, flushed, then put in place.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+/// A file could not be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}: {source}", path.display())]
+pub struct FileError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    move |source| FileError { action, path: path.to_owned(), source }
+}
+
+/// Replaces a file as a whole: afterwards it holds either the old or the new content, whatever happens.
+///
+/// # Errors
+/// [`FileError`] when the content cannot be written or flushed.
+pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    let aside = PathBuf::from(aside);
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(mode).open(&aside)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&aside, path)?;
+        match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+            _ => Ok(()),
+        }
+    };
+    write().map_err(at("write", path))
+}
+
+/// The text of a file, `None` when there is none.
+///
+/// # Errors
+/// [`FileError`] when it exists but cannot be read.
+pub fn read_optional(path: &Path) -> Result<Option<String>, FileError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(at("read", path)(error)),
+    }
+}
+
+/// The first line of a secret's file, without blanks around it.
+///
+/// # Errors
+/// [`FileError`] when it cannot be read.
+pub fn read_secret(path: &Path) -> Result<String, FileError> {
+    let text = fs::read_to_string(path).map_err(at("read", path))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// Makes a folder that only its owner can enter.
+///
+/// # Errors
+/// [`FileError`] when it cannot be made.
+pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at("make", path))
+}
+
+/// Removes a file; one that is not there is fine.
+///
+/// # Errors
+/// [`FileError`] when it exists and cannot be removed.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Holds a folder for this process until dropped; `None` when another process holds it.
+///
+/// # Errors
+/// [`FileError`] when the lock file cannot be made.
+pub fn lock_folder(folder: &Path) -> Result<Option<File>, FileError> {
+    let path = folder.join("lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(at("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(at("lock", &path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_with_its_mode() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        assert_eq!(read_optional(&path).unwrap(), None);
+        write_atomic(&path, b"one", 0o600).unwrap();
+        write_atomic(&path, b"two", 0o600).unwrap();
+        assert_eq!(read_optional(&path).unwrap().as_deref(), Some("two"));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_folder_is_held_by_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = lock_folder(folder.path()).unwrap();
+        assert!(held.is_some());
+        assert!(lock_folder(folder.path()).unwrap().is_none());
+        drop(held);
+        assert!(lock_folder(folder.path()).unwrap().is_some());
+    }
+}

@@ -1,0 +1,326 @@
+//! Takes events into the state (agreement protocol 2.5).
+
+use evenkeel_domain::policy::internal::InternalPolicy;
+use evenkeel_wire::agreement::{
+    message::{Body, Message, UPDATE_POLICY},
+    reason,
+};
+
+use super::{
+    Agreement, Decision, Ending, Event, ExchangeState, MOST_ARCHIVED, MOST_UNANSWERED, Observation, Outcome,
+    Outgoing, ProposalFacts, SEND_LIMIT_SECS, START_LIMIT_SECS, State, VERIFY_AGAIN_SECS, proposal::Proposal,
+};
+use crate::step::DOWN_LIMIT_SECS;
+
+impl State {
+    /// Takes one event in. `now` is in seconds since 1970.
+    pub fn apply(&mut self, event: Event, now: u64) -> Outcome {
+        match event {
+            Event::Proposal { from, message, facts } => self.take_proposal(&from, &message, &facts, now),
+            Event::Message { from, message } => self.take_message(&from, message, now),
+            Event::Sent { number } => self.sent(number, now),
+            Event::Recorded { agreement, state } => {
+                self.change(&agreement, |agreement| agreement.recorded = state);
+                Outcome::default()
+            }
+            Event::Started { agreement } => {
+                self.change(&agreement, |agreement| agreement.is_start_ordered = true);
+                Outcome::default()
+            }
+            Event::StartFailed { agreement, reason } => self.end(&agreement, reason, true, now),
+            Event::Stopped { agreement } => {
+                self.observed.remove(&agreement);
+                self.change(&agreement, |agreement| agreement.is_stopped = true);
+                self.forget_old();
+                Outcome::default()
+            }
+            Event::Observed { key, observation } => self.observe(key, observation, now),
+            Event::Joined(facts) => {
+                self.facts = *facts;
+                self.is_joined = true;
+                self.reported_services = Some(self.facts.registered.clone());
+                self.review_policy(now)
+            }
+            Event::StatusReported(status) => {
+                self.reported_status = Some(*status);
+                Outcome::default()
+            }
+            Event::ServicesReported(services) => {
+                self.reported_services = Some(services);
+                Outcome::default()
+            }
+            Event::Reconnected => {
+                let live = self.agreements.values_mut().filter(|agreement| agreement.is_live());
+                live.for_each(|agreement| agreement.verification.is_due = true);
+                self.queue_verifications(now);
+                Outcome::default()
+            }
+            Event::CancelRequested { agreement, reason } => self.cancel(agreement, reason, now),
+            Event::Deleted => self.end_all_in_silence(now),
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn take_proposal(&mut self, from: &str, message: &Message, facts: &ProposalFacts, now: u64) -> Outcome {
+        let Body::Proposal { terms, producer_policy, consumer_id } = &message.body else {
+            return Outcome::default();
+        };
+        let proposal = Proposal {
+            id: &message.agreement_id,
+            version: message.version,
+            from,
+            terms,
+            producer_policy,
+            consumer_id,
+        };
+        let (decision, note) = match self.judge(&proposal, facts, now) {
+            Decision::Ignore(why) => {
+                return note(format!("proposal {} from {from} is ignored: {why}", message.agreement_id));
+            }
+            Decision::Refuse(why) => {
+                (false, format!("proposal {} from {from} is refused: {why}", message.agreement_id))
+            }
+            Decision::Accept(agreement) => {
+                let service = agreement.workload.qualified_url();
+                let text = format!("agreement {} for {service} {}", agreement.id, agreement.workload.version);
+                self.agreements.insert(agreement.id.clone(), *agreement);
+                (true, format!("{text} is accepted"))
+            }
+        };
+        let body = Body::Reply { decision, device_id: self.node.clone() };
+        self.queue(from, &message.agreement_id, message.version, body, now);
+        Outcome { note: Some(note) }
+    }
+
+    fn take_message(&mut self, from: &str, message: Message, now: u64) -> Outcome {
+        let id = message.agreement_id.clone();
+        let known = self.agreements.get(&id);
+        if known.is_some_and(|agreement| agreement.agbot != from) {
+            return note(format!("message about {id} from {from} is dropped: it is not the other side"));
+        }
+        let is_live = known.is_some_and(Agreement::is_live);
+        let version = message.version;
+        match message.body {
+            Body::ReplyAck { decision } if is_live => self.take_reply_ack(&id, decision, now),
+            Body::Cancel { reason } if is_live => self.end(&id, reason, false, now),
+            Body::Verification => {
+                self.queue(from, &id, version, Body::VerificationReply { exists: is_live }, now);
+                Outcome::default()
+            }
+            Body::VerificationReply { exists: true } => {
+                self.change(&id, |agreement| agreement.verification.unanswered = 0);
+                Outcome::default()
+            }
+            Body::VerificationReply { exists: false } if is_live => {
+                self.end(&id, reason::AGBOT_REQUESTED, true, now)
+            }
+            Body::Update { update_type, metadata } => {
+                let accepted = is_live && self.take_update(&id, &update_type, metadata.as_ref());
+                self.queue(from, &id, version, Body::UpdateReply { update_type, accepted }, now);
+                Outcome::default()
+            }
+            Body::DataVerification if is_live => {
+                self.queue(from, &id, version, Body::DataVerificationAck, now);
+                Outcome::default()
+            }
+            _ => Outcome::default(),
+        }
+    }
+
+    fn take_reply_ack(&mut self, id: &str, is_wanted: bool, now: u64) -> Outcome {
+        if !is_wanted {
+            return self.end(id, reason::AGBOT_REQUESTED, true, now);
+        }
+        self.change(id, |agreement| {
+            if agreement.accepted_at.is_none() {
+                agreement.accepted_at = Some(now);
+                agreement.verification.is_due = true;
+            }
+        });
+        self.queue_verifications(now);
+        Outcome::default()
+    }
+
+    /// Only new terms are understood; secrets are not kept by this agent, so their update is refused.
+    fn take_update(&mut self, id: &str, update_type: &str, metadata: Option<&serde_json::Value>) -> bool {
+        let Some(metadata) = metadata.filter(|_| update_type == UPDATE_POLICY) else { return false };
+        let text = metadata.as_str().map_or_else(|| metadata.to_string(), str::to_owned);
+        let is_policy = InternalPolicy::from_text(&text).is_ok_and(|policy| !policy.header.name.is_empty());
+        if is_policy {
+            self.change(id, |agreement| agreement.terms = text.clone());
+        }
+        is_policy
+    }
+
+    fn sent(&mut self, number: u64, now: u64) -> Outcome {
+        let Some(sent) = self.outbox.remove(&number) else { return Outcome::default() };
+        if sent.kind != Body::Verification.kind() {
+            return Outcome::default();
+        }
+        let mut became_final = false;
+        self.change(&sent.agreement, |agreement| {
+            agreement.verification.unanswered += 1;
+            agreement.verification.sent_at = now;
+            if agreement.accepted_at.is_some() && agreement.finalized_at.is_none() {
+                agreement.finalized_at = Some(now);
+                became_final = true;
+            }
+        });
+        if became_final { note(format!("agreement {} is final", sent.agreement)) } else { Outcome::default() }
+    }
+
+    fn observe(&mut self, key: String, observation: Observation, now: u64) -> Outcome {
+        let is_running = observation.is_running();
+        let mut started = None;
+        self.change(&key, |agreement| {
+            if is_running && agreement.started_at.is_none() {
+                agreement.started_at = Some(now);
+                started = Some(format!("service of agreement {} runs", agreement.id));
+            }
+            agreement.down_since = match (is_running, agreement.down_since) {
+                (true, _) => None,
+                (false, since) => Some(since.unwrap_or(now)),
+            };
+        });
+        self.observed.insert(key, observation);
+        Outcome { note: started }
+    }
+
+    /// Cancels what the node's present policy, pattern or suspensions no longer allow.
+    fn review_policy(&mut self, now: u64) -> Outcome {
+        let mut doomed = Vec::new();
+        for agreement in self.live() {
+            if self.is_service_suspended(&agreement.workload) {
+                doomed.push((agreement.id.clone(), reason::SERVICE_SUSPENDED));
+            } else if self.facts.pattern.is_empty() && !self.still_fits(agreement) {
+                doomed.push((agreement.id.clone(), reason::NODE_POLICY_CHANGED));
+            }
+        }
+        self.end_many(doomed, now)
+    }
+
+    fn tick(&mut self, now: u64) -> Outcome {
+        self.outbox.retain(|_, message| now.saturating_sub(message.since) < SEND_LIMIT_SECS);
+        let mut doomed = Vec::new();
+        for agreement in self.agreements.values_mut().filter(|agreement| agreement.is_live()) {
+            if let Some(reason) = overdue(agreement, now) {
+                doomed.push((agreement.id.clone(), reason));
+            }
+            let verification = &mut agreement.verification;
+            let is_stale = now.saturating_sub(verification.sent_at) >= VERIFY_AGAIN_SECS;
+            if verification.unanswered > 0 && is_stale {
+                verification.is_due = true;
+            }
+        }
+        let outcome = self.end_many(doomed, now);
+        self.queue_verifications(now);
+        outcome
+    }
+
+    fn cancel(&mut self, agreement: Option<String>, reason: u64, now: u64) -> Outcome {
+        let ids: Vec<_> = match agreement {
+            Some(id) => vec![(id, reason)],
+            None => self.live().map(|agreement| (agreement.id.clone(), reason)).collect(),
+        };
+        self.end_many(ids, now)
+    }
+
+    fn end_many(&mut self, doomed: Vec<(String, u64)>, now: u64) -> Outcome {
+        let notes: Vec<_> =
+            doomed.into_iter().filter_map(|(id, reason)| self.end(&id, reason, true, now).note).collect();
+        if notes.is_empty() { Outcome::default() } else { note(notes.join("; ")) }
+    }
+
+    /// Ends a live agreement; `tells_agbot` unless the agbot asked for it.
+    fn end(&mut self, id: &str, reason: u64, tells_agbot: bool, now: u64) -> Outcome {
+        let Some(agreement) = self.agreements.get_mut(id).filter(|agreement| agreement.is_live()) else {
+            return Outcome::default();
+        };
+        agreement.ending = Some(Ending { reason, at: now });
+        agreement.is_stopped = !agreement.is_start_ordered && agreement.accepted_at.is_none();
+        let (agbot, version) = (agreement.agbot.clone(), agreement.protocol_version);
+        self.outbox.retain(|_, message| message.agreement != id);
+        if tells_agbot {
+            self.queue(&agbot, id, version, Body::Cancel { reason }, now);
+        }
+        self.forget_old();
+        note(format!("agreement {id} ends: {} ({reason})", reason::describe(reason)))
+    }
+
+    fn end_all_in_silence(&mut self, now: u64) -> Outcome {
+        for agreement in self.agreements.values_mut() {
+            if agreement.is_live() {
+                agreement.ending = Some(Ending { reason: reason::NODE_UNREGISTERED, at: now });
+            }
+            agreement.recorded = ExchangeState::Absent;
+        }
+        self.outbox.clear();
+        note("the node was deleted at the hub: all services are stopped".to_owned())
+    }
+
+    fn queue_verifications(&mut self, now: u64) {
+        let due: Vec<_> = self
+            .agreements
+            .values_mut()
+            .filter(|agreement| agreement.is_live() && agreement.verification.is_due)
+            .map(|agreement| {
+                agreement.verification.is_due = false;
+                (agreement.agbot.clone(), agreement.id.clone(), agreement.protocol_version)
+            })
+            .collect();
+        for (agbot, id, version) in due {
+            self.queue(&agbot, &id, version, Body::Verification, now);
+        }
+    }
+
+    fn queue(&mut self, agbot: &str, agreement: &str, version: i64, body: Body, now: u64) {
+        let kind = body.kind().to_owned();
+        let text = Message { version, ..Message::new(agreement, body) }.to_json();
+        self.outbox.retain(|_, other| !(other.agreement == agreement && other.kind == kind));
+        let outgoing =
+            Outgoing { agbot: agbot.to_owned(), agreement: agreement.to_owned(), kind, text, since: now };
+        self.outbox.insert(self.next_message, outgoing);
+        self.next_message += 1;
+    }
+
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut Agreement)) {
+        if let Some(agreement) = self.agreements.get_mut(id) {
+            change(agreement);
+        }
+    }
+
+    fn forget_old(&mut self) {
+        let mut archived: Vec<_> = self
+            .agreements
+            .values()
+            .filter(|agreement| agreement.is_archived())
+            .map(|agreement| (agreement.ending.map_or(0, |ending| ending.at), agreement.id.clone()))
+            .collect();
+        archived.sort();
+        let surplus = archived.len().saturating_sub(MOST_ARCHIVED);
+        for (_, id) in archived.into_iter().take(surplus) {
+            self.agreements.remove(&id);
+        }
+    }
+}
+
+/// The reason code when an agreement has waited too long for something.
+fn overdue(agreement: &Agreement, now: u64) -> Option<u64> {
+    let since = |at: u64| now.saturating_sub(at);
+    if agreement.finalized_at.is_none() && since(agreement.created_at) >= agreement.timeout_secs {
+        let never_acknowledged = agreement.accepted_at.is_none();
+        return Some(if never_acknowledged { reason::NO_REPLY_ACK } else { reason::UNDEFINED });
+    }
+    if agreement.verification.unanswered > MOST_UNANSWERED {
+        return Some(reason::VERIFICATION_FAILED);
+    }
+    match (agreement.accepted_at, agreement.started_at, agreement.down_since) {
+        (Some(accepted), None, _) if since(accepted) >= START_LIMIT_SECS => Some(reason::START_TIMEOUT),
+        (_, Some(_), Some(down)) if since(down) >= DOWN_LIMIT_SECS => Some(reason::SERVICE_TERMINATED),
+        _ => None,
+    }
+}
+
+fn note(text: String) -> Outcome {
+    Outcome { note: Some(text) }
+}

@@ -1,0 +1,306 @@
+//! Agent upgrades by management policies: what to do next for each (agreement protocol 6).
+
+use std::collections::BTreeMap;
+
+use evenkeel_client::model::{ManagementPolicy, ManagementStatus, UpgradeStatus, UpgradedVersions};
+use evenkeel_domain::{
+    policy::{ConstraintList, NodePolicy, Property, PropertyList},
+    version::Version,
+};
+use serde::{Deserialize, Serialize};
+
+use super::NodeFacts;
+
+/// Attempts to get the files of an upgrade.
+pub const MOST_DOWNLOADS: u32 = 4;
+
+/// How far an upgrade is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Phase {
+    /// Matched, its time has not come.
+    #[default]
+    Waiting,
+    /// The files are being fetched.
+    Downloading,
+    /// Ready, but the HA group's permission is needed.
+    AwaitingGroup,
+    /// Ready to install.
+    Downloaded,
+    /// Being installed.
+    Initiated,
+    /// Installed.
+    Successful,
+    /// Nothing had to be done.
+    NoAction,
+    /// The files could not be fetched.
+    DownloadFailed,
+    /// The manifest is unusable.
+    PrecheckFailed,
+    /// The installation failed.
+    Failed,
+}
+
+impl Phase {
+    /// The word that travels.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Downloading => "download started",
+            Self::AwaitingGroup => "ha node waiting",
+            Self::Downloaded => "downloaded",
+            Self::Initiated => "initiated",
+            Self::Successful => "successful",
+            Self::NoAction => "no action required",
+            Self::DownloadFailed => "download failed",
+            Self::PrecheckFailed => "precheck failed",
+            Self::Failed => "failed",
+        }
+    }
+
+    fn is_busy(self) -> bool {
+        matches!(self, Self::Downloading | Self::AwaitingGroup | Self::Downloaded | Self::Initiated)
+    }
+}
+
+/// What the node remembers of one management policy. Times are seconds since 1970 UTC, 0 means never.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    /// How far it is.
+    pub phase: Phase,
+    /// When it is to start.
+    pub scheduled_at: u64,
+    /// When the installation began.
+    pub started_at: u64,
+    /// When it ended.
+    pub ended_at: u64,
+    /// Version that it leads to.
+    pub version: String,
+    /// What went wrong.
+    pub error: String,
+    /// Attempts to fetch.
+    pub downloads: u32,
+    /// Manifest of the policy.
+    pub manifest: String,
+    /// Whether an older version may be installed.
+    pub allows_downgrade: bool,
+    /// The policy's last change, so that a changed policy starts anew.
+    pub policy_updated: String,
+    /// Whether the exchange knows this state.
+    pub is_reported: bool,
+}
+
+impl Job {
+    /// Moves to a phase, which has to be reported.
+    pub fn enter(&mut self, phase: Phase, now: u64) {
+        self.phase = phase;
+        self.is_reported = false;
+        match phase {
+            Phase::Initiated if self.started_at == 0 => self.started_at = now,
+            Phase::Successful | Phase::Failed => self.ended_at = now,
+            _ => {}
+        }
+    }
+
+    /// The status document of this job.
+    pub fn status(&self) -> ManagementStatus {
+        ManagementStatus {
+            agent_upgrade_policy_status: UpgradeStatus {
+                scheduled_time: instant(self.scheduled_at),
+                start_time: instant(self.started_at),
+                end_time: instant(self.ended_at),
+                upgraded_versions: UpgradedVersions {
+                    software_version: self.version.clone(),
+                    ..UpgradedVersions::default()
+                },
+                status: self.phase.word().to_owned(),
+                error_message: self.error.clone(),
+            },
+        }
+    }
+}
+
+/// What to do for the management policies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ManagementCommand {
+    /// Tell the exchange how far a job is.
+    Report(String),
+    /// Remove a status whose policy is gone or no longer matches.
+    Withdraw(String),
+    /// Fetch the files.
+    Download(String),
+    /// Ask for the group's permission.
+    AskGroup {
+        /// Job.
+        job: String,
+        /// Group of the node.
+        group: String,
+    },
+    /// Install.
+    Install(String),
+}
+
+/// Brings the jobs in line with the policies and returns what to do. `jitter` spreads starts: a number from 0 to 1 per
+/// call. Names of jobs are policy names without organisation.
+pub fn step(
+    jobs: &mut BTreeMap<String, Job>,
+    policies: &BTreeMap<String, ManagementPolicy>,
+    node: &NodeFacts,
+    now: u64,
+    jitter: f64,
+) -> Vec<ManagementCommand> {
+    let matching: BTreeMap<&str, &ManagementPolicy> = policies
+        .iter()
+        .filter(|(_, policy)| {
+            policy.enabled && policy.agent_upgrade_policy.is_some() && matches(policy, node)
+        })
+        .map(|(id, policy)| (id.split_once('/').map_or(id.as_str(), |(_, name)| name), policy))
+        .collect();
+    let mut commands: Vec<_> = jobs
+        .keys()
+        .filter(|name| !matching.contains_key(name.as_str()))
+        .map(|name| ManagementCommand::Withdraw(name.clone()))
+        .collect();
+    for (name, policy) in matching {
+        let job = jobs.entry(name.to_owned()).or_default();
+        if job.policy_updated != policy.last_updated && !job.phase.is_busy() {
+            *job = schedule(policy, now, jitter);
+        }
+    }
+    advance(jobs, node, now);
+    commands.extend(outstanding(jobs, node));
+    commands
+}
+
+fn schedule(policy: &ManagementPolicy, now: u64, jitter: f64) -> Job {
+    let upgrade = policy.agent_upgrade_policy.clone().unwrap_or_default();
+    let start = seconds(&policy.start).or_else(|| seconds(&policy.last_updated)).unwrap_or(now);
+    let window = u64::try_from(policy.start_window).unwrap_or(0);
+    Job {
+        scheduled_at: start.saturating_add((window as f64 * jitter.clamp(0.0, 1.0)) as u64),
+        manifest: upgrade.manifest,
+        allows_downgrade: upgrade.allow_downgrade,
+        policy_updated: policy.last_updated.clone(),
+        ..Job::default()
+    }
+}
+
+/// One job at a time; among those whose time has come the one scheduled last.
+fn advance(jobs: &mut BTreeMap<String, Job>, node: &NodeFacts, now: u64) {
+    if node.ha_group.is_none() {
+        for job in jobs.values_mut().filter(|job| job.phase == Phase::AwaitingGroup) {
+            job.enter(Phase::Downloaded, now);
+        }
+    }
+    if jobs.values().any(|job| job.phase.is_busy()) {
+        return;
+    }
+    let due = jobs
+        .values_mut()
+        .filter(|job| job.phase == Phase::Waiting && job.scheduled_at <= now)
+        .max_by_key(|job| job.scheduled_at);
+    if let Some(job) = due {
+        job.enter(Phase::Downloading, now);
+    }
+}
+
+fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<ManagementCommand> {
+    let mut commands = Vec::new();
+    for (name, job) in jobs {
+        if !job.is_reported {
+            commands.push(ManagementCommand::Report(name.clone()));
+        }
+        match (job.phase, &node.ha_group) {
+            (Phase::Downloading, _) => commands.push(ManagementCommand::Download(name.clone())),
+            (Phase::AwaitingGroup, Some(group)) => {
+                commands.push(ManagementCommand::AskGroup { job: name.clone(), group: group.clone() });
+            }
+            (Phase::Downloaded | Phase::Initiated, _) => {
+                commands.push(ManagementCommand::Install(name.clone()))
+            }
+            _ => {}
+        }
+    }
+    commands
+}
+
+/// Tells whether a management policy is meant for this node.
+///
+/// # Source
+/// Agreement protocol 6.1.
+pub fn matches(policy: &ManagementPolicy, node: &NodeFacts) -> bool {
+    if !node.pattern.is_empty() || !policy.patterns.is_empty() {
+        let bare = node.pattern.split_once('/').map_or(node.pattern.as_str(), |(_, name)| name);
+        return policy.patterns.iter().any(|pattern| *pattern == node.pattern || pattern == bare);
+    }
+    let own = management_policy(&node.policy);
+    let offered: PropertyList = policy
+        .properties
+        .iter()
+        .filter_map(|property| serde_json::from_value::<Property>(property.clone()).ok())
+        .collect();
+    let mut asked = ConstraintList::new();
+    policy.constraints.iter().for_each(|constraint| asked.push(constraint.clone()));
+    asked.is_satisfied_by(&own.properties).unwrap_or(false)
+        && own.constraints.is_satisfied_by(&offered).unwrap_or(false)
+}
+
+fn management_policy(policy: &NodePolicy) -> evenkeel_domain::policy::ExternalPolicy {
+    policy.management_policy()
+}
+
+/// What a wanted version means for the installed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionStep {
+    /// Nothing to do.
+    Keep,
+    /// Install it.
+    Install,
+}
+
+/// Compares the wanted with the installed version: equal ones and forbidden downgrades need nothing.
+pub fn compare(wanted: &str, installed: &str, allows_downgrade: bool) -> VersionStep {
+    if wanted == installed {
+        return VersionStep::Keep;
+    }
+    match (Version::parse(wanted), Version::parse(installed)) {
+        (Ok(wanted), Ok(installed)) if wanted == installed => VersionStep::Keep,
+        (Ok(wanted), Ok(installed)) if wanted < installed && !allows_downgrade => VersionStep::Keep,
+        _ => VersionStep::Install,
+    }
+}
+
+/// Finds the version that a manifest asks for among the published ones: `latest`, a range, or an exact version.
+pub fn resolve(wanted: &str, published: &[String]) -> Option<String> {
+    use evenkeel_domain::version::{VersionRange, is_range_expression};
+    let fits = |version: &Version| {
+        wanted == "latest"
+            || (is_range_expression(wanted)
+                && VersionRange::parse(wanted).is_ok_and(|range| range.contains(version)))
+    };
+    if wanted != "latest" && !is_range_expression(wanted) {
+        return (!wanted.is_empty()).then(|| wanted.to_owned());
+    }
+    published
+        .iter()
+        .filter_map(|text| Version::parse(text).ok().map(|version| (version, text)))
+        .filter(|(version, _)| fits(version))
+        .max_by(|one, two| one.0.cmp(&two.0))
+        .map(|(_, text)| text.clone())
+}
+
+fn instant(secs: u64) -> String {
+    if secs == 0 {
+        return String::new();
+    }
+    i64::try_from(secs)
+        .ok()
+        .and_then(|secs| jiff::Timestamp::from_second(secs).ok())
+        .map_or_else(String::new, |time| time.to_string())
+}
+
+/// Seconds since 1970 of an instant as the wire writes it, with or without `[UTC]`.
+fn seconds(text: &str) -> Option<u64> {
+    let bare = text.strip_suffix("[UTC]").unwrap_or(text);
+    bare.parse::<jiff::Timestamp>().ok().and_then(|time| u64::try_from(time.as_second()).ok())
+}

@@ -1,0 +1,55 @@
+//! What has to be done now: the difference between what the state wants and what was achieved.
+
+use super::{Agreement, Command, State};
+
+impl State {
+    /// All outstanding commands. The shell skips those that are under way or pausing after a failure.
+    pub fn plan(&self) -> Vec<Command> {
+        let mut commands: Vec<_> =
+            self.agreements.values().filter_map(|agreement| self.service(agreement)).collect();
+        if self.node.is_empty() || !self.is_joined {
+            // Services are started and stopped without the hub; the rest waits for it.
+            return commands;
+        }
+        commands.extend(self.outbox.keys().map(|number| Command::Send(*number)));
+        commands.extend(self.agreements.values().filter_map(record));
+        let status = self.status();
+        if self.has_seen_all_services() && self.reported_status.as_ref() != Some(&status) {
+            commands.push(Command::ReportStatus(Box::new(status)));
+        }
+        let services = self.used_services();
+        if self.facts.pattern.is_empty() && self.reported_services.as_ref() != Some(&services) {
+            commands.push(Command::ReportServices(services));
+        }
+        commands
+    }
+
+    /// After a restart nothing is reported before every service was looked at: an empty document would say that they
+    /// are down.
+    fn has_seen_all_services(&self) -> bool {
+        self.live().all(|agreement| !agreement.is_start_ordered || self.observed.contains_key(&agreement.id))
+    }
+
+    fn service(&self, agreement: &Agreement) -> Option<Command> {
+        let id = || agreement.id.clone();
+        if agreement.ending.is_some() {
+            return (!agreement.is_stopped).then(|| Command::Stop { agreement: id() });
+        }
+        let is_wanted = agreement.accepted_at.is_some() && !agreement.is_start_ordered;
+        (is_wanted && !self.predecessor_runs(agreement)).then(|| Command::Start { agreement: id() })
+    }
+
+    /// An ending agreement for the same service must be gone first: two versions would fight for ports and files.
+    fn predecessor_runs(&self, agreement: &Agreement) -> bool {
+        self.agreements.values().any(|other| {
+            other.ending.is_some()
+                && !other.is_stopped
+                && other.workload.qualified_url() == agreement.workload.qualified_url()
+        })
+    }
+}
+
+fn record(agreement: &Agreement) -> Option<Command> {
+    let state = agreement.wanted_record();
+    (state != agreement.recorded).then(|| Command::Record { agreement: agreement.id.clone(), state })
+}
