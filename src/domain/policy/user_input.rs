@@ -3,6 +3,7 @@
 //! Source: agreement protocol, "User input".
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -124,6 +125,12 @@ pub struct ServiceKey<'a> {
     pub arch: &'a str,
 }
 
+impl fmt::Display for ServiceKey<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{} {} {}", self.org, self.url, self.version, self.arch)
+    }
+}
+
 /// Returns the first entry that applies to a service.
 ///
 /// # Errors
@@ -223,12 +230,11 @@ pub enum UserInputProblem {
         value: String,
     },
     /// The versions of an entry cannot be read.
-    #[error("a version range in the user input for service {service} cannot be read")]
+    #[error("a version range in the user input for service {service} cannot be read: {reason}")]
     Unreadable {
         /// The service.
         service: String,
         /// What is wrong with it.
-        #[source]
         reason: VersionError,
     },
 }
@@ -252,7 +258,7 @@ pub fn check_variables(
     if !variables.iter().any(Variable::is_required) {
         return Ok(());
     }
-    let name = || format!("{}/{} {} {}", service.org, service.url, service.version, service.arch);
+    let name = || service.to_string();
     let unreadable = |reason| UserInputProblem::Unreadable { service: name(), reason };
     let entries =
         (find_entry(consumer, service).map_err(unreadable)?, find_entry(node, service).map_err(unreadable)?);

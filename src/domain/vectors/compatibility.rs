@@ -56,6 +56,7 @@ fn run(vector: &Value) -> Result<Result<CompatibilityReport, CheckError>, String
             node_type: text("type"),
             cluster_namespace: text("cluster_namespace"),
             is_namespace_scoped: node["namespace_scoped"] == true,
+            ha_group: None,
         },
         node_policy: node_policy.as_ref(),
         deployment_policy_id: "acme/policy",
@@ -63,6 +64,7 @@ fn run(vector: &Value) -> Result<Result<CompatibilityReport, CheckError>, String
         service_policy: service_policy.as_ref(),
         given_services: if is_from_files { &services } else { &[] },
         source: &catalog,
+        node_user_input: None,
     };
     Ok(check.run())
 }

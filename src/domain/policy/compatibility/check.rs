@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::deployment::{self, UnreadableDeployment};
+use super::inputs::input_obstacles;
 use super::namespace::{NamespaceQuestion, contradicts_own_namespace};
 use super::report::{CheckError, CompatibilityReport, Incompatibility, ServiceVerdict};
 use super::resolve::{ResolveError, ResolvedService, find_service, resolve_dependencies, resolve_service};
@@ -13,6 +14,7 @@ use crate::policy::internal::{InternalPolicy, Workload, is_any_arch};
 use crate::policy::node_policy::NodePolicy;
 use crate::policy::service_policy::{ServiceIdentity, set_privileged, with_builtin_properties};
 use crate::policy::terms::all_mismatches;
+use crate::policy::user_input::UserInput;
 
 /// The two kinds of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,10 +56,12 @@ pub struct NodeFacts<'a> {
     pub cluster_namespace: &'a str,
     /// Whether a cluster agent is confined to its namespace.
     pub is_namespace_scoped: bool,
+    /// The HA group, as the hub knows it; whatever the node's policy says of it does not count.
+    pub ha_group: Option<&'a str>,
 }
 
 /// The question: may this node run a version of the service that this deployment policy names?
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct PolicyCheck<'a, S> {
     /// The node.
     pub node: NodeFacts<'a>,
@@ -73,7 +77,18 @@ pub struct PolicyCheck<'a, S> {
     pub given_services: &'a [ServiceDefinition],
     /// Where services and policies are found.
     pub source: &'a S,
+    /// The node's values for variables: given, variables and secrets are tested too (on devices); `None` leaves them out.
+    pub node_user_input: Option<&'a [UserInput]>,
 }
+
+// Derived, these would ask the source to be copied too, of which there is only a reference.
+impl<S> Clone for PolicyCheck<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for PolicyCheck<'_, S> {}
 
 impl<S: ServiceSource> PolicyCheck<'_, S> {
     /// Makes the check for every version of the policy.
@@ -87,8 +102,9 @@ impl<S: ServiceSource> PolicyCheck<'_, S> {
         let node_type = NodeType::parse(self.node.node_type)?;
         let mut node_policy = self.node_policy.ok_or(CheckError::NoNodePolicy)?.clone();
         node_policy.validate_and_normalize().map_err(CheckError::NodePolicy)?;
-        let producer =
+        let mut producer =
             InternalPolicy::from_node(self.node.id, &node_policy).map_err(CheckError::NodeConversion)?;
+        producer.properties.set_ha_group(self.node.ha_group);
         let consumer = self
             .deployment_policy
             .to_internal(self.deployment_policy_id)
@@ -168,7 +184,7 @@ impl<S: ServiceSource> Run<'_, S> {
         let resolved = resolve_service(source, org, url, version, arch).map_err(CheckError::Service)?;
         let policy = full_service_policy(policy.as_ref(), workload, arch, &resolved)
             .map_err(CheckError::Deployment)?;
-        Ok(ServiceVerdict { obstacles: self.obstacles(&policy, resolved.definition), service_id: id })
+        Ok(ServiceVerdict { obstacles: self.obstacles(&policy, &resolved), service_id: id })
     }
 
     fn exchange_policy(&self, id: &str) -> Result<Option<ExternalPolicy>, CheckError> {
@@ -197,10 +213,9 @@ impl<S: ServiceSource> Run<'_, S> {
         };
         Ok(match full_service_policy(Some(&policy), workload, arch, &resolved) {
             Err(error) => failed(error.into()),
-            Ok(policy) => ServiceVerdict {
-                obstacles: self.obstacles(&policy, resolved.definition),
-                service_id: resolved.id,
-            },
+            Ok(policy) => {
+                ServiceVerdict { obstacles: self.obstacles(&policy, &resolved), service_id: resolved.id }
+            }
         })
     }
 
@@ -216,18 +231,20 @@ impl<S: ServiceSource> Run<'_, S> {
             None => resolve_service(self.check.source, org, url, version, arch),
             Some(definition) => Ok(ResolvedService {
                 id: id_of(workload, arch),
+                org: org.clone(),
                 definition,
                 dependencies: resolve_dependencies(self.check.source, definition)?,
             }),
         }
     }
 
-    /// Everything that is in the way, in the order of the contract: type, namespace, policies.
+    /// Everything that is in the way, in the order of the contract: type, namespace, policies, variables, secrets.
     fn obstacles(
         &self,
         service_policy: &ExternalPolicy,
-        service: &ServiceDefinition,
+        resolved: &ResolvedService<'_>,
     ) -> Vec<Incompatibility> {
+        let service = resolved.definition;
         let mut obstacles = Vec::new();
         obstacles
             .extend(check_node_type(self.node_type, &service.deployment, &service.cluster_deployment).err());
@@ -236,6 +253,11 @@ impl<S: ServiceSource> Run<'_, S> {
         }
         let consumer = self.consumer.merge_external(service_policy);
         obstacles.extend(all_mismatches(self.producer, &consumer).into_iter().map(Incompatibility::from));
+        if let Some(node_input) = self.check.node_user_input
+            && self.node_type == NodeType::Device
+        {
+            obstacles.extend(input_obstacles(resolved, self.consumer, node_input));
+        }
         obstacles
     }
 

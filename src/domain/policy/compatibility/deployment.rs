@@ -2,7 +2,7 @@
 //!
 //! Source: agreement protocol, "Device deployment" and "How the policies are combined", step 2.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,15 +36,32 @@ pub fn is_empty(deployment: &Value) -> bool {
 /// # Errors
 /// [`UnreadableDeployment`] when it is not JSON or anything in it is of another kind than the contract says.
 pub fn needs_privileges(service: &str, deployment: &Value) -> Result<bool, UnreadableDeployment> {
-    let read: Result<Description, DecodeError> = match deployment {
-        Value::String(text) if text.is_empty() => return Ok(false),
-        Value::String(text) => from_text(text),
-        object => from_value(object),
-    };
-    let description =
-        read.map_err(|error| UnreadableDeployment { service: service.to_owned(), reason: error.reason() })?;
+    let description = Description::read(service, deployment)?;
     let mut containers = description.services.values().flatten();
     Ok(containers.any(|container| container.privileged || container.network == "host"))
+}
+
+/// Returns the names of the secrets that the containers of a deployment use, all of them together.
+///
+/// # Shape
+/// As [`needs_privileges`].
+/// # Errors
+/// As [`needs_privileges`].
+pub fn declared_secrets(service: &str, deployment: &Value) -> Result<BTreeSet<String>, UnreadableDeployment> {
+    let description = Description::read(service, deployment)?;
+    let containers = description.services.into_values().flatten();
+    Ok(containers.flat_map(|container| container.secrets.into_keys()).collect())
+}
+
+impl Description {
+    fn read(service: &str, deployment: &Value) -> Result<Self, UnreadableDeployment> {
+        let read: Result<Self, DecodeError> = match deployment {
+            Value::String(text) if text.is_empty() => return Ok(Self::default()),
+            Value::String(text) => from_text(text),
+            object => from_value(object),
+        };
+        read.map_err(|error| UnreadableDeployment { service: service.to_owned(), reason: error.reason() })
+    }
 }
 
 /// The whole deployment, because a wrong kind anywhere in it makes it unreadable.

@@ -7,6 +7,7 @@
 
 pub mod check;
 pub mod deployment;
+pub mod inputs;
 pub mod namespace;
 pub mod operator;
 pub mod report;
@@ -17,3 +18,6 @@ pub use check::{NodeFacts, NodeType, PolicyCheck};
 pub use report::{CheckError, CompatibilityReport, Incompatibility, ServiceVerdict};
 pub use resolve::{ResolveError, ResolvedService};
 pub use service::{ServiceCatalog, ServiceDefinition, ServiceDependency, ServiceSource};
+
+#[cfg(test)]
+mod tests;

@@ -170,3 +170,63 @@ fn scalar(text: &str) -> String {
     }
     text.split(" #").next().unwrap_or_default().trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn tar(files: &[(u8, &str)]) -> Vec<u8> {
+        let mut archive = Vec::new();
+        for (kind, content) in files {
+            let mut header = [0; BLOCK];
+            header[..4].copy_from_slice(b"file");
+            header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
+            header[148..156].copy_from_slice(b"        ");
+            header[156] = *kind;
+            let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+            header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+            archive.extend_from_slice(&header);
+            archive.extend_from_slice(content.as_bytes());
+            archive.resize(archive.len().next_multiple_of(BLOCK), 0);
+        }
+        archive.resize(archive.len() + 2 * BLOCK, 0);
+        archive
+    }
+
+    fn packed(archive: &[u8]) -> String {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(archive).unwrap();
+        STANDARD.encode(encoder.finish().unwrap())
+    }
+
+    const DEPLOYMENT: &str =
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\n  namespace: 'from-deployment'\n";
+    const NAMESPACE: &str =
+        "apiVersion: v1\nkind: Namespace\nmetadata:\n  labels:\n    name: no\n  name: own # comment\n";
+
+    #[test]
+    fn own_namespace_counts_more_than_that_of_a_deployment() {
+        assert_eq!(namespace(&packed(&tar(&[(b'0', DEPLOYMENT)]))), Ok("from-deployment".into()));
+        let both = format!("{NAMESPACE}---\n{DEPLOYMENT}");
+        assert_eq!(namespace(&packed(&tar(&[(b'5', ""), (b'0', &both)]))), Ok("own".into()));
+        assert_eq!(namespace(&packed(&tar(&[(b'0', "kind: Service\n")]))), Ok(String::new()));
+        let json = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"as-json"}}"#;
+        assert_eq!(namespace(&packed(&tar(&[(b'0', json)]))), Ok("as-json".into()));
+    }
+
+    #[test]
+    fn broken_archives_are_refused() {
+        assert_eq!(namespace("*"), Err(OperatorError::NotBase64));
+        assert_eq!(namespace("AAAA"), Err(OperatorError::NotGzip));
+        assert_eq!(namespace(""), Err(OperatorError::NotGzip));
+        let whole = tar(&[(b'0', DEPLOYMENT)]);
+        assert_eq!(namespace(&packed(&whole[..BLOCK + 3])), Err(OperatorError::CutOff));
+        assert_eq!(namespace(&packed(b"no archive at all")), Ok(String::new()));
+        assert_eq!(namespace(&packed(&vec![0; 17 * 1024 * 1024])), Err(OperatorError::TooLarge));
+    }
+}

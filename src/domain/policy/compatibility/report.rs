@@ -9,7 +9,9 @@ use crate::policy::constraint::ConstraintError;
 use crate::policy::deployment_policy::DeploymentPolicyError;
 use crate::policy::external::PolicyError;
 use crate::policy::internal::NodeConversionError;
+use crate::policy::secret_binding::SecretBindingProblem;
 use crate::policy::terms::PolicyMismatch;
+use crate::policy::user_input::UserInputProblem;
 
 /// Says why the check itself could not be made.
 ///
@@ -101,6 +103,12 @@ pub enum Incompatibility {
     /// The service or one of its dependencies is not defined.
     #[error(transparent)]
     ServiceMissing(#[from] ResolveError),
+    /// A variable of the service or of a dependency cannot be set.
+    #[error(transparent)]
+    UserInput(#[from] UserInputProblem),
+    /// A secret of the service or of a dependency is not bound.
+    #[error(transparent)]
+    SecretBinding(#[from] SecretBindingProblem),
     /// No version of the policy is for the node's architecture.
     #[error("no service of the deployment policy is for architecture {arch}")]
     NoServiceForArchitecture { arch: String },
@@ -124,6 +132,8 @@ impl Incompatibility {
             Self::ClusterDeploymentUnreadable { .. } => "cluster_deployment_unreadable",
             Self::DeploymentUnreadable(_) => "deployment_unreadable",
             Self::ServiceMissing(_) => "service_definition_missing",
+            Self::UserInput(_) => "user_input",
+            Self::SecretBinding(_) => "secret_binding",
             Self::NoServiceForArchitecture { .. } => "no_service_for_node_arch",
             Self::NoServices => "no_services",
         }
@@ -169,7 +179,12 @@ impl fmt::Display for ServiceVerdict {
             return formatter.write_str("Compatible");
         }
         let obstacles: Vec<_> = self.obstacles.iter().map(Incompatibility::to_string).collect();
-        write!(formatter, "Policy Incompatible: {}", obstacles.join(". "))
+        let subject = match self.obstacles.first() {
+            Some(Incompatibility::UserInput(_)) => "User Input",
+            Some(Incompatibility::SecretBinding(_)) => "Secret Binding",
+            _ => "Policy",
+        };
+        write!(formatter, "{subject} Incompatible: {}", obstacles.join(". "))
     }
 }
 

@@ -35,6 +35,8 @@ pub enum ResolveError {
 pub struct ResolvedService<'a> {
     /// The qualified id.
     pub id: String,
+    /// The organisation, also where the definition does not name it.
+    pub org: String,
     /// The definition.
     pub definition: &'a ServiceDefinition,
     /// The direct and indirect dependencies by their qualified ids.
@@ -92,7 +94,7 @@ pub fn resolve_service<'a>(
     let definition = find_service(source, org, url, version, arch)?;
     let id = definition.id();
     let dependencies = Walk::new(source).run(&id, definition)?;
-    Ok(ResolvedService { id, definition, dependencies })
+    Ok(ResolvedService { id, org: org.to_owned(), definition, dependencies })
 }
 
 /// Finds the dependencies of a definition that a user gives in a file; the architecture of its direct dependencies is not
