@@ -5,6 +5,6 @@ pub mod facts;
 pub mod heartbeat;
 pub mod identity;
 pub mod message;
+pub mod referenced_service;
 pub mod secret;
 pub mod seed;
-pub mod service_reference;

@@ -7,7 +7,7 @@ mod range;
 pub use range::{ExchangeRange, ExchangeVersion};
 
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::service_reference::{self, ServiceReference};
+use evenkeel_store::exchange::referenced_service::{self, ServiceReference};
 use evenkeel_wire::exchange::shared::{OneProperty, PROPERTY_TYPES};
 use evenkeel_wire::exchange::user_input::UserInputService;
 
@@ -91,7 +91,7 @@ fn only_version(range: &str) -> Option<String> {
 /// # Errors
 /// 400 naming the first one that does not.
 pub async fn require_services(conn: &mut PgConnection, references: &[ServiceReference]) -> Result<(), ApiError> {
-    let Some(missing) = service_reference::find_missing(conn, references).await? else { return Ok(()) };
+    let Some(missing) = referenced_service::find_missing(conn, references).await? else { return Ok(()) };
     let missing = &references[missing];
     Err(ApiError::invalid_input(format!(
         "the following referenced service does not exist in the exchange: org={}, url={}, version={}, arch={}",

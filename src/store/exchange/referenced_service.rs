@@ -34,7 +34,7 @@ pub async fn find_missing(
     let versions: Vec<Option<&str>> = references.iter().map(|reference| reference.version.as_deref()).collect();
     // The first test is the one that an index serves; the second finds the same service under another spelling of its url.
     let row = sqlx::query!(
-        r#"-- service_reference.find_missing
+        r#"-- referenced_service.find_missing
         SELECT wanted.position AS "position!"
         FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
             WITH ORDINALITY AS wanted (org, url, id_base, arch, version, position)
@@ -71,7 +71,7 @@ pub async fn list_versions(
     let urls: Vec<&str> = references.iter().map(|reference| reference.url.as_str()).collect();
     let archs: Vec<Option<&str>> = references.iter().map(|reference| reference.arch.as_deref()).collect();
     let rows = sqlx::query!(
-        r#"-- service_reference.list_versions
+        r#"-- referenced_service.list_versions
         SELECT DISTINCT wanted.position AS "position!", service.version
         FROM UNNEST($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (org, url, arch, position)
         JOIN service ON service.org = wanted.org AND service.url = wanted.url
