@@ -15,6 +15,7 @@ mod extract;
 mod heartbeat;
 mod housekeeping;
 mod seed;
+mod user_input;
 
 pub use error::ApiError;
 pub use state::{Exchange, ExchangeSettings, StartError};

@@ -1,6 +1,7 @@
 //! The table of all routes below `/v1`, and the router made from it.
 
 pub mod changes;
+pub mod node;
 pub mod reference;
 pub mod shape;
 pub mod utility;
@@ -23,6 +24,7 @@ pub fn all() -> Vec<Endpoint> {
     let mut endpoints = Vec::new();
     endpoints.extend(utility::endpoints());
     endpoints.extend(changes::endpoints());
+    endpoints.extend(node::endpoints());
     endpoints
 }
 

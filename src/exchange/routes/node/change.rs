@@ -1,0 +1,20 @@
+//! What the feed tells of nodes.
+
+use evenkeel_store::exchange::change::Change;
+
+/// A row about a node or something that belongs to it.
+pub(in crate::routes) fn node_change(
+    org: &str,
+    node: &str,
+    resource: &'static str,
+    operation: &'static str,
+) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: node.to_owned(),
+        category: "node",
+        resource,
+        operation,
+        is_public: false,
+    }
+}

@@ -1,0 +1,31 @@
+//! Removing a node.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::Access;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node;
+
+use super::node_change;
+use crate::extract::{CurrentCaller, Path};
+use crate::routes::shape::no_content;
+use crate::state::forget_login;
+use crate::{ApiError, Exchange};
+
+/// Removes a node; agreements, messages, policy, status and group membership go with it.
+pub(super) async fn delete_node(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    evenkeel_store::retry("node.delete", || async {
+        let mut tx = exchange.begin().await?;
+        if !node::delete_node(&mut tx, &org, &id).await? {
+            return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
+        }
+        tx.commit(&[node_change(&org, &id, "node", "deleted"), forget_login(&org, &id)]).await
+    })
+    .await?;
+    Ok(no_content())
+}

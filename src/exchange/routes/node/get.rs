@@ -1,0 +1,141 @@
+//! Reading nodes.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node::{self, NodeFilter, NodeRow};
+use evenkeel_wire::exchange::node::{AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
+use evenkeel_wire::exchange::time::wire_time;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::shape::{attribute, found, found_or_empty};
+use crate::{ApiError, Exchange};
+
+/// Secrets read back as this.
+pub(in crate::routes) const MASKED: &str = "***************";
+
+pub(super) async fn list_nodes(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<NodesQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let filter = NodeFilter {
+        id: query.idfilter,
+        name: query.name,
+        arch: query.arch,
+        cluster_namespace: query.clusternamespace,
+        owner: query.owner.filter(|_| !matches!(caller.role, Role::Root | Role::User)),
+        node_type: query.nodetype.as_deref().map(node_type).transpose()?,
+        is_namespace_scoped: query.is_namespace_scoped,
+        owned_by: visible_owner(&caller),
+    };
+    let rows = node::list_nodes(&mut *exchange.database().acquire().await?, &org, &filter).await?;
+    let nodes: BTreeMap<String, NodeAnswer> =
+        rows.into_iter().map(|row| (format!("{}/{}", row.org, row.node), answer(&exchange, row))).collect();
+    Ok(found_or_empty(nodes.is_empty(), NodesAnswer { nodes, last_index: 0 }))
+}
+
+/// Plain users see only their own nodes.
+pub(in crate::routes) fn visible_owner(caller: &Caller) -> Option<(String, String)> {
+    (caller.role == Role::User).then(|| (caller.org.clone(), caller.id.clone()))
+}
+
+/// The kind of node a filter names, in any case.
+pub(super) fn node_type(text: &str) -> Result<String, ApiError> {
+    let kind = text.to_ascii_lowercase();
+    match kind.as_str() {
+        "device" | "cluster" => Ok(kind),
+        _ => Err(ApiError::invalid_input(format!("'{text}' is not a type of node: device or cluster"))),
+    }
+}
+
+pub(super) async fn get_node(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<AttributeQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+    let row = node::find_node(&mut *exchange.database().acquire().await?, &org, &id)
+        .await?
+        .ok_or_else(|| ApiError::not_found("not found"))?;
+    let answer = answer(&exchange, row);
+    if let Some(name) = &query.attribute
+        && let Some(value) = attribute_value(name, &org, &id, &answer)
+    {
+        return Ok(attribute(name, &value));
+    }
+    Ok(found(NodesAnswer { nodes: BTreeMap::from([(format!("{org}/{id}"), answer)]), last_index: 0 }))
+}
+
+fn answer(exchange: &Exchange, row: NodeRow) -> NodeAnswer {
+    let seen_at = exchange.heartbeats().latest_node(&row.org, &row.node, row.seen_at);
+    NodeAnswer {
+        token: MASKED,
+        name: row.name,
+        owner: format!("{}/{}", row.owner_org, row.owner),
+        node_type: row.node_type,
+        pattern: row.pattern,
+        registered_services: row.registered_services,
+        user_input: row.user_input,
+        msg_end_point: row.msg_end_point,
+        software_versions: row.software_versions,
+        last_heartbeat: seen_at.map(wire_time),
+        public_key: row.public_key,
+        arch: row.arch,
+        heartbeat_intervals: row.heartbeat_intervals,
+        ha_group: row.ha_group,
+        last_updated: wire_time(row.updated_at),
+        cluster_namespace: row.cluster_namespace,
+        is_namespace_scoped: row.is_namespace_scoped,
+    }
+}
+
+/// The value of an attribute named in any case; `None` for names that are no attribute.
+fn attribute_value(name: &str, org: &str, id: &str, node: &NodeAnswer) -> Option<Value> {
+    let value = match name.to_ascii_lowercase().as_str() {
+        "arch" => node.arch.clone().into(),
+        "clusternamespace" => node.cluster_namespace.clone().into(),
+        "ha_group" => node.ha_group.clone().into(),
+        "heartbeatintervals" => json_text(&node.heartbeat_intervals),
+        "id" => format!("{org}/{id}").into(),
+        "lastheartbeat" => node.last_heartbeat.clone().into(),
+        "lastupdated" => node.last_updated.clone().into(),
+        "msgendpoint" => node.msg_end_point.clone().into(),
+        "name" => node.name.clone().into(),
+        "nodetype" => node.node_type.clone().into(),
+        "owner" => node.owner.clone().into(),
+        "pattern" => node.pattern.clone().into(),
+        "publickey" => node.public_key.clone().into(),
+        "registeredservices" => without_absent(&node.registered_services, |name, value| {
+            value.is_null() || (name == "version" && value == "")
+        }),
+        "softwareversions" => json_text(&node.software_versions),
+        "token" => node.token.into(),
+        "userinput" => without_absent(&node.user_input, |_, value| value.is_null()),
+        _ => return None,
+    };
+    Some(value)
+}
+
+fn json_text(raw: &RawValue) -> Value {
+    Value::String(raw.get().to_owned())
+}
+
+/// The text of a list of objects without those members that count as absent.
+fn without_absent(raw: &RawValue, is_absent: impl Fn(&str, &Value) -> bool) -> Value {
+    let mut list: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+    for element in list.as_array_mut().into_iter().flatten() {
+        if let Value::Object(members) = element {
+            members.retain(|name, value| !is_absent(name, value));
+        }
+    }
+    Value::String(list.to_string())
+}

@@ -1,0 +1,216 @@
+//! Creating a node or replacing its attributes.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
+use evenkeel_store::exchange::identity::{IdentityKind, find_identity};
+use evenkeel_store::exchange::node::{self, NodeRow};
+use evenkeel_store::exchange::node_limit::{NodeCount, lock_node_count};
+use evenkeel_wire::exchange::node::{HeartbeatQuery, PutNode};
+use jiff::Timestamp;
+
+use super::validate::{
+    check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern, versions_json,
+};
+use super::node_change;
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::state::{WriteTx, forget_login};
+use crate::user_input::check_user_input;
+use crate::{ApiError, Exchange};
+
+/// A request that is in order as far as that can be told without the database.
+struct Wanted<'r> {
+    caller: &'r Caller,
+    org: &'r str,
+    id: &'r str,
+    request: &'r PutNode,
+    pattern: Option<(&'r str, &'r str)>,
+    token_hash: Option<String>,
+    is_alive: bool,
+    now: Timestamp,
+}
+
+pub(super) async fn replace_node(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<HeartbeatQuery>,
+    Body(request): Body<PutNode>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    check(&id, &request)?;
+    let token_hash = match &request.token {
+        Some(token) => Some(exchange.credentials().hasher().hash(token).await?),
+        None => None,
+    };
+    let wanted = Wanted {
+        caller: &caller,
+        org: &org,
+        id: &id,
+        request: &request,
+        pattern: parse_pattern(request.pattern.as_deref().unwrap_or_default())?,
+        token_hash,
+        is_alive: query.noheartbeat != Some(true),
+        now: exchange.now(),
+    };
+    let message = evenkeel_store::retry("node.replace", || write(&exchange, &wanted)).await?;
+    if wanted.is_alive {
+        exchange.heartbeats().remember_node(&org, &id, wanted.now);
+    }
+    Ok(created(message))
+}
+
+fn check(id: &str, request: &PutNode) -> Result<(), ApiError> {
+    check_node_type(request.node_type.as_deref().unwrap_or("device"))?;
+    parse_pattern(request.pattern.as_deref().unwrap_or_default())?;
+    let given = [request.token.is_some(), request.pattern.is_some(), request.public_key.is_some()];
+    if given.contains(&true) && given.contains(&false) {
+        return Err(ApiError::invalid_input("token, pattern and publicKey must be given all together or not at all"));
+    }
+    check_token(request.token.as_deref())?;
+    check_id(id)?;
+    check_services(&request.registered_services)
+}
+
+async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiError> {
+    let mut tx = exchange.begin().await?;
+    check_pattern(&mut tx, wanted.caller, wanted.org, wanted.pattern).await?;
+    let existing = node::lock_node(&mut tx, wanted.org, wanted.id).await?;
+    if let Some(existing) = &existing {
+        check_replaceable(wanted, existing)?;
+    }
+    check_user_input(&mut tx, wanted.caller, wanted.org, &wanted.request.user_input).await?;
+    let (operation, message) = match existing {
+        Some(existing) => {
+            let row = row(wanted, Some(existing))?;
+            node::update_node(&mut tx, &row, wanted.token_hash.as_deref()).await?;
+            ("modified", None)
+        }
+        None => ("created", create(exchange, &mut tx, wanted).await?),
+    };
+    if wanted.is_alive {
+        let beat = SignOfLife { org: wanted.org.to_owned(), id: wanted.id.to_owned(), seen_at: wanted.now };
+        heartbeat::upsert_nodes(&mut tx, &[beat]).await?;
+    }
+    let mut changes = vec![node_change(wanted.org, wanted.id, "node", operation)];
+    if wanted.token_hash.is_some() {
+        changes.push(forget_login(wanted.org, wanted.id));
+    }
+    tx.commit(&changes).await?;
+    Ok(message.unwrap_or_else(|| "node added or updated".to_owned()))
+}
+
+/// People cannot take a node that is in use away from its agent.
+fn check_replaceable(wanted: &Wanted<'_>, existing: &NodeRow) -> Result<(), ApiError> {
+    let is_free = matches!(wanted.caller.role, Role::Node | Role::Root) || wanted.request.token.is_none();
+    if !is_free && (!existing.public_key.is_empty() || !existing.pattern.is_empty()) {
+        return Err(ApiError::invalid_input(format!(
+            "public key or pattern is set for node '{}/{}', cannot set a token",
+            wanted.org, wanted.id
+        )));
+    }
+    Ok(())
+}
+
+/// Makes the node, and answers a warning when few more may follow.
+async fn create(
+    exchange: &Exchange,
+    tx: &mut WriteTx<'_>,
+    wanted: &Wanted<'_>,
+) -> Result<Option<String>, ApiError> {
+    let Some(token_hash) = &wanted.token_hash else {
+        return Err(ApiError::invalid_input("a new node needs token, pattern and publicKey"));
+    };
+    let owner = wanted.caller.account();
+    let count = lock_node_count(tx, wanted.org, &owner.org, &owner.name)
+        .await?
+        .ok_or_else(|| ApiError::not_found(format!("org '{}' not found", wanted.org)))?;
+    let ceiling = exchange.settings().limits.nodes;
+    if wanted.caller.role != Role::Root {
+        check_limits(&count, ceiling)?;
+    }
+    check_name_is_free(tx, wanted).await?;
+    let row = row(wanted, None)?;
+    node::insert_node(tx, &row, token_hash)
+        .await
+        .map_err(|error| ApiError::from(error).explain("node_org_node_key", || {
+            ApiError::conflict(format!("node '{}/{}' was just made by another request", wanted.org, wanted.id))
+        }))?;
+    Ok(warning(wanted, &count, ceiling))
+}
+
+fn check_limits(count: &NodeCount, ceiling: i64) -> Result<(), ApiError> {
+    if count.of_owner >= ceiling {
+        return Err(ApiError::access_denied(format!(
+            "you own {} nodes, the exchange allows {ceiling} for each user",
+            count.of_owner
+        )));
+    }
+    if count.org_limit > 0 && count.in_org >= count.org_limit {
+        return Err(ApiError::access_denied(format!(
+            "Your current total number of nodes, {}, is either equal to or over the org limit of {} nodes",
+            count.in_org, count.org_limit
+        )));
+    }
+    Ok(())
+}
+
+/// A login must not be shadowed by another kind of login with the same name.
+async fn check_name_is_free(tx: &mut WriteTx<'_>, wanted: &Wanted<'_>) -> Result<(), ApiError> {
+    match find_identity(tx, wanted.org, wanted.id).await? {
+        Some(other) if other.kind != IdentityKind::Node => Err(ApiError::conflict(format!(
+            "'{}/{}' is already the name of a user or agbot",
+            wanted.org, wanted.id
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Within 5 % of the limit the answer says so.
+fn warning(wanted: &Wanted<'_>, count: &NodeCount, ceiling: i64) -> Option<String> {
+    let (limit, used) = if count.org_limit > 0 && wanted.caller.role != Role::Root {
+        (count.org_limit, count.in_org + 1)
+    } else {
+        (ceiling, count.of_owner + 1)
+    };
+    ((limit - used).saturating_mul(20) <= limit).then(|| {
+        format!(
+            "node added or updated; organization {} is near or at its limit of {limit} nodes",
+            wanted.org
+        )
+    })
+}
+
+fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiError> {
+    let request = wanted.request;
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let owner = wanted.caller.account();
+    let (pattern, public_key) = match (&existing, &request.token) {
+        (Some(existing), None) => (existing.pattern.clone(), existing.public_key.clone()),
+        _ => (text(&request.pattern), text(&request.public_key)),
+    };
+    Ok(NodeRow {
+        org: wanted.org.to_owned(),
+        node: wanted.id.to_owned(),
+        name: request.name.clone(),
+        owner_org: owner.org,
+        owner: owner.name,
+        node_type: request.node_type.clone().unwrap_or_else(|| "device".to_owned()),
+        pattern,
+        registered_services: json(&request.registered_services)?,
+        user_input: json(&request.user_input)?,
+        msg_end_point: text(&request.msg_end_point),
+        software_versions: versions_json(request.software_versions.clone())?,
+        public_key,
+        arch: text(&request.arch),
+        heartbeat_intervals: json(&request.heartbeat_intervals.unwrap_or_default())?,
+        cluster_namespace: text(&request.cluster_namespace),
+        is_namespace_scoped: request.is_namespace_scoped.unwrap_or_default(),
+        updated_at: wanted.now,
+        seen_at: None,
+        ha_group: None,
+    })
+}

@@ -1,0 +1,315 @@
+//! Nodes: rows, with their last sign of life and HA group joined in.
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use crate::{StoreError, from_sql, to_sql};
+
+/// JSON kept as the text it came in.
+pub type JsonText = Box<RawValue>;
+
+/// A node as stored.
+#[derive(Debug, Clone)]
+pub struct NodeRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub node: String,
+    /// Display name.
+    pub name: String,
+    /// Organization of the owner.
+    pub owner_org: String,
+    /// Account of the owner.
+    pub owner: String,
+    /// `device`, `cluster`, or what a patch put there.
+    pub node_type: String,
+    /// `org/pattern` or empty.
+    pub pattern: String,
+    /// List of registered services.
+    pub registered_services: JsonText,
+    /// List of values for variables of services.
+    pub user_input: JsonText,
+    /// Where the node can be reached.
+    pub msg_end_point: String,
+    /// Object with versions of the agent's parts.
+    pub software_versions: JsonText,
+    /// Key for messages to the node.
+    pub public_key: String,
+    /// Architecture.
+    pub arch: String,
+    /// Object with intervals in seconds.
+    pub heartbeat_intervals: JsonText,
+    /// Namespace of a cluster agent.
+    pub cluster_namespace: String,
+    /// The cluster agent keeps to its namespace.
+    pub is_namespace_scoped: bool,
+    /// Last change.
+    pub updated_at: Timestamp,
+    /// Last stored sign of life; `None` when never seen.
+    pub seen_at: Option<Timestamp>,
+    /// HA group the node is in.
+    pub ha_group: Option<String>,
+}
+
+struct Raw {
+    org: String,
+    node: String,
+    name: String,
+    owner_org: String,
+    owner: String,
+    node_type: String,
+    pattern: String,
+    registered_services: Json<JsonText>,
+    user_input: Json<JsonText>,
+    msg_end_point: String,
+    software_versions: Json<JsonText>,
+    public_key: String,
+    arch: String,
+    heartbeat_intervals: Json<JsonText>,
+    cluster_namespace: String,
+    is_namespace_scoped: bool,
+    updated_at: jiff_sqlx::Timestamp,
+    seen_at: Option<jiff_sqlx::Timestamp>,
+    ha_group: Option<String>,
+}
+
+impl From<Raw> for NodeRow {
+    fn from(raw: Raw) -> NodeRow {
+        NodeRow {
+            org: raw.org,
+            node: raw.node,
+            name: raw.name,
+            owner_org: raw.owner_org,
+            owner: raw.owner,
+            node_type: raw.node_type,
+            pattern: raw.pattern,
+            registered_services: raw.registered_services.0,
+            user_input: raw.user_input.0,
+            msg_end_point: raw.msg_end_point,
+            software_versions: raw.software_versions.0,
+            public_key: raw.public_key,
+            arch: raw.arch,
+            heartbeat_intervals: raw.heartbeat_intervals.0,
+            cluster_namespace: raw.cluster_namespace,
+            is_namespace_scoped: raw.is_namespace_scoped,
+            updated_at: from_sql(raw.updated_at),
+            seen_at: raw.seen_at.map(from_sql),
+            ha_group: raw.ha_group,
+        }
+    }
+}
+
+macro_rules! select_nodes {
+    ($name:literal, $tail:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            Raw,
+            "-- " + $name + r#"
+            SELECT node.org, node.node, node.name, node.owner_org, node.owner, node.node_type, node.pattern,
+                   node.registered_services AS "registered_services: Json<JsonText>",
+                   node.user_input AS "user_input: Json<JsonText>", node.msg_end_point,
+                   node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
+                   node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
+                   node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp",
+                   node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?"
+            FROM node
+            LEFT JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+            LEFT JOIN ha_group_member ON ha_group_member.org = node.org AND ha_group_member.node = node.node
+            "# + $tail,
+            $($argument),*
+        )
+    };
+}
+
+/// Finds one node.
+pub async fn find_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<Option<NodeRow>, StoreError> {
+    let row = select_nodes!("node.find_node", "WHERE node.org = $1 AND node.node = $2", org, node)
+        .fetch_optional(conn)
+        .await?;
+    Ok(row.map(NodeRow::from))
+}
+
+/// Finds one node and keeps others from changing it until the end of the transaction.
+pub async fn lock_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<Option<NodeRow>, StoreError> {
+    let row = select_nodes!(
+        "node.lock_node",
+        "WHERE node.org = $1 AND node.node = $2 FOR NO KEY UPDATE OF node",
+        org,
+        node
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(NodeRow::from))
+}
+
+/// Which nodes of an organization a list shall hold; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default)]
+pub struct NodeFilter {
+    /// Pattern of `org/node`.
+    pub id: Option<String>,
+    /// Pattern of the name.
+    pub name: Option<String>,
+    /// Pattern of the architecture.
+    pub arch: Option<String>,
+    /// Pattern of the namespace.
+    pub cluster_namespace: Option<String>,
+    /// Pattern of `org/user` of the owner.
+    pub owner: Option<String>,
+    /// Exact kind.
+    pub node_type: Option<String>,
+    /// Only nodes that keep to their namespace, or only others.
+    pub is_namespace_scoped: Option<bool>,
+    /// Only nodes of this account: organization and name.
+    pub owned_by: Option<(String, String)>,
+}
+
+/// Lists nodes of an organization, by id.
+pub async fn list_nodes(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &NodeFilter,
+) -> Result<Vec<NodeRow>, StoreError> {
+    let owned_by = filter.owned_by.as_ref();
+    let rows = select_nodes!(
+        "node.list_nodes",
+        "WHERE node.org = $1
+           AND ($2::text IS NULL OR (node.owner_org = $2 AND node.owner = $3))
+           AND ($4::text IS NULL OR node.org || '/' || node.node LIKE $4)
+           AND ($5::text IS NULL OR node.name LIKE $5)
+           AND ($6::text IS NULL OR node.arch LIKE $6)
+           AND ($7::text IS NULL OR node.cluster_namespace LIKE $7)
+           AND ($8::text IS NULL OR node.owner_org || '/' || node.owner LIKE $8)
+           AND ($9::text IS NULL OR node.node_type = $9)
+           AND ($10::boolean IS NULL OR node.is_namespace_scoped = $10)
+         ORDER BY node.node",
+        org,
+        owned_by.map(|owner| owner.0.as_str()),
+        owned_by.map(|owner| owner.1.as_str()),
+        filter.id.as_deref(),
+        filter.name.as_deref(),
+        filter.arch.as_deref(),
+        filter.cluster_namespace.as_deref(),
+        filter.owner.as_deref(),
+        filter.node_type.as_deref(),
+        filter.is_namespace_scoped
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(NodeRow::from).collect())
+}
+
+/// Makes a node. The row's sign of life and group are not written.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] `node_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the node does.
+pub async fn insert_node(tx: &mut PgConnection, row: &NodeRow, token_hash: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node.insert_node
+        INSERT INTO node (org, node, name, owner_org, owner, token_hash, node_type, pattern, registered_services,
+                          user_input, msg_end_point, software_versions, public_key, arch, heartbeat_intervals,
+                          cluster_namespace, is_namespace_scoped, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+        row.org,
+        row.node,
+        row.name,
+        row.owner_org,
+        row.owner,
+        token_hash,
+        row.node_type,
+        row.pattern,
+        Json(&row.registered_services) as _,
+        Json(&row.user_input) as _,
+        row.msg_end_point,
+        Json(&row.software_versions) as _,
+        row.public_key,
+        row.arch,
+        Json(&row.heartbeat_intervals) as _,
+        row.cluster_namespace,
+        row.is_namespace_scoped,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Writes every attribute of an existing node; the token only when one is given. The owner never changes.
+pub async fn update_node(
+    tx: &mut PgConnection,
+    row: &NodeRow,
+    token_hash: Option<&str>,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node.update_node
+        UPDATE node
+        SET name = $3, token_hash = COALESCE($4, token_hash), node_type = $5, pattern = $6, registered_services = $7,
+            user_input = $8, msg_end_point = $9, software_versions = $10, public_key = $11, arch = $12,
+            heartbeat_intervals = $13, cluster_namespace = $14, is_namespace_scoped = $15, updated_at = $16
+        WHERE org = $1 AND node = $2",
+        row.org,
+        row.node,
+        row.name,
+        token_hash,
+        row.node_type,
+        row.pattern,
+        Json(&row.registered_services) as _,
+        Json(&row.user_input) as _,
+        row.msg_end_point,
+        Json(&row.software_versions) as _,
+        row.public_key,
+        row.arch,
+        Json(&row.heartbeat_intervals) as _,
+        row.cluster_namespace,
+        row.is_namespace_scoped,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Notes that something of the node changed, so that policy searches look at it again; false when it does not exist.
+pub async fn touch_node(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node.touch_node
+        UPDATE node SET updated_at = $3 WHERE org = $1 AND node = $2",
+        org,
+        node,
+        to_sql(now) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Whether the node exists.
+pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node.has_node
+        SELECT EXISTS (SELECT 1 FROM node WHERE org = $1 AND node = $2) AS "is_there!""#,
+        org,
+        node,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.is_there)
+}
+
+/// Removes a node with everything that belongs to it; false when it does not exist.
+pub async fn delete_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node.delete_node
+        DELETE FROM node WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
