@@ -116,3 +116,46 @@ impl BitOr for PolicyChange {
         Self(self.0 | other.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy(value: serde_json::Value) -> ExternalPolicy {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn missing_and_null_members_are_empty_lists() {
+        let text = serde_json::to_string(&policy(json!({"properties": null, "constraints": null}))).unwrap();
+        assert_eq!(text, r#"{"properties":[],"constraints":[]}"#);
+        assert!(policy(json!({})).is_empty());
+    }
+
+    #[test]
+    fn validation_normalises_and_names_what_is_wrong() {
+        let mut valid =
+            policy(json!({"properties": [{"name": "openhorizon.allowPrivileged", "value": "false"}]}));
+        valid.validate_and_normalize().unwrap();
+        assert_eq!(valid.properties[0].value, false);
+        let mut wrong = policy(json!({"properties": [{"name": "a"}]}));
+        assert!(matches!(wrong.validate_and_normalize(), Err(PolicyError::Property(_))));
+        let mut wrong = policy(json!({"constraints": ["a =="]}));
+        assert!(matches!(wrong.validate_and_normalize(), Err(PolicyError::Constraint(_))));
+    }
+
+    #[test]
+    fn changes_are_classed() {
+        let old =
+            policy(json!({"properties": [{"name": "a", "value": 1}], "constraints": ["a == b", "c == d"]}));
+        let same =
+            policy(json!({"properties": [{"name": "a", "value": 1.0}], "constraints": ["c == d", "a == b"]}));
+        assert!(old.compare(&same).is_none());
+        let new = policy(json!({"properties": [{"name": "openhorizon.allowPrivileged", "value": true}]}));
+        let change = old.compare(&new);
+        assert_eq!(change.bits(), 1 | 2 | 8);
+        assert!(change.contains(PolicyChange::ALLOW_PRIVILEGED) && !change.contains(PolicyChange::DELETED));
+    }
+}

@@ -104,3 +104,74 @@ fn effective(common: &ExternalPolicy, part: &ExternalPolicy) -> ExternalPolicy {
     let constraints = if part.constraints.is_empty() { &common.constraints } else { &part.constraints };
     ExternalPolicy { properties, constraints: constraints.clone() }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy(value: serde_json::Value) -> NodePolicy {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn two_levels() -> NodePolicy {
+        policy(json!({
+            "label": "pump house",
+            "properties": [{"name": "site", "value": "north"}, {"name": "role", "value": "none"}],
+            "constraints": ["a == b"],
+            "deployment": {"properties": [{"name": "role", "value": "camera"}], "constraints": ["c == d"]},
+            "management": null,
+        }))
+    }
+
+    #[test]
+    fn parts_overlay_the_top_level() {
+        let deployment = two_levels().deployment_policy();
+        assert_eq!(deployment.properties.get("role").unwrap().value, "camera");
+        assert_eq!(deployment.properties.len(), 2);
+        assert_eq!(*deployment.constraints, ["c == d"]);
+        let management = two_levels().management_policy();
+        assert_eq!(management.properties.get("role").unwrap().value, "none");
+        assert_eq!(*management.constraints, ["a == b"]);
+    }
+
+    #[test]
+    fn the_flat_form_keeps_what_the_agent_reports_on_the_top_level() {
+        let flat = serde_json::from_value(json!({
+            "properties": [{"name": "openhorizon.cpu", "value": 4}, {"name": "x", "value": 1}, {"name": "x", "value": 2}],
+            "constraints": ["a == b"],
+        }))
+        .unwrap();
+        let converted = NodePolicy::from_v1(&flat);
+        assert_eq!((converted.common.properties.len(), converted.deployment.properties.len()), (1, 1));
+        assert_eq!(converted.deployment.properties[0].value, 1);
+        assert_eq!(*converted.deployment.constraints, ["a == b"]);
+        assert!(converted.management.is_empty());
+    }
+
+    #[test]
+    fn a_change_of_one_part_leaves_the_other_use_alone() {
+        let mut new = two_levels();
+        new.management.constraints.push("e == f");
+        let change = two_levels().compare(Some(&new));
+        assert_eq!((change.deployment, change.management), (PolicyChange::NONE, PolicyChange::CONSTRAINTS));
+        assert_eq!(two_levels().compare(None).management, PolicyChange::DELETED);
+    }
+
+    #[test]
+    fn every_level_is_validated() {
+        for level in ["deployment", "management"] {
+            let mut wrong = policy(json!({level: {"constraints": ["a =="]}}));
+            assert!(wrong.validate_and_normalize().is_err(), "{level}");
+        }
+        assert_eq!(two_levels().validate_and_normalize(), Ok(()));
+    }
+
+    #[test]
+    fn empty_texts_are_not_written() {
+        let text = serde_json::to_string(&policy(json!({"label": null, "nodePolicyVersion": "v2"}))).unwrap();
+        let expected = r#"{"properties":[],"constraints":[],"deployment":{"properties":[],"constraints":[]},"management":{"properties":[],"constraints":[]}}"#;
+        assert_eq!(text, expected);
+    }
+}

@@ -105,3 +105,56 @@ pub fn merge_service_policy(deployment: &ExternalPolicy, service: &ExternalPolic
     merged.merge(service, false);
     merged
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn service() -> ServiceIdentity {
+        ServiceIdentity {
+            name: "cam-ingest".into(),
+            org: "acme".into(),
+            version: "2.1.0".into(),
+            arch: "amd64".into(),
+        }
+    }
+
+    #[test]
+    fn a_service_without_policy_is_described_by_the_system() {
+        let policy = with_builtin_properties(None, &service());
+        assert_eq!(policy.properties.len(), 5);
+        assert_eq!(policy.properties.get(builtin::SERVICE_NAME).unwrap().value, "cam-ingest");
+    }
+
+    #[test]
+    fn own_properties_win_over_builtin_ones_and_the_deployment_policy_over_both() {
+        let own: ServicePolicy = serde_json::from_value(json!({
+            "label": "camera",
+            "properties": [{"name": builtin::SERVICE_ORG, "value": "other"}],
+            "constraints": ["a == b"],
+        }))
+        .unwrap();
+        let full = with_builtin_properties(Some(&own.policy), &service());
+        assert_eq!(full.properties.get(builtin::SERVICE_ORG).unwrap().value, "other");
+        let deployment = serde_json::from_value(json!({
+            "properties": [{"name": builtin::SERVICE_ARCH, "value": "arm"}],
+            "constraints": ["c == d", "a == b"],
+        }))
+        .unwrap();
+        let merged = merge_service_policy(&deployment, &full);
+        assert_eq!(merged.properties.get(builtin::SERVICE_ARCH).unwrap().value, "arm");
+        assert_eq!(*merged.constraints, ["c == d", "a == b"]);
+    }
+
+    #[test]
+    fn needed_privileges_become_a_property_and_a_constraint() {
+        let mut policy = with_builtin_properties(None, &service());
+        set_privileged(&mut policy, false).unwrap();
+        assert!(!policy.properties.allows_privileged() && policy.constraints.is_empty());
+        set_privileged(&mut policy, true).unwrap();
+        assert!(policy.properties.allows_privileged());
+        assert_eq!(*policy.constraints, ["openhorizon.allowPrivileged = true"]);
+    }
+}

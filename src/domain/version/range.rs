@@ -113,7 +113,7 @@ impl VersionRange {
         let end_inclusive = inclusive && !end.is_infinity();
         let is_too_low = match end.cmp(&self.start) {
             Ordering::Less => true,
-            Ordering::Equal => !end.is_infinity() && !(inclusive && self.start_inclusive),
+            Ordering::Equal => !(end.is_infinity() || inclusive && self.start_inclusive),
             Ordering::Greater => false,
         };
         if is_too_low {

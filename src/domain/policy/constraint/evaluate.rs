@@ -138,26 +138,20 @@ impl Predicate {
     fn compare_text(&self, raw: &str, declared: &PropertyType) -> Option<bool> {
         let is_list = *declared == PropertyType::ListOfStrings;
         let operand = self.operand();
+        let value = bare(raw)?;
         match self.operator() {
-            Operator::Equal => {
-                let value = bare(raw)?;
-                Some(list_holds(value, operand.text())? || value == operand.text())
-            }
-            Operator::NotEqual if is_list => Some(!list_holds(bare(raw)?, operand.text())?),
-            Operator::NotEqual => Some(bare(raw)? != operand.text()),
-            Operator::In => {
-                let value = bare(raw)?;
-                if *declared == PropertyType::Version || (is_version(value) && operand.is_range_expression())
-                {
-                    Some(operand.holds_version(value))
-                } else if is_list {
-                    is_one_in(value.split(','), operand.elements())
-                } else {
-                    is_one_in(std::iter::once(value), operand.elements())
-                }
-            }
+            Operator::Equal => Some(list_holds(value, operand.text())? || value == operand.text()),
+            Operator::NotEqual if is_list => Some(!list_holds(value, operand.text())?),
+            Operator::NotEqual => Some(value != operand.text()),
+            Operator::In if self.means_a_range_for(value, declared) => Some(operand.holds_version(value)),
+            Operator::In if is_list => is_one_in(value.split(','), operand.elements()),
+            Operator::In => is_one_in(std::iter::once(value), operand.elements()),
             _ => Some(false),
         }
+    }
+
+    fn means_a_range_for(&self, value: &str, declared: &PropertyType) -> bool {
+        *declared == PropertyType::Version || (is_version(value) && self.operand().is_range_expression())
     }
 }
 

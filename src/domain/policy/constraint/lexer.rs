@@ -136,11 +136,12 @@ impl Cursor<'_> {
         let fitting = self.rest.bytes().zip(word.bytes()).take_while(|(left, right)| left == right).count();
         // Only ASCII bytes were equal, so this is the start of a character.
         self.rest = &self.rest[fitting..];
-        if fitting > 0 && fitting < word.len() {
-            if let Some(character) = self.rest.chars().next() {
-                self.rest = &self.rest[character.len_utf8()..];
-                self.has_dropped = true;
-            }
+        if fitting > 0
+            && fitting < word.len()
+            && let Some(character) = self.rest.chars().next()
+        {
+            self.rest = &self.rest[character.len_utf8()..];
+            self.has_dropped = true;
         }
         fitting == word.len()
     }

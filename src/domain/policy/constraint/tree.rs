@@ -159,7 +159,7 @@ impl Operator {
 pub struct Predicate {
     property: String,
     operator: Operator,
-    operand: Operand,
+    operand: Box<Operand>,
     source: String,
 }
 
@@ -168,7 +168,7 @@ impl Predicate {
         Self {
             property: property.to_owned(),
             operator,
-            operand: Operand::new(value),
+            operand: Box::new(Operand::new(value)),
             source: source.to_owned(),
         }
     }
