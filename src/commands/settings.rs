@@ -44,7 +44,7 @@ pub fn refused(error: &SettingsError) -> Failure {
 settings! {
     /// What is logged, and how.
     pub struct LogSettings {
-        /// Log filter: a level, or levels by module [default: info].
+        /// Log filter: a level, or levels by module [default: info,sqlx=warn].
         log: String = "log", "EVENKEEL_LOG";
         /// Form of the log on standard error, text or json [default: text].
         log_format: LogFormat = "log-format", "EVENKEEL_LOG_FORMAT";
@@ -54,7 +54,7 @@ settings! {
 impl LogSettings {
     /// Starts logging.
     pub fn start(&self) -> Result<(), Failure> {
-        let filter = self.log.as_deref().unwrap_or("info");
+        let filter = self.log.as_deref().unwrap_or("info,sqlx=warn");
         telemetry::start(self.log_format.unwrap_or_default(), filter)
             .map_err(|error| Failure::from_error(ExitStatus::Usage, &error))
     }

@@ -1,0 +1,17 @@
+# The hub as an image: built from this folder, run as an unprivileged user.
+FROM rust:1-bookworm AS build
+WORKDIR /source
+COPY . .
+ENV SQLX_OFFLINE=true
+RUN cargo build --release --locked --bin evenkeel
+
+FROM debian:bookworm-slim
+RUN useradd --system --create-home --home-dir /var/lib/evenkeel --uid 10001 evenkeel
+COPY --from=build /source/target/release/evenkeel /usr/local/bin/evenkeel
+RUN ln -s evenkeel /usr/local/bin/hzn
+USER evenkeel
+ENV EVENKEEL_DATA_DIR=/var/lib/evenkeel/hub EVENKEEL_LISTEN=0.0.0.0:8080
+VOLUME /var/lib/evenkeel
+EXPOSE 8080
+ENTRYPOINT ["evenkeel"]
+CMD ["up"]
