@@ -12,6 +12,9 @@ use super::property::{Property, PropertyError, PropertyList, builtin};
 use super::secret_binding::SecretBinding;
 use super::user_input::UserInput;
 
+/// Most versions, entries of user input and secret bindings that a deployment policy or a service of a pattern may have.
+pub const MAX_ENTRIES: usize = 1_000;
+
 /// Says why a deployment policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeploymentPolicyError {
@@ -29,6 +32,9 @@ pub enum DeploymentPolicyError {
         "version \"{version}\": a priority needs retries and retry_durations, and without one all of them must be absent"
     )]
     IncompletePriority { version: String },
+    /// A list is longer than anybody needs.
+    #[error("{count} {list} are more than the {MAX_ENTRIES} allowed")]
+    TooMany { list: &'static str, count: usize },
     /// A property is wrong or there twice.
     #[error(transparent)]
     Property(#[from] PropertyError),
@@ -121,6 +127,7 @@ impl DeploymentPolicy {
     /// # Errors
     /// [`DeploymentPolicyError`] for the first thing that is wrong.
     pub fn validate_and_normalize(&mut self) -> Result<(), DeploymentPolicyError> {
+        self.check_size()?;
         self.service.validate()?;
         self.properties.validate()?;
         self.normalize_allow_privileged()?;
@@ -154,6 +161,18 @@ impl DeploymentPolicy {
         internal.secret_binding = secret_binding;
         internal.cluster_namespace = service.cluster_namespace;
         Ok(internal)
+    }
+
+    fn check_size(&self) -> Result<(), DeploymentPolicyError> {
+        let lists = [
+            ("service versions", self.service.versions.len()),
+            ("entries of user input", self.user_input.len()),
+            ("secret bindings", self.secret_binding.len()),
+        ];
+        match lists.into_iter().find(|(_, count)| *count > MAX_ENTRIES) {
+            Some((list, count)) => Err(DeploymentPolicyError::TooMany { list, count }),
+            None => Ok(()),
+        }
     }
 
     /// The type is kept here, unlike elsewhere; declared as text the value therefore stays text.
@@ -237,6 +256,17 @@ mod tests {
             policy(json!([{"name": name, "value": "yes", "type": "string"}])).to_internal("acme/p").is_err()
         );
         assert!(policy(json!([{"name": name, "value": 1, "type": "int"}])).to_internal("acme/p").is_err());
+    }
+
+    #[test]
+    fn oversized_policy_is_refused_before_any_work_is_done_on_it() {
+        let mut policy = policy(json!([]));
+        policy.service.versions = vec![policy.service.versions[0].clone(); 50_000];
+        let refused = policy.to_internal("acme/p").unwrap_err();
+        assert_eq!(refused, DeploymentPolicyError::TooMany { list: "service versions", count: 50_000 });
+        policy.service.versions.truncate(1);
+        policy.constraints = vec!["a == b"; 10_000].into_iter().collect();
+        assert!(matches!(policy.to_internal("acme/p"), Err(DeploymentPolicyError::Constraint(_))));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::deployment_policy::push_new;
+use super::deployment_policy::{MAX_ENTRIES, push_new};
 use super::internal::{
     AgreementProtocol, BASIC_PROTOCOL, DataVerification, InternalPolicy, Metering, NodeHealth, Workload,
     WorkloadPriority, is_zero,
@@ -24,6 +24,11 @@ pub enum PatternError {
     /// A version has no text.
     #[error("a version of service \"{service}\" in pattern \"{pattern}\" is empty")]
     EmptyVersion { pattern: String, service: String },
+    /// There are more services, or versions of one, than anybody needs.
+    #[error(
+        "pattern \"{pattern}\" has {count} services or versions of a service, more than the {MAX_ENTRIES} allowed"
+    )]
+    TooMany { pattern: String, count: usize },
 }
 
 /// A pattern as the exchange stores it.
@@ -142,6 +147,11 @@ impl Pattern {
     /// # Errors
     /// [`PatternError`] for the first service that is wrong.
     pub fn to_internal(&self, id: &str) -> Result<Vec<InternalPolicy>, PatternError> {
+        let versions = self.services.iter().map(|service| service.versions.len()).max().unwrap_or(0);
+        let count = versions.max(self.services.len()).max(self.agreement_protocols.len());
+        if count > MAX_ENTRIES {
+            return Err(PatternError::TooMany { pattern: id.to_owned(), count });
+        }
         let services = self.services.iter().filter(|service| !service.is_agreementless);
         services.map(|service| self.service_to_internal(id, service)).collect()
     }

@@ -84,6 +84,9 @@ pub mod builtin {
     }
 }
 
+/// Most properties that one policy may hold.
+pub const MAX_COUNT: usize = 1_000;
+
 /// Says why a property, or a list of them, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PropertyError {
@@ -101,6 +104,9 @@ pub enum PropertyError {
     /// The property that allows privileged services is neither boolean nor "true" nor "false".
     #[error("property \"{name}\" must be true or false")]
     NotABoolean { name: String },
+    /// The list is longer than allowed.
+    #[error("{count} properties are more than the {MAX_COUNT} allowed")]
+    TooMany { count: usize },
     /// Another property of the list bears the name.
     #[error("property \"{name}\" is already there")]
     Duplicate { name: String },
@@ -309,8 +315,11 @@ impl PropertyList {
     /// Tests every property by itself; repeated names are allowed, as in the reference.
     ///
     /// # Errors
-    /// What [`Property::validate`] says of the first bad one.
+    /// [`PropertyError::TooMany`], or what [`Property::validate`] says of the first bad one.
     pub fn validate(&self) -> Result<(), PropertyError> {
+        if self.len() > MAX_COUNT {
+            return Err(PropertyError::TooMany { count: self.len() });
+        }
         self.0.iter().try_for_each(Property::validate)
     }
 

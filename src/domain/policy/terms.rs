@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::constraint::{ConstraintError, ConstraintList, Predicate};
+use super::constraint::{ConstraintError, ConstraintList, Expression, Predicate};
 use super::internal::{
     AgreementProtocol, InternalPolicy, NoCommonProtocol, Workload, common_protocols, merge_api_specs,
 };
@@ -17,6 +17,12 @@ use super::property::PropertyList;
 /// The protocol version that every proposal names.
 pub const PROTOCOL_VERSION: i64 = 1;
 
+/// Most failing comparisons that are told of one list of constraints.
+pub const MAX_TOLD_CLAUSES: usize = 1_000;
+
+/// Longest text value that is told as it is, in characters.
+const MAX_TOLD_VALUE: usize = 200;
+
 /// A comparison that fails, with what it was made against.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedClause {
@@ -24,7 +30,7 @@ pub struct FailedClause {
     pub clause: String,
     /// The property it looks at.
     pub property: String,
-    /// The property's value; `None` when there is no such property.
+    /// The property's value, shortened when it is a long text; `None` when there is no such property.
     pub actual: Option<Value>,
 }
 
@@ -33,8 +39,19 @@ impl FailedClause {
         let name = predicate.property();
         let mut named = properties.iter().filter(|property| property.name == name);
         let decisive = named.clone().find(|property| predicate.compare(property).is_some());
-        let actual = decisive.or_else(|| named.next()).map(|property| property.value.clone());
+        let actual = decisive.or_else(|| named.next()).map(|property| told_value(&property.value));
         Self { clause: predicate.to_string().trim().to_owned(), property: name.to_owned(), actual }
+    }
+}
+
+fn told_value(value: &Value) -> Value {
+    match value {
+        Value::String(text) => match text.char_indices().nth(MAX_TOLD_VALUE) {
+            Some((end, _)) => Value::String(format!("{}…", &text[..end])),
+            None => value.clone(),
+        },
+        Value::Array(_) | Value::Object(_) => Value::Null,
+        scalar => scalar.clone(),
     }
 }
 
@@ -143,6 +160,8 @@ fn differ_in_data_verification(
 
 /// Returns the comparisons that stand in the way, `None` when the properties satisfy the constraints.
 ///
+/// # Shape
+/// In the order of the text, at most [`MAX_TOLD_CLAUSES`]; of alternatives that all fail, those of each.
 /// # Errors
 /// [`ConstraintError`] when the constraints cannot be read.
 pub fn failed_clauses(
@@ -150,11 +169,40 @@ pub fn failed_clauses(
     properties: &PropertyList,
 ) -> Result<Option<Vec<FailedClause>>, ConstraintError> {
     let expression = constraints.parse()?;
-    if expression.is_satisfied_by(properties) {
+    let mut failing = Vec::new();
+    if collect_failing(&expression, properties, &mut failing) {
         return Ok(None);
     }
-    let failing = expression.failing_predicates(properties);
+    failing.truncate(MAX_TOLD_CLAUSES);
     Ok(Some(failing.into_iter().map(|predicate| FailedClause::new(predicate, properties)).collect()))
+}
+
+/// Answers whether the properties satisfy the expression and appends what fails, looking at each comparison once.
+fn collect_failing<'a>(
+    expression: &'a Expression,
+    properties: &PropertyList,
+    failing: &mut Vec<&'a Predicate>,
+) -> bool {
+    match expression {
+        Expression::All(parts) => {
+            parts.iter().fold(true, |holds, part| collect_failing(part, properties, failing) && holds)
+        }
+        Expression::Any(parts) => {
+            let before = failing.len();
+            let holds = parts.iter().any(|part| collect_failing(part, properties, failing));
+            if holds {
+                failing.truncate(before);
+            }
+            holds
+        }
+        Expression::Predicate(predicate) => {
+            let holds = predicate.is_satisfied_by(properties);
+            if !holds {
+                failing.push(predicate);
+            }
+            holds
+        }
+    }
 }
 
 /// Makes the terms and conditions of an agreement: the consumer's policy with one workload, named after both sides.
@@ -268,6 +316,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::policy::Property;
 
     fn policy(value: Value) -> InternalPolicy {
         let mut policy: InternalPolicy = serde_json::from_value(value).unwrap();
@@ -314,6 +363,20 @@ mod tests {
             reasons[..],
             [PolicyMismatch::AgreementProtocol(_), PolicyMismatch::DataVerification]
         ));
+    }
+
+    #[test]
+    fn clauses_are_told_only_of_alternatives_that_all_fail_and_long_values_are_shortened() {
+        let properties =
+            PropertyList::from(vec![Property::new("a", 1), Property::new("long", "x".repeat(1_000))]);
+        let failed = |text: &str| failed_clauses(&ConstraintList::from_iter([text]), &properties).unwrap();
+        assert_eq!(failed("(b == 1 OR a == 1) AND long != y"), None);
+        let clauses = failed("(b == 1 OR a == 1) AND (a == 2 OR long == y)").unwrap();
+        assert_eq!(clauses.iter().map(|one| one.property.as_str()).collect::<Vec<_>>(), ["a", "long"]);
+        assert_eq!(
+            clauses[1].actual.as_ref().and_then(Value::as_str).map(|text| text.chars().count()),
+            Some(201)
+        );
     }
 
     #[test]

@@ -34,6 +34,9 @@ use super::user_input::UserInput;
 /// The schema version that both sides of an agreement must name.
 pub const SCHEMA_VERSION: &str = "2.0";
 
+/// Most entries that a list of a received policy may have, so that comparing two stays quick.
+pub const MAX_ENTRIES: usize = 4_000;
+
 /// Says why a node's policy cannot be brought into the internal form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeConversionError {
@@ -159,9 +162,23 @@ impl InternalPolicy {
     /// Reads a policy as it travels in proposals.
     ///
     /// # Errors
-    /// [`DecodeError`] when the text is not the JSON of a policy.
+    /// [`DecodeError`] when the text is not the JSON of a policy, or one of its lists has more than [`MAX_ENTRIES`] entries.
     pub fn from_text(text: &str) -> Result<Self, DecodeError> {
-        reference_json::from_text(text)
+        let policy: Self = reference_json::from_text(text)?;
+        let lengths = [
+            policy.api_specs.len(),
+            policy.agreement_protocols.len(),
+            policy.workloads.len(),
+            policy.properties.len(),
+            policy.constraints.len(),
+            policy.user_input.len(),
+            policy.secret_binding.len(),
+            policy.secret_details.len(),
+        ];
+        if lengths.into_iter().any(|length| length > MAX_ENTRIES) {
+            return Err(DecodeError::custom("a list has too many entries"));
+        }
+        Ok(policy)
     }
 
     /// Writes the policy as it travels in proposals, byte by byte as the reference writes it.

@@ -30,6 +30,8 @@ fn text_reads_back_as_the_same_policy_whatever_the_case_of_its_names() {
     );
     assert_eq!(InternalPolicy::from_text(&read.to_text()).unwrap(), read);
     assert!(InternalPolicy::from_text(r#"{"maxAgreements":"2"}"#).is_err());
+    let long = json!({"constraints": vec!["a == b"; MAX_ENTRIES + 1]}).to_string();
+    assert!(InternalPolicy::from_text(&long).unwrap_err().reason().contains("too many"));
 }
 
 #[test]

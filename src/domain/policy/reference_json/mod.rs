@@ -20,6 +20,11 @@ mod tests;
 pub struct DecodeError(#[from] serde_json::Error);
 
 impl DecodeError {
+    /// Makes an error of what only the wanted structure can know.
+    pub(crate) fn custom(reason: &str) -> Self {
+        Self(serde::de::Error::custom(reason))
+    }
+
     /// Returns in words what is wrong and where.
     pub fn reason(&self) -> String {
         self.0.to_string()
