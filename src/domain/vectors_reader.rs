@@ -1,7 +1,9 @@
 //! Reads the recorded answers of the reference implementation, for tests only (feature `vectors`).
 //!
-//! The folder is `$VECTORS_DIR`, or else the one of the repository's shared material. See the design, "How it is tested".
+//! The folder is `$VECTORS_DIR` (a relative one counts from the root of the repository, wherever a crate's tests run), or else
+//! the one of the shared material beside the repository. See the design, "How it is tested".
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -27,12 +29,10 @@ struct Folder {
 
 impl Folder {
     fn find() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         match std::env::var_os("VECTORS_DIR") {
-            Some(path) => Self { path: path.into(), is_chosen: true },
-            None => Self {
-                path: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/vectors"),
-                is_chosen: false,
-            },
+            Some(path) => Self { path: root.join(path), is_chosen: true },
+            None => Self { path: root.join("../shared/conformance/vectors"), is_chosen: false },
         }
     }
 
@@ -69,7 +69,7 @@ pub fn for_each_line(kind: &str, mut check: impl FnMut(&Value) -> Result<(), Str
     }
     let path = folder.path.join(format!("{kind}.jsonl"));
     if !path.exists() {
-        println!("vectors: {kind}: skipped, there is no {}", path.display());
+        report(&format!("vectors: {kind}: skipped, there is no {}", path.display()));
         return;
     }
     let text = std::fs::read_to_string(&path)
@@ -83,9 +83,15 @@ pub fn for_each_line(kind: &str, mut check: impl FnMut(&Value) -> Result<(), Str
             .and_then(|vector| check(&vector).map_err(|problem| format!("{}: {problem}", vector["id"])));
         failures.extend(outcome.err());
     }
-    println!("vectors: {kind}: {count} lines counted, {} failed", failures.len());
+    report(&format!("vectors: {kind}: {count} lines counted, {} failed", failures.len()));
     assert!(count > 0, "{} holds no vector", path.display());
     assert!(failures.is_empty(), "{kind}: {} of {count} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Writes to the error stream itself, so that the counts show although the output of tests that pass is captured.
+fn report(line: &str) {
+    // Whether anybody sees the line changes nothing about the test.
+    let _unseen = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Compares an answer with the recorded one, as JSON: null, an empty list and a missing member are the same, and so are `1`

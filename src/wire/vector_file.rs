@@ -1,29 +1,16 @@
-//! Reads files of test vectors: one JSON object per line, from `$VECTORS_DIR` or the folder beside the project.
+//! Runs checks that panic on the recorded answers of the reference implementation; the files are found by the domain's reader.
 
-use std::{env, fs, panic, path::PathBuf};
+use std::panic;
 
+use evenkeel_domain::vectors_reader;
 use serde_json::Value;
 
 /// Runs `check` on every line; reports all failing lines and fails when there is none to read.
 pub fn for_each(file: &str, check: impl Fn(&Value)) {
-    let folder = env::var_os("VECTORS_DIR").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/vectors"),
-        PathBuf::from,
-    );
-    let path = folder.join(file);
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut failed = Vec::new();
-    let mut count = 0;
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let vector: Value = serde_json::from_str(line).expect("a vector is a JSON object");
-        count += 1;
-        if panic::catch_unwind(panic::AssertUnwindSafe(|| check(&vector))).is_err() {
-            failed.push(format!("{} {}", vector["id"], vector["about"]));
-        }
-    }
-    println!("{file}: {count} vectors");
-    assert!(count > 0, "{file} holds no vectors");
-    assert!(failed.is_empty(), "{} of {count} vectors failed:\n{}", failed.len(), failed.join("\n"));
+    vectors_reader::for_each_line(file.trim_end_matches(".jsonl"), |vector| {
+        panic::catch_unwind(panic::AssertUnwindSafe(|| check(vector)))
+            .map_err(|_| format!("{}: the panic above says why", vector["about"]))
+    });
 }
 
 /// The value without members that are null: null and missing mean the same in the vectors.
