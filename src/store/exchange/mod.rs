@@ -11,4 +11,3 @@ pub mod node_user_input;
 pub mod referenced_service;
 pub mod secret;
 pub mod seed;
-pub mod service_reference;
