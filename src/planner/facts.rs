@@ -140,6 +140,8 @@ pub struct VersionChoice {
     pub retries: u32,
     /// Seconds after which the attempts start anew.
     pub retry_secs: u64,
+    /// Passed on to the node; nothing here depends on it.
+    pub verified_secs: u64,
 }
 
 /// Is a deployment policy.

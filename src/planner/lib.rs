@@ -23,4 +23,5 @@ pub mod report;
 mod report_text;
 pub mod rolling;
 pub mod settings;
+pub mod terms;
 pub mod usage;

@@ -171,6 +171,7 @@ mod tests {
                 priority,
                 retries,
                 retry_secs,
+                verified_secs: 0,
             })
             .into()
     }

@@ -7,9 +7,11 @@ mod apply;
 mod node;
 mod outcome;
 mod query;
+mod view;
 
 pub use node::NodeRecord;
 pub use query::{Liveness, Observed};
+pub use view::Known;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,77 @@
+//! Look-ups for those who keep the replica current: what it knows, and whose state a decision waits for.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{Model, Observed};
+use crate::{
+    claims::{Claim, Purpose, Scope},
+    ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId},
+    rolling::RolloutState,
+};
+
+/// Names everything the replica holds of the exchange.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known {
+    /// Nodes.
+    pub nodes: BTreeSet<NodeId>,
+    /// HA groups.
+    pub groups: BTreeSet<GroupId>,
+    /// Served deployment policies.
+    pub policies: BTreeSet<PolicyId>,
+    /// Service definitions.
+    pub services: BTreeSet<ServiceId>,
+}
+
+impl Model {
+    /// Returns the ids of everything the replica holds of the exchange.
+    pub fn known(&self) -> Known {
+        Known {
+            nodes: self.nodes.keys().cloned().collect(),
+            groups: self.groups.keys().cloned().collect(),
+            policies: self.policies.keys().cloned().collect(),
+            services: self.services.keys().cloned().collect(),
+        }
+    }
+
+    /// Returns the nodes with live agreements.
+    pub fn nodes_with_agreements(&self) -> BTreeSet<NodeId> {
+        self.live.keys().map(|(node, _)| node.clone()).collect()
+    }
+
+    /// Returns the management policies under which a node holds agent claims.
+    pub fn nmps_claimed_by(&self, node: &NodeId) -> BTreeSet<NmpId> {
+        let of_node = |claim: &&Claim| claim.scope == Scope::Agent && claim.node == *node;
+        self.claims
+            .values()
+            .filter(of_node)
+            .filter_map(|claim| match &claim.purpose {
+                Purpose::AgentUpgrade { nmp } => Some(nmp.clone()),
+                Purpose::ServiceUpgrade => None,
+            })
+            .collect()
+    }
+
+    /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an unfinished rollout, and
+    /// nodes with an agreement that was not seen running.
+    pub fn awaited_nodes(&self, now: Timestamp) -> BTreeSet<NodeId> {
+        let mut groups: BTreeSet<&GroupId> = self.claims.keys().map(|(group, _)| group).collect();
+        groups.extend(
+            self.rollouts
+                .values()
+                .filter(|rollout| !matches!(rollout.state, RolloutState::Completed { .. }))
+                .map(|rollout| &rollout.group),
+        );
+        let mut nodes: BTreeSet<NodeId> =
+            groups.into_iter().filter_map(|group| self.groups.get(group)).flat_map(|group| group.members.clone()).collect();
+        nodes.extend(
+            self.live
+                .values()
+                .filter_map(|id| self.agreements.get(id))
+                .filter(|agreement| self.observed(agreement, now) != Observed::Running)
+                .map(|agreement| agreement.node.clone()),
+        );
+        nodes
+    }
+}

@@ -1,0 +1,136 @@
+//! The texts of a proposal: what the agbot tells the node it knows of it, and the terms and conditions.
+//!
+//! Built when a proposal or a policy update is carried out, from the replica as it is then. Source: agreement protocol 2.3
+//! and 3.7.
+
+use evenkeel_domain::policy::{
+    ConstraintList, ExternalPolicy, InternalPolicy,
+    internal::{AgreementProtocol, BASIC_PROTOCOL, NodeHealth, Workload, WorkloadPriority, producer_name},
+    property::builtin,
+    secret_binding::SecretBinding,
+    terms::terms_and_conditions,
+    user_input::UserInput,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    facts::{DeploymentPolicyFacts, ServiceFacts},
+    ids::{NodeId, PolicyId, ServiceId},
+    matching::Consumer,
+    model::{Model, NodeRecord},
+    report::Blocked,
+};
+
+/// Interval of data verification where neither side names one; verification itself is not used any more.
+const DEFAULT_NO_DATA_SECS: u64 = 300;
+
+/// Is what a proposal carries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProposalTerms {
+    /// `producerPolicy`: the node's deployment policy.
+    pub producer_policy: InternalPolicy,
+    /// `tsandcs`: the merged policy with one workload; `to_text` gives the wire's text.
+    pub terms: InternalPolicy,
+    /// Base64 of the node's public key, to encrypt for.
+    pub public_key: String,
+}
+
+/// Builds the texts for a pair and a service definition.
+///
+/// Constraints that name the group property are evaluated by the hub alone and left out: an agent does not know its group
+/// and would refuse or cancel.
+/// # Errors
+/// Why the pair does not fit any more.
+pub fn proposal_terms(
+    model: &Model,
+    node: &NodeId,
+    policy: &PolicyId,
+    service: &ServiceId,
+) -> Result<ProposalTerms, Blocked> {
+    let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
+    let facts = model.policy(policy).ok_or(Blocked::PolicyUnknown)?;
+    let definition = model.service(service).ok_or_else(|| missing(facts, service))?;
+    let arch = crate::matching::canonical_arch(&definition.arch);
+    let consumer = model.consumer(policy, &definition.version, arch).ok_or_else(|| missing(facts, service))?;
+    let consumer = consumer.as_ref().map_err(Clone::clone)?;
+    let producer = producer(node, record)?;
+    let workload = workload(facts, definition);
+    let consumer = consumer_policy(facts, consumer, &workload)?;
+    let terms = terms_and_conditions(&producer, &consumer, workload, DEFAULT_NO_DATA_SECS).map_err(unreadable)?;
+    Ok(ProposalTerms { producer_policy: producer, terms, public_key: record.facts.public_key.clone() })
+}
+
+fn missing(policy: &DeploymentPolicyFacts, service: &ServiceId) -> Blocked {
+    Blocked::ServiceMissing { service: policy.service.clone(), version: service.to_string(), arch: policy.arch.clone() }
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Blocked {
+    Blocked::Unreadable { detail: error.to_string() }
+}
+
+fn producer(node: &NodeId, record: &NodeRecord) -> Result<InternalPolicy, Blocked> {
+    let (Some(properties), Some(constraints)) = (record.properties(), record.constraints()) else {
+        return Err(Blocked::NoNodePolicy);
+    };
+    let mut policy = ExternalPolicy { properties: properties.clone(), constraints: constraints.clone() };
+    policy.properties.set_ha_group(None);
+    InternalPolicy::from_external(&producer_name(node.as_str()), policy).map_err(unreadable)
+}
+
+fn consumer_policy(
+    facts: &DeploymentPolicyFacts,
+    consumer: &Consumer,
+    workload: &Workload,
+) -> Result<InternalPolicy, Blocked> {
+    let mut policy = InternalPolicy::named(facts.id.as_str());
+    policy.agreement_protocols = vec![AgreementProtocol::named(BASIC_PROTOCOL)];
+    policy.workloads = vec![workload.clone()];
+    policy.properties = consumer.properties.clone();
+    policy.constraints = for_the_agent(consumer);
+    policy.node_health = NodeHealth {
+        missing_heartbeat_secs: clamp(facts.missing_heartbeat_secs),
+        check_agreement_secs: clamp(facts.agreement_check_secs),
+    };
+    policy.user_input = read::<UserInput>(&facts.user_input)?;
+    policy.secret_binding = read::<SecretBinding>(&facts.secret_binding)?;
+    policy.cluster_namespace = facts.cluster_namespace.clone();
+    Ok(policy)
+}
+
+/// The constraints without those that only the hub can evaluate.
+fn for_the_agent(consumer: &Consumer) -> ConstraintList {
+    let names_group = |constraint: &&crate::matching::consumer::Constraint| {
+        constraint.tree.predicates().iter().any(|predicate| predicate.property() == builtin::HA_GROUP)
+    };
+    consumer.constraints.iter().filter(|one| !names_group(one)).map(|one| one.text.as_str()).collect()
+}
+
+fn workload(policy: &DeploymentPolicyFacts, service: &ServiceFacts) -> Workload {
+    let entry = policy.versions.iter().find(|entry| entry.version == service.version);
+    Workload {
+        deployment: service.deployment.clone(),
+        deployment_signature: service.deployment_signature.clone(),
+        cluster_deployment: service.cluster_deployment.clone(),
+        cluster_deployment_signature: service.cluster_deployment_signature.clone(),
+        url: service.key.name().to_owned(),
+        org: service.key.org().to_owned(),
+        version: service.version.clone(),
+        arch: service.arch.clone(),
+        priority: entry.map_or_else(WorkloadPriority::default, |entry| WorkloadPriority {
+            value: i64::from(entry.priority),
+            retries: i64::from(entry.retries),
+            retry_secs: clamp(entry.retry_secs),
+            verified_secs: clamp(entry.verified_secs),
+        }),
+        ..Workload::default()
+    }
+}
+
+fn clamp(secs: u64) -> i64 {
+    i64::try_from(secs).unwrap_or(i64::MAX)
+}
+
+fn read<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Blocked> {
+    values.iter().map(|value| T::deserialize(value).map_err(unreadable)).collect()
+}
