@@ -3,9 +3,13 @@
 //! Pure: the facts about the target (owner, public flag) are passed in. Source: exchange contract section 3, with the
 //! improvements of section 11.2.
 
+mod account;
 mod caller;
 mod table;
 
+pub use account::{
+    AccountFacts, FlagsRefused, ROOT_NAME, check_flags, is_root, may_change_admin_flag, may_change_hub_admin_flag, sees_account,
+};
 pub use caller::{Account, Caller, Role};
 pub use table::Access;
 
@@ -53,6 +57,9 @@ pub enum Decision {
 /// Exchange contract 3.1–3.4.
 #[must_use]
 pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
+    if is_sealed(caller, access, target) {
+        return Decision::Deny;
+    }
     let cell = table::cell(access, caller, target.org);
     if probes_existence(caller, access, target) {
         return Decision::NeedsFacts;
@@ -92,6 +99,12 @@ pub fn decide_with_facts(caller: &Caller, access: Access, target: Target<'_>, fa
         Cell::OnlyPublic => facts.is_public,
     };
     if allowed { Decision::Allow } else { Decision::Deny }
+}
+
+/// The root organization stays as it is: nobody deletes it, and only root itself changes it.
+fn is_sealed(caller: &Caller, access: Access, target: Target<'_>) -> bool {
+    target.org == ROOT_ORG
+        && (access == Access::OrgDelete || (access == Access::OrgChange && caller.role != Role::Root))
 }
 
 /// In another organization a read of an absent id is "not found", whoever asks but the ones who see everything there.

@@ -4,6 +4,7 @@ use axum::Router;
 use axum::routing::MethodRouter;
 use http::Method;
 use utoipa::openapi::path::Parameter;
+use utoipa::openapi::schema::AnyOf;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
 
@@ -39,6 +40,20 @@ impl Content {
         let name = T::name().to_string();
         parts.push((name.clone(), T::schema()));
         Content::Json { schema: RefOr::Ref(utoipa::openapi::Ref::from_schema_name(name)), parts }
+    }
+
+    /// JSON of one type or the other, for instance a whole resource or one attribute of it.
+    #[must_use]
+    pub fn either<A: ToSchema, B: ToSchema>() -> Content {
+        let mut choice = AnyOf::new();
+        let mut parts = Vec::new();
+        for content in [Content::json::<A>(), Content::json::<B>()] {
+            if let Content::Json { schema, parts: more } = content {
+                choice.items.push(schema);
+                parts.extend(more);
+            }
+        }
+        Content::Json { schema: RefOr::T(Schema::AnyOf(choice)), parts }
     }
 }
 
@@ -138,6 +153,12 @@ impl Endpoint {
     #[must_use]
     pub fn answer<T: ToSchema>(self, status: u16, description: &'static str) -> Self {
         self.answer_with(status, description, Content::json::<T>())
+    }
+
+    /// A possible answer with a JSON body of one type or the other.
+    #[must_use]
+    pub fn answer_either<A: ToSchema, B: ToSchema>(self, status: u16, description: &'static str) -> Self {
+        self.answer_with(status, description, Content::either::<A, B>())
     }
 
     /// A possible answer.

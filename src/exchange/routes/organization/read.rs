@@ -1,0 +1,112 @@
+//! Reads of organizations.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::organization::{self, Filter, Organization};
+use evenkeel_wire::exchange::node::{AttributeQuery, HeartbeatIntervals};
+use evenkeel_wire::exchange::organization::{CloudAccount, OrganizationLimits, OrganizationsQuery};
+use evenkeel_wire::exchange::time::wire_time;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::{answers, part};
+use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::routes::shape::{attribute, found_or_empty};
+use crate::{ApiError, Exchange};
+
+const ATTRIBUTES: [&str; 7] =
+    ["orgType", "label", "description", "lastUpdated", "tags", "limits", "heartbeatIntervals"];
+
+pub async fn list_organizations(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Query(query): Query<OrganizationsQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &caller.org, None).await?;
+    if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
+        return Err(ApiError::invalid_input("orgtype: only the type IBM can be asked for"));
+    }
+    let visible = visible_organizations(&caller);
+    let filter = Filter {
+        only: visible.as_deref(),
+        org_type: query.orgtype.as_deref(),
+        org: query.organization.as_deref(),
+        label: query.label.as_deref(),
+        description: query.description.as_deref(),
+    };
+    let mut connection = exchange.database().acquire().await?;
+    let found = answers(organization::list_organizations(&mut connection, &filter).await?);
+    Ok(found_or_empty(found.orgs.is_empty(), found))
+}
+
+/// Which organizations a list may show; none: all.
+///
+/// # Source
+/// Exchange contract 3.4.
+fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
+    match caller.role {
+        Role::Root | Role::HubAdmin => None,
+        Role::OrgAdmin | Role::User => Some(vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()]),
+        Role::Node | Role::Agbot => Some(vec![caller.org.clone()]),
+    }
+}
+
+pub async fn get_organization(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<AttributeQuery>,
+) -> Result<Response, ApiError> {
+    // Root sees everything, so that an absent organization is answered by this route and not by the access rule.
+    let probed = (caller.role != Role::Root).then_some(org.as_str());
+    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &org, probed).await?;
+    if let Some(name) = query.attribute.as_deref().filter(|name| !ATTRIBUTES.contains(name)) {
+        return Err(ApiError::invalid_input(format!("'{name}' is not an attribute of an organization")));
+    }
+    let mut connection = exchange.database().acquire().await?;
+    let found = organization::find_organization(&mut connection, &org).await?;
+    match (query.attribute, found) {
+        (Some(_), None) => Err(ApiError::not_found(format!("organization '{org}' not found"))),
+        (Some(name), Some(found)) => Ok(attribute(&name, &attribute_value(&name, found))),
+        (None, found) => {
+            let found = answers(found.into_iter().collect());
+            Ok(found_or_empty(found.orgs.is_empty(), found))
+        }
+    }
+}
+
+/// The value of one attribute; what was never set is the empty text, except tags.
+fn attribute_value(name: &str, organization: Organization) -> Value {
+    match name {
+        "orgType" => json!(organization.org_type),
+        "label" => json!(organization.label),
+        "description" => json!(organization.description),
+        "lastUpdated" => json!(wire_time(organization.updated_at)),
+        "tags" => organization.tags.unwrap_or_else(|| Value::Object(Map::new())),
+        "limits" => retyped::<OrganizationLimits>(organization.limits),
+        _ => retyped::<HeartbeatIntervals>(organization.heartbeat_intervals),
+    }
+}
+
+/// The stored part with its members in the order of the contract.
+fn retyped<T: DeserializeOwned + Serialize + Default>(stored: Option<Value>) -> Value {
+    match stored {
+        Some(stored) => serde_json::to_value(part::<T>(Some(stored))).unwrap_or_default(),
+        None => Value::Null,
+    }
+}
+
+pub async fn list_my_organizations(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Body(accounts): Body<Vec<CloudAccount>>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::MyOrgs, FactKind::Org, &caller.org, None).await?;
+    let ids: Vec<String> = accounts.into_iter().map(|account| account.id).collect();
+    let mut connection = exchange.database().acquire().await?;
+    let found = answers(organization::list_organizations_of_accounts(&mut connection, &ids).await?);
+    Ok(found_or_empty(found.orgs.is_empty(), found))
+}

@@ -1,0 +1,168 @@
+//! Writes of organizations.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG};
+use evenkeel_store::exchange::change::Change;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::organization::{self, Organization};
+use evenkeel_store::retry;
+use evenkeel_wire::exchange::organization::{OrganizationLimits, PatchOrganization, PutOrganization};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::no_content;
+use crate::state::forget_login;
+use crate::{ApiError, Exchange};
+
+pub async fn create_organization(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Body(request): Body<PutOrganization>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::OrgCreate, FactKind::Org, &org, None).await?;
+    check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
+    let organization = stored(&exchange, &org, request);
+    retry("organization.create", || async {
+        let mut tx = exchange.begin().await?;
+        organization::insert_organization(&mut tx, &organization).await.map_err(|error| {
+            ApiError::from(error)
+                .explain("organization_org_key", || ApiError::conflict(format!("organization '{org}' already exists")))
+        })?;
+        tx.commit(&[change(&org, "created")]).await
+    })
+    .await?;
+    Ok(created(format!("org '{org}' created")))
+}
+
+pub async fn replace_organization(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Body(request): Body<PutOrganization>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::OrgChange, FactKind::Org, &org, Some(&org)).await?;
+    check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
+    let organization = stored(&exchange, &org, request);
+    retry("organization.replace", || async {
+        let mut tx = exchange.begin().await?;
+        if !organization::update_organization(&mut tx, &organization).await? {
+            return Err(absent(&org));
+        }
+        tx.commit(&[change(&org, "created/modified")]).await
+    })
+    .await?;
+    Ok(created("org updated"))
+}
+
+pub async fn patch_organization(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Body(request): Body<PatchOrganization>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::OrgChange, FactKind::Org, &org, Some(&org)).await?;
+    check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
+    let name = attribute_to_change(&request)
+        .ok_or_else(|| ApiError::invalid_input("no attribute of an organization is given"))?;
+    retry("organization.patch", || async {
+        let mut tx = exchange.begin().await?;
+        let mut stored = organization::lock_organization(&mut tx, &org).await?.ok_or_else(|| absent(&org))?;
+        apply(&mut stored, name, request.clone());
+        stored.updated_at = exchange.now();
+        organization::update_organization(&mut tx, &stored).await?;
+        tx.commit(&[change(&org, "modified")]).await
+    })
+    .await?;
+    Ok(created(format!("attribute '{name}' of org '{org}' updated")))
+}
+
+pub async fn delete_organization(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::OrgDelete, FactKind::Org, &org, Some(&org)).await?;
+    retry("organization.delete", || async {
+        let mut tx = exchange.begin().await?;
+        if !organization::delete_organization(&mut tx, &org).await? {
+            return Err(absent(&org));
+        }
+        tx.commit(&[change(&org, "deleted"), forget_login(&org, "*")]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+/// What the contract asks of type and limits.
+async fn check(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: &str,
+    org_type: Option<&str>,
+    limits: Option<OrganizationLimits>,
+) -> Result<(), ApiError> {
+    if org_type == Some(MULTI_TENANT_ORG) {
+        exchange.authorize(caller, Access::OrgSetSharedType, FactKind::Org, org, Some(org)).await?;
+    }
+    let most = exchange.settings().limits.nodes;
+    match limits {
+        Some(limits) if limits.max_nodes > most => Err(ApiError::invalid_input(format!(
+            "limits.maxNodes: {} is more than this exchange allows, {most}",
+            limits.max_nodes
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn stored(exchange: &Exchange, org: &str, request: PutOrganization) -> Organization {
+    Organization {
+        org: org.to_owned(),
+        org_type: request.org_type.unwrap_or_default(),
+        label: request.label,
+        description: request.description,
+        tags: request.tags.map(Value::Object),
+        limits: request.limits.map(json),
+        heartbeat_intervals: request.heartbeat_intervals.map(json),
+        updated_at: exchange.now(),
+    }
+}
+
+/// Name of the first attribute given, in the order of the contract.
+fn attribute_to_change(request: &PatchOrganization) -> Option<&'static str> {
+    let given = [
+        ("orgType", request.org_type.is_some()),
+        ("label", request.label.is_some()),
+        ("description", request.description.is_some()),
+        ("heartbeatIntervals", request.heartbeat_intervals.is_some()),
+        ("tags", request.tags.is_some()),
+        ("limits", request.limits.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+}
+
+fn apply(stored: &mut Organization, name: &str, request: PatchOrganization) {
+    match name {
+        "orgType" => stored.org_type = request.org_type.unwrap_or_default(),
+        "label" => stored.label = request.label.unwrap_or_default(),
+        "description" => stored.description = request.description.unwrap_or_default(),
+        "heartbeatIntervals" => stored.heartbeat_intervals = request.heartbeat_intervals.map(json),
+        "tags" => stored.tags = request.tags.map(Value::Object),
+        _ => stored.limits = request.limits.map(json),
+    }
+}
+
+fn json<T: Serialize>(part: T) -> Value {
+    serde_json::to_value(part).unwrap_or_default()
+}
+
+fn absent(org: &str) -> ApiError {
+    ApiError::not_found(format!("organization '{org}' not found"))
+}
+
+fn change(org: &str, operation: &'static str) -> Change {
+    Change { org: org.to_owned(), id: org.to_owned(), category: "org", resource: "org", operation, is_public: false }
+}

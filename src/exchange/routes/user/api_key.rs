@@ -1,0 +1,113 @@
+//! API keys of users.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use evenkeel_access::{Access, Caller};
+use evenkeel_store::exchange::api_key::{self, ApiKey};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::retry;
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::user::{ApiKeyAnswer, NewApiKey};
+use http::StatusCode;
+use uuid::Uuid;
+
+use super::find_visible;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::{found, no_content};
+use crate::state::forget_login;
+use crate::{ApiError, Exchange};
+
+pub async fn create_api_key(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+    Body(request): Body<NewApiKey>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    require_user(&exchange, &caller, &org, &name).await?;
+    let value = new_value();
+    let hash = exchange.credentials().hasher().keyed(&value);
+    let key = ApiKey {
+        id: Uuid::new_v4(),
+        org: org.clone(),
+        account: name.clone(),
+        label: request.label,
+        description: request.description,
+        updated_at: exchange.now(),
+    };
+    retry("api_key.create", || async {
+        let mut tx = exchange.begin().await?;
+        api_key::insert_api_key(&mut tx, &key, &hash)
+            .await
+            .map_err(|error| ApiError::from(error).explain("api_key_account_fk", no_user))?;
+        tx.commit(&[]).await
+    })
+    .await?;
+    Ok((StatusCode::CREATED, Json(answer(key, Some(value)))).into_response())
+}
+
+pub async fn get_api_key(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name, id)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserRead, FactKind::User, &org, Some(&name)).await?;
+    let id = parse_id(&id)?;
+    require_user(&exchange, &caller, &org, &name).await?;
+    let mut connection = exchange.database().acquire().await?;
+    let key = api_key::find_api_key(&mut connection, &org, &name, id).await?.ok_or_else(no_key)?;
+    Ok(found(answer(key, None)))
+}
+
+pub async fn delete_api_key(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name, id)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    let id = parse_id(&id)?;
+    require_user(&exchange, &caller, &org, &name).await?;
+    retry("api_key.delete", || async {
+        let mut tx = exchange.begin().await?;
+        if !api_key::delete_api_key(&mut tx, &org, &name, id).await? {
+            return Err(no_key());
+        }
+        tx.commit(&[forget_login(&org, &name)]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+async fn require_user(exchange: &Exchange, caller: &Caller, org: &str, name: &str) -> Result<(), ApiError> {
+    find_visible(exchange, caller, org, name).await?.map(|_| ()).ok_or_else(no_user)
+}
+
+/// 256 random bits as 64 hexadecimal digits.
+fn new_value() -> String {
+    let bits: [u8; 32] = rand::random();
+    bits.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn parse_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::try_parse(text).map_err(|_| ApiError::invalid_input(format!("keyid: '{text}' is not a UUID")))
+}
+
+fn no_user() -> ApiError {
+    ApiError::not_found("User not found")
+}
+
+fn no_key() -> ApiError {
+    ApiError::not_found("API key not found")
+}
+
+fn answer(key: ApiKey, value: Option<String>) -> ApiKeyAnswer {
+    ApiKeyAnswer {
+        description: key.description.unwrap_or_default(),
+        id: key.id.to_string(),
+        label: key.label.unwrap_or_default(),
+        last_updated: wire_time(key.updated_at),
+        owner: format!("{}/{}", key.org, key.account),
+        value,
+    }
+}

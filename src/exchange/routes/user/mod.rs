@@ -1,0 +1,117 @@
+//! Users, their passwords and API keys.
+//!
+//! Source: exchange contract 4.3.
+
+mod api_key;
+mod password;
+mod read;
+mod write;
+
+use axum::routing::{delete, get, patch, post, put};
+use evenkeel_access::{AccountFacts, Caller, sees_account};
+use evenkeel_store::exchange::account::{self, AccountRow};
+use evenkeel_wire::exchange::user::{
+    ApiKeyAnswer, ChangePassword, NewApiKey, PatchUser, PutUser, UsersAnswer,
+};
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "users";
+const ONE: &str = "/orgs/{organization}/users/{username}";
+const KEYS: &str = "/orgs/{organization}/users/{username}/apikeys";
+const KEY: &str = "/orgs/{organization}/users/{username}/apikeys/{keyid}";
+
+/// The routes of this module.
+pub fn endpoints() -> Vec<Endpoint> {
+    let mut all = user_endpoints();
+    all.extend(secret_endpoints());
+    all
+}
+
+fn user_endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, "/orgs/{organization}/users", "list_users", get(read::list_users))
+            .doc(TAG, "Lists the users of an organization")
+            .answer::<UsersAnswer>(200, "the users")
+            .answer::<UsersAnswer>(404, "none"),
+        endpoint(Method::GET, ONE, "get_user", get(read::get_user))
+            .doc(TAG, "Answers one user; the names `apikey` and `iamapikey` stand for the caller")
+            .answer::<UsersAnswer>(200, "the user")
+            .answer_either::<UsersAnswer, ApiResponse>(404, "there is none"),
+        endpoint(Method::POST, ONE, "create_user", post(write::create_user))
+            .doc(TAG, "Creates a user")
+            .body::<PutUser>()
+            .answer::<ApiResponse>(201, "created"),
+        endpoint(Method::PUT, ONE, "replace_user", put(write::replace_user))
+            .doc(TAG, "Replaces or creates a user")
+            .body::<PutUser>()
+            .answer::<ApiResponse>(201, "replaced or created"),
+        endpoint(Method::PATCH, ONE, "patch_user", patch(write::patch_user))
+            .doc(TAG, "Changes one attribute of a user")
+            .body::<PatchUser>()
+            .answer::<ApiResponse>(201, "changed"),
+        endpoint(Method::DELETE, ONE, "delete_user", delete(write::delete_user))
+            .doc(TAG, "Deletes a user with everything it owns")
+            .answer_with(204, "deleted", Content::None),
+    ]
+}
+
+fn secret_endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/users/{username}/changepw",
+            "change_password",
+            post(password::change_password),
+        )
+        .doc(TAG, "Changes the password of a user")
+        .body::<ChangePassword>()
+        .answer::<ApiResponse>(201, "changed"),
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/users/{username}/confirm",
+            "confirm_user",
+            post(password::confirm_user),
+        )
+        .doc(TAG, "Confirms that a user exists and the credentials of the caller are good")
+        .answer::<ApiResponse>(201, "confirmed"),
+        endpoint(Method::POST, KEYS, "create_api_key", post(api_key::create_api_key))
+            .doc(TAG, "Creates an API key; its value is answered only this once")
+            .body::<NewApiKey>()
+            .answer::<ApiKeyAnswer>(201, "the key with its value"),
+        endpoint(Method::GET, KEY, "get_api_key", get(api_key::get_api_key))
+            .doc(TAG, "Answers one API key without its value")
+            .answer::<ApiKeyAnswer>(200, "the key"),
+        endpoint(Method::DELETE, KEY, "delete_api_key", delete(api_key::delete_api_key))
+            .doc(TAG, "Deletes an API key")
+            .answer_with(204, "deleted", Content::None),
+    ]
+}
+
+fn facts(account: &AccountRow) -> AccountFacts<'_> {
+    AccountFacts {
+        org: &account.org,
+        name: &account.name,
+        is_admin: account.is_admin,
+        is_hub_admin: account.is_hub_admin,
+    }
+}
+
+/// Finds an account as far as the caller sees it.
+async fn find_visible(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: &str,
+    name: &str,
+) -> Result<Option<AccountRow>, ApiError> {
+    let mut connection = exchange.database().acquire().await?;
+    let found = account::list_accounts(&mut connection, org, Some(name)).await?.into_iter().next();
+    Ok(found.filter(|found| sees_account(caller, facts(found))))
+}
+
+fn absent(org: &str, name: &str) -> ApiError {
+    ApiError::not_found(format!("user '{org}/{name}' not found"))
+}

@@ -1,0 +1,55 @@
+//! Changing a password, confirming credentials.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, is_root, Role, sees_account};
+use evenkeel_store::exchange::account;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::retry;
+use evenkeel_wire::exchange::user::ChangePassword;
+
+use super::{absent, facts, find_visible};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::state::forget_login;
+use crate::{ApiError, Exchange};
+
+pub async fn change_password(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+    Body(request): Body<ChangePassword>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    if request.new_password.is_empty() {
+        return Err(ApiError::invalid_input("newPassword: must not be empty"));
+    }
+    if is_root(&org, &name) && caller.role != Role::Root {
+        return Err(absent(&org, &name));
+    }
+    let hash = exchange.credentials().hasher().hash(&request.new_password).await?;
+    retry("user.change_password", || async {
+        let mut tx = exchange.begin().await?;
+        let stored = account::lock_account(&mut tx, &org, &name).await?;
+        let mut stored = stored
+            .filter(|stored| sees_account(&caller, facts(stored)))
+            .ok_or_else(|| absent(&org, &name))?;
+        stored.password_hash = Some(hash.clone());
+        stored.updated_at = exchange.now();
+        stored.updated_by = caller.to_string();
+        account::update_account(&mut tx, &stored).await?;
+        tx.commit(&[forget_login(&org, &name)]).await
+    })
+    .await?;
+    Ok(created("password updated successfully"))
+}
+
+pub async fn confirm_user(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserRead, FactKind::User, &org, Some(&name)).await?;
+    find_visible(&exchange, &caller, &org, &name).await?.ok_or_else(|| absent(&org, &name))?;
+    Ok(created("confirmation successful"))
+}

@@ -1,0 +1,95 @@
+//! Reads of users.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, Role, sees_account};
+use evenkeel_store::exchange::account::{self, AccountRow};
+use evenkeel_store::exchange::api_key::{self, ApiKey};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer, UsersAnswer};
+
+use super::facts;
+use crate::extract::{CurrentCaller, Path};
+use crate::routes::shape::found_or_empty;
+use crate::{ApiError, Exchange};
+
+/// What is shown instead of a secret.
+const MASK: &str = "***************";
+/// Names that stand for the caller.
+const OWN_NAMES: [&str; 2] = ["apikey", "iamapikey"];
+
+pub async fn list_users(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UsersList, FactKind::Org, &org, None).await?;
+    answer(&exchange, &caller, &org, None).await
+}
+
+pub async fn get_user(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    if OWN_NAMES.contains(&name.as_str()) {
+        return get_own_user(&exchange, &caller, &org).await;
+    }
+    exchange.authorize(&caller, Access::UserRead, FactKind::User, &org, Some(&name)).await?;
+    answer(&exchange, &caller, &org, Some(&name)).await
+}
+
+async fn get_own_user(exchange: &Exchange, caller: &Caller, org: &str) -> Result<Response, ApiError> {
+    if org != caller.org && matches!(caller.role, Role::Root | Role::HubAdmin) {
+        return Err(ApiError::invalid_input("the organization in the path is not that of the caller"));
+    }
+    if org != caller.org || !caller.is_person() {
+        return Err(ApiError::access_denied(format!(
+            "Access denied: '{caller}' does not have authorization: READ user={org}/apikey"
+        )));
+    }
+    // A hub admin is shown itself like anybody else.
+    answer(exchange, caller, org, Some(&caller.id)).await
+}
+
+async fn answer(exchange: &Exchange, caller: &Caller, org: &str, name: Option<&str>) -> Result<Response, ApiError> {
+    let mut connection = exchange.database().acquire().await?;
+    let accounts = account::list_accounts(&mut connection, org, name).await?;
+    let mut keys: BTreeMap<String, Vec<ApiKeySummary>> = BTreeMap::new();
+    for key in api_key::list_api_keys(&mut connection, org, name).await? {
+        keys.entry(key.account.clone()).or_default().push(summary(key));
+    }
+    let users: BTreeMap<String, UserAnswer> = accounts
+        .into_iter()
+        .filter(|account| sees_account(caller, facts(account)))
+        .map(|account| {
+            let keys = keys.remove(&account.name).unwrap_or_default();
+            (format!("{}/{}", account.org, account.name), user(account, keys))
+        })
+        .collect();
+    Ok(found_or_empty(users.is_empty(), UsersAnswer { users, last_index: 0 }))
+}
+
+fn user(account: AccountRow, apikeys: Vec<ApiKeySummary>) -> UserAnswer {
+    UserAnswer {
+        admin: account.is_admin,
+        apikeys,
+        email: account.email,
+        hub_admin: account.is_hub_admin,
+        last_updated: wire_time(account.updated_at),
+        password: if account.password_hash.is_some() { MASK } else { "" },
+        updated_by: account.updated_by,
+    }
+}
+
+fn summary(key: ApiKey) -> ApiKeySummary {
+    ApiKeySummary {
+        description: key.description.unwrap_or_default(),
+        id: key.id.to_string(),
+        label: key.label.unwrap_or_default(),
+        last_updated: wire_time(key.updated_at),
+    }
+}

@@ -1,0 +1,243 @@
+//! Creating, replacing, patching and deleting users.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{
+    Access, Caller, FlagsRefused, Role, check_flags, is_root, may_change_admin_flag, may_change_hub_admin_flag, sees_account,
+};
+use evenkeel_store::exchange::account::{self, AccountRow};
+use evenkeel_store::exchange::change::Change;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::identity::{self, IdentityKind};
+use evenkeel_store::retry;
+use evenkeel_wire::exchange::user::{PatchUser, PutUser};
+use uuid::Uuid;
+
+use super::{absent, facts};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::no_content;
+use crate::state::{WriteTx, forget_login};
+use crate::{ApiError, Exchange};
+
+const SECRET_MISSING: &str = "the password must be non-blank when creating a user";
+const RESERVED: [&str; 2] = ["apikey", "iamapikey"];
+
+pub async fn create_user(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+    Body(request): Body<PutUser>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserCreate, FactKind::User, &org, Some(&name)).await?;
+    check_name(&name)?;
+    let account = checked(&exchange, &caller, &org, &name, request).await?;
+    retry("user.create", || async {
+        let mut tx = exchange.begin().await?;
+        insert(&mut tx, &account).await?;
+        tx.commit(&[forget_login(&org, &name)]).await
+    })
+    .await?;
+    Ok(created(added(&account)))
+}
+
+pub async fn replace_user(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+    Body(request): Body<PutUser>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    let account = checked(&exchange, &caller, &org, &name, request).await?;
+    if account.email.is_empty() {
+        return Err(ApiError::invalid_input("email: must not be empty"));
+    }
+    let is_new = retry("user.replace", || async {
+        let mut tx = exchange.begin().await?;
+        let stored = account::lock_account(&mut tx, &org, &name).await?;
+        let is_new = stored.is_none();
+        match stored {
+            Some(stored) if sees_account(&caller, facts(&stored)) => account::update_account(&mut tx, &account).await?,
+            Some(_) => return Err(not_added(&org, &name)),
+            None => {
+                check_name(&name)?;
+                insert(&mut tx, &account).await?;
+            }
+        }
+        tx.commit(&[forget_login(&org, &name)]).await?;
+        Ok(is_new)
+    })
+    .await?;
+    Ok(created(if is_new { added(&account) } else { "user updated successfully".to_owned() }))
+}
+
+pub async fn patch_user(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+    Body(request): Body<PatchUser>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    let attribute = attribute_to_change(&request)
+        .ok_or_else(|| ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given"))?;
+    check_patch(&caller, &org, &name, &request)?;
+    let password_hash = match request.password.as_deref() {
+        Some("") | None => None,
+        Some(password) => Some(exchange.credentials().hasher().hash(password).await?),
+    };
+    retry("user.patch", || async {
+        let mut tx = exchange.begin().await?;
+        let stored = account::lock_account(&mut tx, &org, &name).await?;
+        let mut stored = stored.filter(|stored| may_patch(&caller, stored, attribute)).ok_or_else(|| absent(&org, &name))?;
+        match attribute {
+            "password" => stored.password_hash.clone_from(&password_hash),
+            "email" => stored.email = request.email.clone().unwrap_or_default(),
+            "admin" => stored.is_admin = request.admin.unwrap_or_default(),
+            _ => stored.is_hub_admin = request.hub_admin.unwrap_or_default(),
+        }
+        stored.updated_at = exchange.now();
+        stored.updated_by = caller.to_string();
+        account::update_account(&mut tx, &stored).await?;
+        tx.commit(&[forget_login(&org, &name)]).await
+    })
+    .await?;
+    Ok(created(format!("attribute '{attribute}' of user '{org}/{name}' updated")))
+}
+
+pub async fn delete_user(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, name)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    if is_root(&org, &name) {
+        let reason = "the root user cannot be deleted";
+        return Err(if caller.role == Role::Root { ApiError::invalid_input(reason) } else { ApiError::access_denied(reason) });
+    }
+    retry("user.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let stored = account::lock_account(&mut tx, &org, &name).await?;
+        if !stored.is_some_and(|stored| sees_account(&caller, facts(&stored))) {
+            return Err(absent(&org, &name));
+        }
+        let mut changes: Vec<Change> = vec![forget_login(&org, &name)];
+        let owned = account::list_owned_logins(&mut tx, &org, &name).await?;
+        changes.extend(owned.iter().map(|(org, id)| forget_login(org, id)));
+        account::delete_account(&mut tx, &org, &name).await?;
+        tx.commit(&changes).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+        return Err(ApiError::invalid_input(format!("username: '{name}' is reserved")));
+    }
+    Ok(())
+}
+
+/// Checks a whole user and makes the row to store.
+async fn checked(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: &str,
+    name: &str,
+    request: PutUser,
+) -> Result<AccountRow, ApiError> {
+    let (Some(password), Some(email)) = (request.password, request.email) else {
+        return Err(ApiError::invalid_input(SECRET_MISSING));
+    };
+    if password.trim().is_empty() {
+        return Err(ApiError::invalid_input(SECRET_MISSING));
+    }
+    if is_root(org, name) {
+        return Err(refused(FlagsRefused::AdminByNonAdmin));
+    }
+    check_flags(caller, org, request.admin, request.hub_admin).map_err(refused)?;
+    Ok(AccountRow {
+        org: org.to_owned(),
+        name: name.to_owned(),
+        id: Uuid::new_v4(),
+        password_hash: Some(exchange.credentials().hasher().hash(&password).await?),
+        email,
+        is_admin: request.admin,
+        is_hub_admin: request.hub_admin,
+        updated_at: exchange.now(),
+        updated_by: caller.to_string(),
+    })
+}
+
+fn refused(reason: FlagsRefused) -> ApiError {
+    ApiError::invalid_input(match reason {
+        FlagsRefused::AdminByNonAdmin => "a user without admin privilege can not give admin privilege",
+        FlagsRefused::PlainInRootOrg => "Only the root user and hub admins can exist in the root org",
+        FlagsRefused::HubAdminByOther => "This user does not have permissions to make Hub Admins",
+        FlagsRefused::HubAdminOutsideRootOrg => "Hub Admin users must be created in the root org",
+        FlagsRefused::PlainByHubAdmin => "Hub Admins create and change administrators only",
+    })
+}
+
+/// Inserts an account whose name is nobody else's login.
+async fn insert(tx: &mut WriteTx<'_>, account: &AccountRow) -> Result<(), ApiError> {
+    let (org, name) = (&account.org, &account.name);
+    match identity::find_identity(tx, org, name).await?.map(|identity| identity.kind) {
+        None => {}
+        Some(IdentityKind::Account) => return Err(not_added(org, name)),
+        Some(IdentityKind::Node | IdentityKind::Agbot) => {
+            return Err(ApiError::invalid_input(format!("username: '{org}/{name}' is the id of a node or an agbot")));
+        }
+    }
+    account::insert_account(tx, account).await.map_err(|error| {
+        ApiError::from(error)
+            .explain("account_org_name_key", || not_added(org, name))
+            .explain("account_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+    })
+}
+
+fn attribute_to_change(request: &PatchUser) -> Option<&'static str> {
+    let mut given = [
+        ("admin", request.admin.is_some()),
+        ("email", request.email.is_some()),
+        ("hubAdmin", request.hub_admin.is_some()),
+        ("password", request.password.is_some()),
+    ]
+    .into_iter()
+    .filter(|(_, is_given)| *is_given);
+    let first = given.next();
+    if given.next().is_some() { None } else { first.map(|(name, _)| name) }
+}
+
+/// What can be refused without looking at the account.
+fn check_patch(caller: &Caller, org: &str, name: &str, request: &PatchUser) -> Result<(), ApiError> {
+    let changes_flags = request.admin.is_some() || request.hub_admin.is_some();
+    if is_root(org, name) && (changes_flags || caller.role != Role::Root) {
+        return Err(ApiError::invalid_input(format!("user '{name}' not updated")));
+    }
+    if request.admin == Some(true) && matches!(caller.role, Role::HubAdmin | Role::User) {
+        return Err(refused(FlagsRefused::AdminByNonAdmin));
+    }
+    if request.email.as_deref() == Some("") {
+        return Err(ApiError::invalid_input("email: must not be empty"));
+    }
+    if request.hub_admin == Some(true) {
+        check_flags(caller, org, false, true).map_err(refused)?;
+    }
+    Ok(())
+}
+
+fn may_patch(caller: &Caller, stored: &AccountRow, attribute: &str) -> bool {
+    match attribute {
+        "admin" => may_change_admin_flag(caller, facts(stored)),
+        "hubAdmin" => may_change_hub_admin_flag(caller, facts(stored)),
+        _ => sees_account(caller, facts(stored)),
+    }
+}
+
+fn not_added(org: &str, name: &str) -> ApiError {
+    ApiError::invalid_input(format!("user not added or updated: {org}/{name}"))
+}
+
+fn added(account: &AccountRow) -> String {
+    format!("{}/{}(Resource:{}) user added successfully", account.org, account.name, account.id)
+}

@@ -1,0 +1,149 @@
+//! Organizations on the wire; see the exchange contract 4.2.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::lenient;
+use super::node::HeartbeatIntervals;
+
+/// Creates or replaces an organization.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutOrganization {
+    /// Kind; `IBM` marks an organization whose patterns may be public.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub org_type: Option<String>,
+    /// Display name.
+    #[serde(deserialize_with = "lenient::text")]
+    pub label: String,
+    /// What it is for.
+    #[serde(deserialize_with = "lenient::text")]
+    pub description: String,
+    /// Free texts by name.
+    #[serde(default, deserialize_with = "tags")]
+    #[schema(value_type = Option<Object>)]
+    pub tags: Option<Map<String, Value>>,
+    /// Limits of its own.
+    #[serde(default)]
+    pub limits: Option<OrganizationLimits>,
+    /// How often its nodes shall give signs of life.
+    #[serde(default)]
+    pub heartbeat_intervals: Option<HeartbeatIntervals>,
+}
+
+/// Changes one attribute of an organization: the first given one counts.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PatchOrganization {
+    /// Kind.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub org_type: Option<String>,
+    /// Display name.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub label: Option<String>,
+    /// What it is for.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// How often its nodes shall give signs of life.
+    pub heartbeat_intervals: Option<HeartbeatIntervals>,
+    /// Free texts by name.
+    #[serde(deserialize_with = "tags")]
+    #[schema(value_type = Option<Object>)]
+    pub tags: Option<Map<String, Value>>,
+    /// Limits of its own.
+    pub limits: Option<OrganizationLimits>,
+}
+
+/// Limits of one organization.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OrganizationLimits {
+    /// Most nodes; 0 is no limit of its own.
+    #[serde(deserialize_with = "lenient::int")]
+    pub max_nodes: i64,
+}
+
+/// An organization.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OrganizationAnswer {
+    /// Kind.
+    pub org_type: String,
+    /// Display name.
+    pub label: String,
+    /// What it is for.
+    pub description: String,
+    /// Last change.
+    pub last_updated: String,
+    /// Free texts by name; none when never set.
+    #[schema(value_type = Option<Object>)]
+    pub tags: Option<Value>,
+    /// Limits of its own.
+    pub limits: OrganizationLimits,
+    /// How often its nodes shall give signs of life.
+    pub heartbeat_intervals: HeartbeatIntervals,
+}
+
+/// Organizations by id.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OrganizationsAnswer {
+    /// The organizations.
+    pub orgs: BTreeMap<String, OrganizationAnswer>,
+    /// Always 0.
+    pub last_index: i32,
+}
+
+/// Filters of the list; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct OrganizationsQuery {
+    /// Only organizations of this type; `IBM` is the only one that can be asked for.
+    pub orgtype: Option<String>,
+    /// Pattern of the id.
+    pub organization: Option<String>,
+    /// Pattern of the label.
+    pub label: Option<String>,
+    /// Pattern of the description.
+    pub description: Option<String>,
+}
+
+/// One account of a cloud, for finding the organizations that belong to it.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CloudAccount {
+    /// Id of the account, as organizations carry it in the tag `ibmcloud_id` or `group`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub id: String,
+    /// Name, unused.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub name: Option<String>,
+    /// Description, unused.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// When it was made, unused.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub created_on: Option<String>,
+}
+
+/// Texts by name; a name with `null` is left out.
+fn tags<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Map<String, Value>>, D::Error> {
+    let Some(members) = Option::<Map<String, Value>>::deserialize(input)? else { return Ok(None) };
+    let given: Map<String, Value> = members.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    lenient::optional_text_map(Value::Object(given)).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tag_without_value_is_left_out_and_numbers_become_texts() {
+        let patch: PatchOrganization = serde_json::from_str(r#"{"tags":{"c":null,"d":4}}"#).expect("valid");
+        assert_eq!(Value::Object(patch.tags.expect("given")).to_string(), r#"{"d":"4"}"#);
+        assert!(serde_json::from_str::<PatchOrganization>(r#"{"tags":["a"]}"#).is_err());
+    }
+}
