@@ -18,6 +18,9 @@ pub enum PolicyError {
     /// A constraint is wrong.
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
+    /// The policy of a node is in a form that is not known.
+    #[error("node policies of version \"{version}\" are not supported")]
+    UnknownVersion { version: String },
 }
 
 /// What a policy says about itself and what it asks of the other side.

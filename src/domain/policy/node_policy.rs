@@ -31,7 +31,23 @@ pub struct NodePolicy {
     pub management: ExternalPolicy,
 }
 
+/// What the member `nodePolicyVersion` of a stored policy says of the present form.
+pub const PRESENT_VERSION: &str = "v2";
+
 impl NodePolicy {
+    /// Brings a policy as the exchange stores it into the present form: without a version it is flat, see
+    /// [`NodePolicy::from_v1`].
+    ///
+    /// # Errors
+    /// [`PolicyError::UnknownVersion`] when the version is neither empty nor [`PRESENT_VERSION`].
+    pub fn from_stored(stored: Self, version: &str) -> Result<Self, PolicyError> {
+        match version {
+            "" => Ok(Self::from_v1(&stored.common)),
+            PRESENT_VERSION => Ok(stored),
+            other => Err(PolicyError::UnknownVersion { version: other.to_owned() }),
+        }
+    }
+
     /// Converts the flat first form: what the agent reports of its node stays on the top level, everything else moves to the
     /// deployment part; invalid and repeated properties are left out.
     pub fn from_v1(flat: &ExternalPolicy) -> Self {
@@ -148,6 +164,16 @@ mod tests {
         assert_eq!(converted.deployment.properties[0].value, 1);
         assert_eq!(*converted.deployment.constraints, ["a == b"]);
         assert!(converted.management.is_empty());
+    }
+
+    #[test]
+    fn the_stored_version_decides_about_the_form() {
+        let present = NodePolicy::from_stored(two_levels(), PRESENT_VERSION).unwrap();
+        assert_eq!(present, two_levels());
+        let converted = NodePolicy::from_stored(two_levels(), "").unwrap();
+        assert_eq!(*converted.deployment.constraints, ["a == b"]);
+        let unknown = NodePolicy::from_stored(two_levels(), "v3");
+        assert_eq!(unknown, Err(PolicyError::UnknownVersion { version: "v3".into() }));
     }
 
     #[test]

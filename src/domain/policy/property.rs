@@ -2,6 +2,7 @@
 //!
 //! Source: agreement protocol, "Properties".
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -357,16 +358,38 @@ impl PropertyList {
     /// Adds the properties of another list; where a name is there already, `replaces` decides which one stays. Invalid ones
     /// are left out in silence, as the reference does.
     pub fn merge(&mut self, addition: &Self, replaces: bool) {
-        for property in &addition.0 {
-            // Leaving out is the rule of the reference for both reasons that these can fail for.
-            let _left_out =
-                if replaces { self.replace(property.clone()) } else { self.add(property.clone()) };
+        // Found by name and not by search: neither list need have been validated, so that both may be long.
+        let mut positions = BTreeMap::new();
+        for (position, property) in self.0.iter().enumerate() {
+            positions.entry(property.name.clone()).or_insert(position);
+        }
+        for property in addition.0.iter().filter(|property| property.validate().is_ok()) {
+            match positions.get(&property.name) {
+                Some(position) if replaces => self.0[*position] = property.clone(),
+                Some(_) => {}
+                None => {
+                    positions.insert(property.name.clone(), self.0.len());
+                    self.0.push(property.clone());
+                }
+            }
         }
     }
 
     /// Answers whether two lists of one length say the same, in any order.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.0.iter().all(|one| other.0.iter().any(|two| one.is_same(two)))
+        let others = other.by_name();
+        let has_counterpart = |one: &Property| {
+            others.get(one.name.as_str()).is_some_and(|named| named.iter().any(|two| one.is_same(two)))
+        };
+        self.0.len() == other.0.len() && self.0.iter().all(has_counterpart)
+    }
+
+    fn by_name(&self) -> BTreeMap<&str, Vec<&Property>> {
+        let mut named: BTreeMap<&str, Vec<&Property>> = BTreeMap::new();
+        for property in &self.0 {
+            named.entry(&property.name).or_default().push(property);
+        }
+        named
     }
 
     /// Returns the name of a property to which the two lists give different values.
@@ -376,8 +399,10 @@ impl PropertyList {
     /// Agreement protocol, "What the agent checks in a proposal", step 11.
     pub fn conflict_with(&self, other: &Self, ignores_capacity: bool) -> Option<&str> {
         let is_exempt = |name: &str| ignores_capacity && matches!(name, builtin::CPU | builtin::MEMORY);
+        let others = other.by_name();
         let mut differing = self.0.iter().filter(|one| {
-            !is_exempt(&one.name) && other.0.iter().any(|two| one.name == two.name && !one.is_same(two))
+            let named = others.get(one.name.as_str());
+            !is_exempt(&one.name) && named.is_some_and(|named| named.iter().any(|two| !one.is_same(two)))
         });
         differing.next().map(|property| property.name.as_str())
     }

@@ -2,6 +2,7 @@
 //!
 //! Source: agreement protocol, "Constraint language".
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
@@ -41,8 +42,10 @@ impl ConstraintList {
 
     /// Appends the constraints of another list that are not there yet, compared by their text.
     pub fn merge(&mut self, addition: &Self) {
+        // Neither list need have been validated, so that both may be long.
+        let mut known: BTreeSet<String> = self.0.iter().cloned().collect();
         for constraint in &addition.0 {
-            if !self.0.contains(constraint) {
+            if known.insert(constraint.clone()) {
                 self.0.push(constraint.clone());
             }
         }
@@ -50,8 +53,8 @@ impl ConstraintList {
 
     /// Answers whether two lists of one length hold the same texts, in any order.
     pub fn is_same(&self, other: &Self) -> bool {
-        let holds_all = |whole: &Self, part: &Self| part.0.iter().all(|text| whole.0.contains(text));
-        self.len() == other.len() && holds_all(self, other) && holds_all(other, self)
+        let texts = |list: &Self| list.0.iter().cloned().collect::<BTreeSet<_>>();
+        self.0.len() == other.0.len() && texts(self) == texts(other)
     }
 
     /// Decides whether a policy may hold these constraints.

@@ -129,3 +129,20 @@ fn builtin_names_are_told_apart() {
     );
     assert!(!builtin::is_node_property(builtin::HA_GROUP));
 }
+
+#[test]
+fn long_lists_are_refused_and_still_merge_in_bounded_time() {
+    let many =
+        |first: usize| (first..first + 50_000).map(|number| Property::new(format!("p{number}"), number));
+    let (left, right): (PropertyList, PropertyList) = (many(0).collect(), many(25_000).collect());
+    assert_eq!(left.validate(), Err(PropertyError::TooMany { count: 50_000 }));
+    let (done, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut merged = left.clone();
+        merged.merge(&right, true);
+        done.send((merged.len(), merged.is_same(&left), left.conflict_with(&right, false).is_none()))
+    });
+    let answers =
+        waiting.recv_timeout(std::time::Duration::from_secs(20)).expect("merging takes nearly linear time");
+    assert_eq!(answers, (75_000, false, true));
+}
