@@ -1,5 +1,27 @@
 //! The policy language: properties, constraints, and the policies made of them.
 //!
+//! # How policies are combined for one (node, deployment policy, service version)
+//!
+//! Every step works on [`InternalPolicy`], the one form into which everything is brought first.
+//!
+//! 1. **Producer.** The node's [`NodePolicy`] is flattened by [`NodePolicy::deployment_policy`] (properties of the top level
+//!    overlaid by those of the deployment part; constraints of that part, else those of the top level) and becomes, by
+//!    [`InternalPolicy::from_node`], the policy `Policy for org/node`. The hub adds the HA group as a property.
+//! 2. **Service policy.** The service's own policy gains the properties that describe the service, and whether the service or
+//!    one of its dependencies needs privileges: [`compatibility::check::full_service_policy`]. Who needs privileges also
+//!    asks the node for them by a constraint.
+//! 3. **Consumer.** [`DeploymentPolicy::to_internal`], with the service policy merged in by
+//!    [`InternalPolicy::merge_external`]: properties of the deployment policy win, constraints add up.
+//! 4. **Test.** [`terms::check_compatible`]: the consumer's constraints against the producer's properties, the producer's
+//!    against the consumer's, then protocols and data verification. [`terms::all_mismatches`] tells everything that fails,
+//!    each comparison with the actual value.
+//! 5. **Beyond policies.** Type of the node, cluster namespace, variables ([`user_input`]) and secrets ([`secret_binding`]).
+//!
+//! [`compatibility::PolicyCheck`] makes all five for every version that the deployment policy names. Which of the versions
+//! that pass is tried is decided by [`priority::choose_workload`]; [`terms::terms_and_conditions`] then makes what is
+//! proposed to the node: the consumer with that one version, named after both sides. A [`Pattern`] replaces the deployment
+//! policy by one consumer per service; constraints play no part there.
+//!
 //! Source: agreement protocol, "Internal policy, properties, constraints, compatibility".
 
 pub mod compatibility;

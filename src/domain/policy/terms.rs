@@ -185,7 +185,11 @@ fn collect_failing<'a>(
 ) -> bool {
     match expression {
         Expression::All(parts) => {
-            parts.iter().fold(true, |holds, part| collect_failing(part, properties, failing) && holds)
+            let mut holds = true;
+            for part in parts {
+                holds &= collect_failing(part, properties, failing);
+            }
+            holds
         }
         Expression::Any(parts) => {
             let before = failing.len();
