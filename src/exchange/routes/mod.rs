@@ -2,8 +2,10 @@
 
 pub mod changes;
 pub mod node;
+pub mod organization;
 pub mod reference;
 pub mod shape;
+pub mod user;
 pub mod utility;
 
 use std::panic::AssertUnwindSafe;
@@ -25,6 +27,8 @@ pub fn all() -> Vec<Endpoint> {
     endpoints.extend(utility::endpoints());
     endpoints.extend(changes::endpoints());
     endpoints.extend(node::endpoints());
+    endpoints.extend(organization::endpoints());
+    endpoints.extend(user::endpoints());
     endpoints
 }
 

@@ -1,5 +1,7 @@
 //! Tables of the exchange, one module a resource.
 
+pub mod account;
+pub mod api_key;
 pub mod change;
 pub mod facts;
 pub mod heartbeat;
@@ -8,6 +10,7 @@ pub mod message;
 pub mod node;
 pub mod node_limit;
 pub mod node_user_input;
+pub mod organization;
 pub mod referenced_service;
 pub mod secret;
 pub mod seed;
