@@ -132,7 +132,10 @@ mod tests {
         assert_eq!(check_flags(&root, "o", false, true), Err(FlagsRefused::HubAdminOutsideRootOrg));
         assert_eq!(check_flags(&admin, "o", false, true), Err(FlagsRefused::HubAdminByOther));
         assert_eq!(check_flags(&admin, "o", true, false), Ok(()));
-        assert_eq!(check_flags(&caller(Role::HubAdmin, "root", "h"), "o", false, false), Err(FlagsRefused::PlainByHubAdmin));
+        assert_eq!(
+            check_flags(&caller(Role::HubAdmin, "root", "h"), "o", false, false),
+            Err(FlagsRefused::PlainByHubAdmin)
+        );
     }
 
     #[test]

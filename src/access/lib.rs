@@ -8,7 +8,8 @@ mod caller;
 mod table;
 
 pub use account::{
-    AccountFacts, FlagsRefused, ROOT_NAME, check_flags, is_root, may_change_admin_flag, may_change_hub_admin_flag, sees_account,
+    AccountFacts, FlagsRefused, ROOT_NAME, check_flags, is_root, may_change_admin_flag,
+    may_change_hub_admin_flag, sees_account,
 };
 pub use caller::{Account, Caller, Role};
 pub use table::Access;
@@ -67,7 +68,9 @@ pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
     match cell {
         Cell::Yes => Decision::Allow,
         Cell::No => Decision::Deny,
-        Cell::OnlySelf if target.id == Some(caller.id.as_str()) && target.org == caller.org => Decision::Allow,
+        Cell::OnlySelf if target.id == Some(caller.id.as_str()) && target.org == caller.org => {
+            Decision::Allow
+        }
         Cell::OnlySelf => Decision::Deny,
         Cell::OnlyOwned if target.id.is_none() => Decision::Allow,
         Cell::OnlyOwned | Cell::OnlyPublic => Decision::NeedsFacts,
@@ -80,7 +83,12 @@ pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
 /// Exchange contract 3.1: what does not exist counts as owned by whoever asks in its own organization; a read of it in
 /// another organization is answered with "not found".
 #[must_use]
-pub fn decide_with_facts(caller: &Caller, access: Access, target: Target<'_>, facts: Option<&Facts>) -> Decision {
+pub fn decide_with_facts(
+    caller: &Caller,
+    access: Access,
+    target: Target<'_>,
+    facts: Option<&Facts>,
+) -> Decision {
     let Some(facts) = facts else {
         if probes_existence(caller, access, target) {
             return Decision::NotFound;

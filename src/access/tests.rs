@@ -13,8 +13,14 @@ fn user_changes_only_nodes_it_owns() {
     let user = caller(Role::User, "o", "u");
     let target = Target { org: "o", id: Some("n") };
     assert_eq!(decide(&user, Access::NodeWrite, target), Decision::NeedsFacts);
-    assert_eq!(decide_with_facts(&user, Access::NodeWrite, target, Some(&owned_by("o", "u"))), Decision::Allow);
-    assert_eq!(decide_with_facts(&user, Access::NodeWrite, target, Some(&owned_by("o", "v"))), Decision::Deny);
+    assert_eq!(
+        decide_with_facts(&user, Access::NodeWrite, target, Some(&owned_by("o", "u"))),
+        Decision::Allow
+    );
+    assert_eq!(
+        decide_with_facts(&user, Access::NodeWrite, target, Some(&owned_by("o", "v"))),
+        Decision::Deny
+    );
     assert_eq!(decide_with_facts(&user, Access::NodeWrite, target, None), Decision::Allow);
 }
 
@@ -31,7 +37,10 @@ fn absent_resource_of_another_organization_is_not_found() {
     let target = Target { org: "p", id: Some("n") };
     assert_eq!(decide(&admin, Access::NodeRead, target), Decision::NeedsFacts);
     assert_eq!(decide_with_facts(&admin, Access::NodeRead, target, None), Decision::NotFound);
-    assert_eq!(decide_with_facts(&admin, Access::NodeRead, target, Some(&owned_by("p", "x"))), Decision::Deny);
+    assert_eq!(
+        decide_with_facts(&admin, Access::NodeRead, target, Some(&owned_by("p", "x"))),
+        Decision::Deny
+    );
 }
 
 #[test]

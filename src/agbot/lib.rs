@@ -1,1 +1,78 @@
-//! Crate root.
+//! The agbot's effects: observes the exchange, feeds the planner, carries out its commands.
+//!
+//! One loop: observe → decide → act → observe again. What to do is decided in `evenkeel_planner`; nothing here chooses. The
+//! exchange is reached only through its REST API. See the design, section 4.
+
+pub mod api;
+pub mod settings;
+
+mod act;
+mod context;
+mod engine;
+mod error;
+mod lease;
+mod mailbox;
+mod observe;
+mod purge;
+
+pub use context::Context;
+pub use error::AgbotError;
+pub use settings::AgbotSettings;
+
+use std::sync::Arc;
+
+use evenkeel_client::Client;
+use evenkeel_store::Database;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// A running agbot.
+#[derive(Clone)]
+pub struct Agbot {
+    context: Arc<Context>,
+    tasks: TaskTracker,
+}
+
+impl Agbot {
+    /// Starts an agbot: publishes its key, reads what it serves, and goes to work on the partitions it gets.
+    ///
+    /// `client` carries the agbot's credentials; `database` is migrated. Returns as soon as the workers run.
+    ///
+    /// # Errors
+    /// When the messaging key cannot be read or made.
+    pub fn start(
+        settings: AgbotSettings,
+        client: Client,
+        database: Database,
+        shutdown: CancellationToken,
+    ) -> Result<Agbot, AgbotError> {
+        let tasks = TaskTracker::new();
+        let (context, inputs) = Context::new(settings, client, database)?;
+        let context = Arc::new(context);
+        tasks.spawn(engine::run(context.clone(), inputs, shutdown.clone()));
+        tasks.spawn(lease::run(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::run(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::status::run(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::records::run(context.clone(), shutdown.clone()));
+        tasks.spawn(mailbox::run(context.clone(), shutdown.clone()));
+        tasks.spawn(purge::run(context.clone(), shutdown));
+        Ok(Agbot { context, tasks })
+    }
+
+    /// The agbot's own API: permission for agent upgrades, agreements, claims, reasons.
+    pub fn router(&self) -> axum::Router {
+        api::router(self.context.clone())
+    }
+
+    /// Whether everything it serves has been read at least once.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.context.is_loaded()
+    }
+
+    /// Waits until all workers have handed over; call after the shutdown token was cancelled.
+    pub async fn finish(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

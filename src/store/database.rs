@@ -48,10 +48,14 @@ impl Database {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
         // A connection of its own: the pool's statement limit must not cut a long migration.
-        let mut connection = PgConnection::connect_with(&self.options.clone().options([("statement_timeout", "0")])).await?;
+        let mut connection =
+            PgConnection::connect_with(&self.options.clone().options([("statement_timeout", "0")])).await?;
         connection.ensure_migrations_table("_sqlx_migrations").await.map_err(StoreError::Migration)?;
-        let applied = connection.list_applied_migrations("_sqlx_migrations").await.map_err(StoreError::Migration)?;
-        if let Some(found) = applied.iter().map(|migration| migration.version).max().filter(|found| *found > known) {
+        let applied =
+            connection.list_applied_migrations("_sqlx_migrations").await.map_err(StoreError::Migration)?;
+        if let Some(found) =
+            applied.iter().map(|migration| migration.version).max().filter(|found| *found > known)
+        {
             return Err(StoreError::NewerSchema { found, known });
         }
         MIGRATOR.run(&mut connection).await.map_err(StoreError::Migration)?;

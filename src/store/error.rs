@@ -79,7 +79,9 @@ impl From<sqlx::Error> for StoreError {
             Some("23505") => StoreError::Conflict { constraint },
             Some("23503") => StoreError::ParentMissing { constraint },
             // Untranslatable characters, values out of range, index rows that are too long, a LIKE pattern that ends in its escape.
-            Some("22021" | "22P05" | "22P02" | "22003" | "54000" | "22001" | "22025") => StoreError::Unstorable(error),
+            Some("22021" | "22P05" | "22P02" | "22003" | "54000" | "22001" | "22025") => {
+                StoreError::Unstorable(error)
+            }
             Some(code) if code.starts_with("57P") || code.starts_with("08") || code == "53300" => {
                 StoreError::Unavailable(error)
             }

@@ -167,7 +167,12 @@ pub async fn advance_claim(
 }
 
 /// Whether the claim is still there under this number; holds the row until the transaction ends.
-pub async fn lock_claim(tx: &mut PgConnection, ha_group: &str, scope: &str, fencing: i64) -> Result<bool, StoreError> {
+pub async fn lock_claim(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    scope: &str,
+    fencing: i64,
+) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         "-- claim.lock_claim
         SELECT fencing FROM claim WHERE ha_group = $1 AND scope = $2 AND fencing = $3 FOR SHARE",
@@ -181,7 +186,12 @@ pub async fn lock_claim(tx: &mut PgConnection, ha_group: &str, scope: &str, fenc
 }
 
 /// Removes exactly the claim with this number; false when it is gone.
-pub async fn delete_claim(tx: &mut PgConnection, ha_group: &str, scope: &str, fencing: i64) -> Result<bool, StoreError> {
+pub async fn delete_claim(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    scope: &str,
+    fencing: i64,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- claim.delete_claim
         DELETE FROM claim WHERE ha_group = $1 AND scope = $2 AND fencing = $3",
@@ -195,7 +205,12 @@ pub async fn delete_claim(tx: &mut PgConnection, ha_group: &str, scope: &str, fe
 }
 
 /// Notes that a member's agent upgrade was refused; keeps since when it waits.
-pub async fn upsert_wait(tx: &mut PgConnection, ha_group: &str, node: &str, now: Timestamp) -> Result<(), StoreError> {
+pub async fn upsert_wait(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    node: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- claim.upsert_wait
         INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at) VALUES ($1, $2, $3, $3)
@@ -210,7 +225,12 @@ pub async fn upsert_wait(tx: &mut PgConnection, ha_group: &str, node: &str, now:
 }
 
 /// Forgets that a member waits, and waits not renewed since an instant.
-pub async fn delete_waits(tx: &mut PgConnection, ha_group: &str, node: &str, stale: Timestamp) -> Result<(), StoreError> {
+pub async fn delete_waits(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    node: &str,
+    stale: Timestamp,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- claim.delete_waits
         DELETE FROM upgrade_wait WHERE ha_group = $1 AND (node = $2 OR refreshed_at < $3)",
@@ -223,15 +243,66 @@ pub async fn delete_waits(tx: &mut PgConnection, ha_group: &str, node: &str, sta
     Ok(())
 }
 
-/// The member that waits longest, of those that asked since an instant.
-pub async fn find_longest_wait(tx: &mut PgConnection, ha_group: &str, since: Timestamp) -> Result<Option<String>, StoreError> {
-    let row = sqlx::query!(
-        "-- claim.find_longest_wait
-        SELECT node FROM upgrade_wait WHERE ha_group = $1 AND refreshed_at >= $2 ORDER BY since, node LIMIT 1",
+/// A member that waits for its agent upgrade.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitRow {
+    /// `org/node`.
+    pub node: String,
+    /// When it was refused first.
+    pub since: Timestamp,
+    /// When it was refused last.
+    pub refreshed_at: Timestamp,
+}
+
+/// Lists the members that were refused since an instant.
+pub async fn list_waits(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    since: Timestamp,
+) -> Result<Vec<WaitRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- claim.list_waits
+        SELECT node, since AS "since: jiff_sqlx::Timestamp", refreshed_at AS "refreshed_at: jiff_sqlx::Timestamp"
+        FROM upgrade_wait WHERE ha_group = $1 AND refreshed_at >= $2 ORDER BY since, node"#,
         ha_group,
         to_sql(since) as _,
     )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| WaitRow {
+            node: row.node,
+            since: from_sql(row.since),
+            refreshed_at: from_sql(row.refreshed_at),
+        })
+        .collect())
+}
+
+/// When an agent claim of the group was released last.
+pub async fn find_released_at(
+    tx: &mut PgConnection,
+    ha_group: &str,
+) -> Result<Option<Timestamp>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- claim.find_released_at
+        SELECT released_at AS "released_at: jiff_sqlx::Timestamp" FROM claim_group WHERE ha_group = $1"#,
+        ha_group,
+    )
     .fetch_optional(tx)
     .await?;
-    Ok(row.map(|row| row.node))
+    Ok(row.and_then(|row| row.released_at).map(from_sql))
+}
+
+/// Notes when an agent claim of the group was released.
+pub async fn set_released_at(tx: &mut PgConnection, ha_group: &str, at: Timestamp) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- claim.set_released_at
+        UPDATE claim_group SET released_at = $2 WHERE ha_group = $1",
+        ha_group,
+        to_sql(at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }

@@ -29,7 +29,11 @@ pub async fn insert_partitions(conn: &mut PgConnection, count: i32) -> Result<()
 }
 
 /// Tells that this agbot is alive; returns how many are.
-pub async fn refresh_instance(conn: &mut PgConnection, instance: Uuid, seconds: f64) -> Result<i64, StoreError> {
+pub async fn refresh_instance(
+    conn: &mut PgConnection,
+    instance: Uuid,
+    seconds: f64,
+) -> Result<i64, StoreError> {
     sqlx::query!(
         "-- partition.refresh_instance
         INSERT INTO agbot_instance (instance, expires_at) VALUES ($1, now() + make_interval(secs => $2))
@@ -55,7 +59,11 @@ pub async fn refresh_instance(conn: &mut PgConnection, instance: Uuid, seconds: 
 }
 
 /// Extends the leases this agbot still holds and returns them.
-pub async fn extend_leases(conn: &mut PgConnection, owner: Uuid, seconds: f64) -> Result<Vec<LeaseRow>, StoreError> {
+pub async fn extend_leases(
+    conn: &mut PgConnection,
+    owner: Uuid,
+    seconds: f64,
+) -> Result<Vec<LeaseRow>, StoreError> {
     let rows = sqlx::query!(
         "-- partition.extend_leases
         UPDATE work_partition SET expires_at = now() + make_interval(secs => $2)
@@ -66,11 +74,19 @@ pub async fn extend_leases(conn: &mut PgConnection, owner: Uuid, seconds: f64) -
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| LeaseRow { partition: row.partition_number, fencing: row.fencing }).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| LeaseRow { partition: row.partition_number, fencing: row.fencing })
+        .collect())
 }
 
 /// Takes at most `most` partitions that nobody holds (or whose lease is over).
-pub async fn take_free(conn: &mut PgConnection, owner: Uuid, seconds: f64, most: i64) -> Result<Vec<LeaseRow>, StoreError> {
+pub async fn take_free(
+    conn: &mut PgConnection,
+    owner: Uuid,
+    seconds: f64,
+    most: i64,
+) -> Result<Vec<LeaseRow>, StoreError> {
     let rows = sqlx::query!(
         "-- partition.take_free
         UPDATE work_partition
@@ -89,7 +105,10 @@ pub async fn take_free(conn: &mut PgConnection, owner: Uuid, seconds: f64, most:
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| LeaseRow { partition: row.partition_number, fencing: row.fencing }).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| LeaseRow { partition: row.partition_number, fencing: row.fencing })
+        .collect())
 }
 
 /// Gives partitions back: the named ones, or all of this agbot when none is named.

@@ -6,7 +6,12 @@ use sqlx::PgConnection;
 use crate::StoreError;
 
 /// Stores the state of a rollout.
-pub async fn upsert_rollout(tx: &mut PgConnection, ha_group: &str, policy: &str, record: &Value) -> Result<(), StoreError> {
+pub async fn upsert_rollout(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    policy: &str,
+    record: &Value,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- rollout.upsert_rollout
         INSERT INTO rollout (ha_group, policy, record) VALUES ($1, $2, $3)

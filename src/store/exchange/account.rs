@@ -58,7 +58,11 @@ impl From<Row> for AccountRow {
 }
 
 /// Lists the accounts of an organization by name; `name` limits the list to one. `updated_by` is empty when that account is gone.
-pub async fn list_accounts(conn: &mut PgConnection, org: &str, name: Option<&str>) -> Result<Vec<AccountRow>, StoreError> {
+pub async fn list_accounts(
+    conn: &mut PgConnection,
+    org: &str,
+    name: Option<&str>,
+) -> Result<Vec<AccountRow>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"-- account.list_accounts
@@ -81,7 +85,11 @@ pub async fn list_accounts(conn: &mut PgConnection, org: &str, name: Option<&str
 }
 
 /// Finds an account and locks its row until the end of the transaction.
-pub async fn lock_account(tx: &mut PgConnection, org: &str, name: &str) -> Result<Option<AccountRow>, StoreError> {
+pub async fn lock_account(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+) -> Result<Option<AccountRow>, StoreError> {
     let row = sqlx::query_as!(
         Row,
         r#"-- account.lock_account
@@ -145,7 +153,11 @@ pub async fn update_account(tx: &mut PgConnection, account: &AccountRow) -> Resu
 }
 
 /// Logins of nodes and agbots that belong to an account: organization and id.
-pub async fn list_owned_logins(tx: &mut PgConnection, org: &str, name: &str) -> Result<Vec<(String, String)>, StoreError> {
+pub async fn list_owned_logins(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+) -> Result<Vec<(String, String)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- account.list_owned_logins
         SELECT org AS "org!", node AS "id!" FROM node WHERE owner_org = $1 AND owner = $2

@@ -46,7 +46,11 @@ impl From<Row> for ApiKey {
 }
 
 /// Lists the keys of an organization's accounts by account and id (ids ascend with time); `account` limits the list to one.
-pub async fn list_api_keys(conn: &mut PgConnection, org: &str, account: Option<&str>) -> Result<Vec<ApiKey>, StoreError> {
+pub async fn list_api_keys(
+    conn: &mut PgConnection,
+    org: &str,
+    account: Option<&str>,
+) -> Result<Vec<ApiKey>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"-- api_key.list_api_keys
@@ -63,7 +67,12 @@ pub async fn list_api_keys(conn: &mut PgConnection, org: &str, account: Option<&
 }
 
 /// Finds one key of an account.
-pub async fn find_api_key(conn: &mut PgConnection, org: &str, account: &str, id: Uuid) -> Result<Option<ApiKey>, StoreError> {
+pub async fn find_api_key(
+    conn: &mut PgConnection,
+    org: &str,
+    account: &str,
+    id: Uuid,
+) -> Result<Option<ApiKey>, StoreError> {
     let row = sqlx::query_as!(
         Row,
         r#"-- api_key.find_api_key
@@ -102,7 +111,12 @@ pub async fn insert_api_key(tx: &mut PgConnection, key: &ApiKey, key_hash: &str)
 }
 
 /// Removes one key of an account; false when there is none.
-pub async fn delete_api_key(tx: &mut PgConnection, org: &str, account: &str, id: Uuid) -> Result<bool, StoreError> {
+pub async fn delete_api_key(
+    tx: &mut PgConnection,
+    org: &str,
+    account: &str,
+    id: Uuid,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- api_key.delete_api_key
         DELETE FROM api_key WHERE org = $1 AND account = $2 AND id = $3",

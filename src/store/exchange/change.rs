@@ -47,7 +47,11 @@ pub struct NumberedChange {
 
 /// Writes changes into the outbox, in the given order. Must be the last statement of a transaction, so that the order of
 /// the outbox follows the row locks that competing writes took.
-pub async fn insert_outbox(tx: &mut PgConnection, changes: &[Change], at: Timestamp) -> Result<(), StoreError> {
+pub async fn insert_outbox(
+    tx: &mut PgConnection,
+    changes: &[Change],
+    at: Timestamp,
+) -> Result<(), StoreError> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -117,7 +121,11 @@ pub async fn number_outbox(tx: &mut PgConnection, last_id: i64, limit: i64) -> R
 }
 
 /// Lists numbered changes above `after`, ascending, at most `limit`.
-pub async fn list_after(conn: &mut PgConnection, after: i64, limit: i64) -> Result<Vec<NumberedChange>, StoreError> {
+pub async fn list_after(
+    conn: &mut PgConnection,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<NumberedChange>, StoreError> {
     let rows = sqlx::query!(
         r#"-- change.list_after
         SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp"
@@ -209,7 +217,11 @@ pub async fn has_outbox_rows(conn: &mut PgConnection) -> Result<bool, StoreError
 
 /// Hints to all exchanges of the database that there are new numbers.
 pub async fn notify_readers(tx: &mut PgConnection) -> Result<(), StoreError> {
-    sqlx::query!(r#"-- change.notify_readers
-        SELECT pg_notify('evenkeel_change', '')::text AS "hint?""#).fetch_one(tx).await?;
+    sqlx::query!(
+        r#"-- change.notify_readers
+        SELECT pg_notify('evenkeel_change', '')::text AS "hint?""#
+    )
+    .fetch_one(tx)
+    .await?;
     Ok(())
 }

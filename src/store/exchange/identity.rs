@@ -36,7 +36,11 @@ pub struct Identity {
 ///
 /// # Source
 /// Exchange contract 2.1.
-pub async fn find_identity(conn: &mut PgConnection, org: &str, id: &str) -> Result<Option<Identity>, StoreError> {
+pub async fn find_identity(
+    conn: &mut PgConnection,
+    org: &str,
+    id: &str,
+) -> Result<Option<Identity>, StoreError> {
     let row = sqlx::query!(
         r#"-- identity.find_identity
         SELECT 1 AS "kind!", owner_org AS "owner_org", owner AS "owner", token_hash AS "secret_hash?",
@@ -70,7 +74,11 @@ pub async fn find_identity(conn: &mut PgConnection, org: &str, id: &str) -> Resu
 }
 
 /// Finds the account of a generated API key by the keyed hash of its value.
-pub async fn find_by_api_key(conn: &mut PgConnection, org: &str, key_hash: &str) -> Result<Option<Identity>, StoreError> {
+pub async fn find_by_api_key(
+    conn: &mut PgConnection,
+    org: &str,
+    key_hash: &str,
+) -> Result<Option<Identity>, StoreError> {
     let row = sqlx::query!(
         "-- identity.find_by_api_key
         SELECT account.name, account.is_admin, account.is_hub_admin

@@ -1,6 +1,8 @@
 //! Tables of the exchange, one module a resource.
 
 pub mod account;
+pub mod agbot;
+pub mod agreement;
 pub mod api_key;
 pub mod change;
 pub mod facts;
@@ -14,3 +16,4 @@ pub mod organization;
 pub mod referenced_service;
 pub mod secret;
 pub mod seed;
+pub mod served;

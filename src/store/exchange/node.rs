@@ -123,7 +123,11 @@ macro_rules! select_nodes {
 }
 
 /// Finds one node.
-pub async fn find_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<Option<NodeRow>, StoreError> {
+pub async fn find_node(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<NodeRow>, StoreError> {
     let row = select_nodes!("node.find_node", "WHERE node.org = $1 AND node.node = $2", org, node)
         .fetch_optional(conn)
         .await?;

@@ -69,7 +69,10 @@ pub struct Filter<'a> {
 }
 
 /// Finds one organization.
-pub async fn find_organization(conn: &mut PgConnection, org: &str) -> Result<Option<Organization>, StoreError> {
+pub async fn find_organization(
+    conn: &mut PgConnection,
+    org: &str,
+) -> Result<Option<Organization>, StoreError> {
     let row = sqlx::query_as!(
         Row,
         r#"-- organization.find_organization
@@ -102,7 +105,10 @@ pub async fn lock_organization(tx: &mut PgConnection, org: &str) -> Result<Optio
 }
 
 /// Lists organizations by id.
-pub async fn list_organizations(conn: &mut PgConnection, filter: &Filter<'_>) -> Result<Vec<Organization>, StoreError> {
+pub async fn list_organizations(
+    conn: &mut PgConnection,
+    filter: &Filter<'_>,
+) -> Result<Vec<Organization>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"-- organization.list_organizations
@@ -150,7 +156,10 @@ pub async fn list_organizations_of_accounts(
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `organization_org_key` when it exists.
-pub async fn insert_organization(tx: &mut PgConnection, organization: &Organization) -> Result<(), StoreError> {
+pub async fn insert_organization(
+    tx: &mut PgConnection,
+    organization: &Organization,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- organization.insert_organization
         INSERT INTO organization (org, org_type, label, description, tags, limits, heartbeat_intervals, updated_at)
@@ -170,7 +179,10 @@ pub async fn insert_organization(tx: &mut PgConnection, organization: &Organizat
 }
 
 /// Replaces everything of an organization; false when there is none.
-pub async fn update_organization(tx: &mut PgConnection, organization: &Organization) -> Result<bool, StoreError> {
+pub async fn update_organization(
+    tx: &mut PgConnection,
+    organization: &Organization,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- organization.update_organization
         UPDATE organization

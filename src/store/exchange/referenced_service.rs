@@ -31,7 +31,8 @@ pub async fn find_missing(
     let urls: Vec<&str> = references.iter().map(|reference| reference.url.as_str()).collect();
     let bases: Vec<&str> = references.iter().map(|reference| reference.id_base.as_str()).collect();
     let archs: Vec<Option<&str>> = references.iter().map(|reference| reference.arch.as_deref()).collect();
-    let versions: Vec<Option<&str>> = references.iter().map(|reference| reference.version.as_deref()).collect();
+    let versions: Vec<Option<&str>> =
+        references.iter().map(|reference| reference.version.as_deref()).collect();
     // The first test is the one that an index serves; the second finds the same service under another spelling of its url.
     let row = sqlx::query!(
         r#"-- referenced_service.find_missing

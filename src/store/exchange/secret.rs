@@ -5,7 +5,11 @@ use sqlx::PgConnection;
 use crate::StoreError;
 
 /// Returns the named key, storing `proposed` when there is none yet.
-pub async fn get_or_insert(conn: &mut PgConnection, name: &str, proposed: &[u8]) -> Result<Vec<u8>, StoreError> {
+pub async fn get_or_insert(
+    conn: &mut PgConnection,
+    name: &str,
+    proposed: &[u8],
+) -> Result<Vec<u8>, StoreError> {
     sqlx::query!(
         "-- secret.insert
         INSERT INTO exchange_secret (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",

@@ -4,3 +4,7 @@ pub mod envelope;
 pub mod keys;
 pub mod message;
 pub mod reason;
+
+pub use envelope::{EnvelopeError, ReplayGuard, open, seal};
+pub use keys::{KeyError, PrivateKey, PublicKey};
+pub use message::{Body, Message, PROTOCOL};

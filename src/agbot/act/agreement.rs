@@ -1,0 +1,267 @@
+//! Makes, confirms, updates and ends agreements.
+//!
+//! Source: agreement protocol 2.4.
+
+use evenkeel_client::model::AgreementService;
+use evenkeel_planner::agreement::{Agreement, CancelReason, PendingUpdate};
+use evenkeel_planner::claims::ClaimRef;
+use evenkeel_planner::command::Lease;
+use evenkeel_planner::ids::{AgreementId, NodeId, PolicyId};
+use evenkeel_planner::usage::{Backoff, WorkloadUsage};
+use evenkeel_store::agbot::agreement::{self as table, UsageRow};
+use evenkeel_store::agbot::claim as claims;
+use evenkeel_store::agbot::event::EventRow;
+use evenkeel_store::{PgConnection, StoreError, retry};
+use evenkeel_wire::agreement::Body;
+use serde_json::json;
+
+use super::{check_lease, message, record_event, terms};
+use crate::AgbotError;
+use crate::context::Context;
+
+const LIVE_KEY: &str = "agreement_node_policy_live_key";
+
+/// A positive reply that is acknowledged.
+pub(super) struct Reply<'a> {
+    pub id: &'a AgreementId,
+    pub node: &'a NodeId,
+    pub policy: Option<&'a PolicyId>,
+    pub usage: Option<&'a WorkloadUsage>,
+}
+
+/// The end of an agreement.
+pub(super) struct End<'a> {
+    pub id: &'a AgreementId,
+    pub node: &'a NodeId,
+    pub policy: &'a PolicyId,
+    pub reason: CancelReason,
+    pub claim: Option<&'a ClaimRef>,
+    pub usage: Option<&'a WorkloadUsage>,
+    pub backoff: Option<&'a Backoff>,
+    pub tells_node: bool,
+}
+
+/// Records the agreement, then proposes it.
+pub(super) async fn propose(
+    context: &Context,
+    lease: Lease,
+    agreement: &Agreement,
+    claim: Option<&ClaimRef>,
+) -> Result<(), AgbotError> {
+    let offer = terms::offer(context, agreement)?;
+    let record = serde_json::to_value(agreement)?;
+    let is_new = retry("agreement.propose", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        check_claim(&mut tx, claim).await?;
+        let inserted = table::insert_agreement(
+            &mut tx,
+            agreement.id.as_str(),
+            agreement.node.as_str(),
+            agreement.policy.as_str(),
+            &record,
+            agreement.created_at,
+        )
+        .await;
+        let is_new = match inserted {
+            Err(StoreError::Conflict { constraint }) if constraint == LIVE_KEY => {
+                return Err(AgbotError::Refused(
+                    "another agreement of the node and policy is alive".to_owned(),
+                ));
+            }
+            other => other?,
+        };
+        tx.commit().await?;
+        Ok(is_new)
+    })
+    .await?;
+    if !is_new {
+        return Ok(());
+    }
+    message::send(context, &agreement.node, &agreement.id, offer).await?;
+    put_state(context, agreement, "Formed Proposal").await
+}
+
+/// Answers a positive reply, and makes the agreement final when it is still wanted.
+pub(super) async fn acknowledge(
+    context: &Context,
+    lease: Lease,
+    reply: &Reply<'_>,
+    decision: bool,
+) -> Result<(), AgbotError> {
+    if !decision {
+        return message::send(context, reply.node, reply.id, Body::ReplyAck { decision: false }).await;
+    }
+    let usage = reply.usage.map(serde_json::to_value).transpose()?;
+    let agreement = retry("agreement.finalize", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        let agreement = locked(&mut tx, reply.id).await?;
+        let now = context.now();
+        let done = if agreement.finalized_at().is_some() {
+            agreement
+        } else {
+            agreement.finalize(now).map_err(|error| AgbotError::Refused(error.to_string()))?
+        };
+        table::update_agreement(&mut tx, reply.id.as_str(), &serde_json::to_value(&done)?, None).await?;
+        if let Some(policy) = reply.policy {
+            table::set_usage(&mut tx, reply.node.as_str(), policy.as_str(), usage.as_ref()).await?;
+        }
+        tx.commit().await?;
+        Ok::<Agreement, AgbotError>(done)
+    })
+    .await?;
+    put_state(context, &agreement, "Producer agreed").await?;
+    message::send(context, reply.node, reply.id, Body::ReplyAck { decision: true }).await?;
+    put_state(context, &agreement, "Finalized Agreement").await
+}
+
+/// Ends an agreement: first in the records, then in the exchange and on the node.
+pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Result<(), AgbotError> {
+    let usage = end.usage.map(serde_json::to_value).transpose()?;
+    let backoff = end.backoff.map(serde_json::to_value).transpose()?;
+    let usage = UsageRow {
+        node: end.node.as_str().to_owned(),
+        policy: end.policy.as_str().to_owned(),
+        usage,
+        backoff,
+    };
+    retry("agreement.cancel", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        let agreement = locked(&mut tx, end.id).await?;
+        if agreement.is_live() {
+            check_claim(&mut tx, end.claim).await?;
+            let now = context.now();
+            let ended = agreement.end(now, end.reason).map_err(|error| AgbotError::Refused(error.to_string()))?;
+            table::update_agreement(&mut tx, end.id.as_str(), &serde_json::to_value(&ended)?, Some(now)).await?;
+            table::upsert_usage(&mut tx, &usage).await?;
+            let event = EventRow {
+                happened_at: now,
+                kind: "agreement.ended".to_owned(),
+                ha_group: None,
+                node: Some(end.node.as_str().to_owned()),
+                policy: Some(end.policy.as_str().to_owned()),
+                detail: json!({"agreement": end.id.as_str(), "reason": end.reason.0, "text": end.reason.text()}),
+            };
+            record_event(&mut tx, &event).await?;
+        }
+        tx.commit().await?;
+        Ok::<(), AgbotError>(())
+    })
+    .await?;
+    let (org, id) = (&context.settings.org, &context.settings.id);
+    context.client.delete_agbot_agreement(org, id, end.id.as_str()).await?;
+    if end.tells_node {
+        message::cancel(context, end.id, end.node, end.reason).await?;
+    }
+    Ok(())
+}
+
+/// Sends changed terms of a running agreement.
+pub(super) async fn send_update(
+    context: &Context,
+    lease: Lease,
+    id: &AgreementId,
+    node: &NodeId,
+    terms_digest: u64,
+) -> Result<(), AgbotError> {
+    let agreement = change(context, lease, id, |mut agreement, sent_at| {
+        agreement.pending_update = Some(PendingUpdate { terms_digest, sent_at });
+        agreement
+    })
+    .await?;
+    let body = terms::update(context, &agreement)?;
+    message::send(context, node, id, body).await
+}
+
+/// Records that the node took the update.
+pub(super) async fn record_update(
+    context: &Context,
+    lease: Lease,
+    id: &AgreementId,
+    terms_digest: u64,
+) -> Result<(), AgbotError> {
+    change(context, lease, id, |mut agreement, _| {
+        agreement.terms_digest = terms_digest;
+        agreement.pending_update = None;
+        agreement
+    })
+    .await?;
+    Ok(())
+}
+
+/// Stores usage and back-off of a pair.
+pub(super) async fn update_usage(
+    context: &Context,
+    lease: Lease,
+    node: &NodeId,
+    policy: &PolicyId,
+    usage: Option<&WorkloadUsage>,
+    backoff: Option<&Backoff>,
+) -> Result<(), AgbotError> {
+    let row = UsageRow {
+        node: node.as_str().to_owned(),
+        policy: policy.as_str().to_owned(),
+        usage: usage.map(serde_json::to_value).transpose()?,
+        backoff: backoff.map(serde_json::to_value).transpose()?,
+    };
+    retry("agreement.usage", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        table::upsert_usage(&mut tx, &row).await?;
+        tx.commit().await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn change(
+    context: &Context,
+    lease: Lease,
+    id: &AgreementId,
+    edit: impl Fn(Agreement, jiff::Timestamp) -> Agreement,
+) -> Result<Agreement, AgbotError> {
+    retry("agreement.change", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        let agreement = locked(&mut tx, id).await?;
+        if !agreement.is_live() {
+            return Err(AgbotError::Refused("the agreement is over".to_owned()));
+        }
+        let changed = edit(agreement, context.now());
+        table::update_agreement(&mut tx, id.as_str(), &serde_json::to_value(&changed)?, None).await?;
+        tx.commit().await?;
+        Ok(changed)
+    })
+    .await
+}
+
+async fn locked(tx: &mut PgConnection, id: &AgreementId) -> Result<Agreement, AgbotError> {
+    let record = table::lock_agreement(tx, id.as_str()).await?;
+    let record = record.ok_or_else(|| AgbotError::Refused("the agreement is not recorded".to_owned()))?;
+    Ok(serde_json::from_value(record)?)
+}
+
+/// Holds the claim until the transaction ends.
+async fn check_claim(tx: &mut PgConnection, claim: Option<&ClaimRef>) -> Result<(), AgbotError> {
+    let Some(claim) = claim else { return Ok(()) };
+    let is_held =
+        claims::lock_claim(tx, claim.group.as_str(), claim.scope.text(), claim.fencing.cast_signed()).await?;
+    if is_held {
+        Ok(())
+    } else {
+        Err(AgbotError::Refused(format!("the claim on {} is gone or somebody else's", claim.group)))
+    }
+}
+
+async fn put_state(context: &Context, agreement: &Agreement, state: &str) -> Result<(), AgbotError> {
+    let service = AgreementService {
+        orgid: agreement.policy.org().to_owned(),
+        pattern: String::new(),
+        url: agreement.service_key.name().to_owned(),
+    };
+    let (org, id) = (&context.settings.org, &context.settings.id);
+    context.client.put_agbot_agreement(org, id, agreement.id.as_str(), &service, state).await?;
+    Ok(())
+}

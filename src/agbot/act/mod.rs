@@ -1,0 +1,99 @@
+//! Carries out commands: one executor each, safe to repeat, each checking its lease and claim in its own transaction.
+//!
+//! No transaction is open across a network call. Source: `evenkeel_planner::command`.
+
+mod agreement;
+mod claim;
+mod message;
+mod terms;
+
+pub(crate) use claim::{grant_agent_upgrade, record_event};
+
+use evenkeel_planner::command::{Action, Command, Lease};
+use evenkeel_planner::event::Outcome;
+use evenkeel_store::PgConnection;
+use evenkeel_store::agbot::partition::{self, LeaseRow};
+
+use crate::AgbotError;
+use crate::context::Context;
+
+/// Carries out one command and says how it ended.
+pub(crate) async fn carry_out(context: &Context, command: &Command) -> Outcome {
+    match act(context, command).await {
+        Ok(outcome) => outcome,
+        Err(AgbotError::Refused(why)) => {
+            tracing::debug!(why, "a command was refused");
+            Outcome::Refused { why }
+        }
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a command failed");
+            Outcome::Failed { why: error.to_string() }
+        }
+    }
+}
+
+async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError> {
+    let lease = command.lease;
+    match &command.action {
+        Action::Propose { agreement, claim } => {
+            agreement::propose(context, lease, agreement, claim.as_ref()).await?
+        }
+        Action::AcknowledgeReply { agreement, node, policy, decision, usage } => {
+            let reply =
+                agreement::Reply { id: agreement, node, policy: policy.as_ref(), usage: usage.as_ref() };
+            agreement::acknowledge(context, lease, &reply, *decision).await?;
+        }
+        Action::Cancel { agreement, node, policy, reason, claim, usage, backoff, tells_node } => {
+            let end = agreement::End {
+                id: agreement,
+                node,
+                policy,
+                reason: *reason,
+                claim: claim.as_ref(),
+                usage: usage.as_ref(),
+                backoff: backoff.as_ref(),
+                tells_node: *tells_node,
+            };
+            agreement::cancel(context, lease, &end).await?;
+        }
+        Action::RepeatCancel { agreement, node, reason } => {
+            message::cancel(context, agreement, node, *reason).await?;
+        }
+        Action::SendVerification { agreement, node } => message::verify(context, agreement, node).await?,
+        Action::AnswerVerification { agreement, node, exists } => {
+            message::answer_verification(context, agreement, node, *exists).await?;
+        }
+        Action::SendPolicyUpdate { agreement, node, terms_digest } => {
+            agreement::send_update(context, lease, agreement, node, *terms_digest).await?;
+        }
+        Action::RecordUpdateAccepted { agreement, terms_digest } => {
+            agreement::record_update(context, lease, agreement, *terms_digest).await?;
+        }
+        Action::RefuseUpdate { agreement, node, update_type } => {
+            message::refuse_update(context, agreement, node, update_type).await?;
+        }
+        Action::TakeClaim { request } => return claim::take(context, lease, request).await,
+        Action::AdvanceClaim { claim, phase, deadline } => {
+            claim::advance(context, lease, claim, *phase, *deadline).await?;
+        }
+        Action::ReleaseClaim { claim, node, why } => claim::release(context, lease, claim, node, why).await?,
+        Action::RecordRollout { rollout } => claim::record_rollout(context, lease, rollout).await?,
+        Action::UpdateUsage { node, policy, usage, backoff } => {
+            agreement::update_usage(context, lease, node, policy, usage.as_ref(), backoff.as_ref()).await?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Holds the lease until the transaction ends.
+async fn check_lease(context: &Context, tx: &mut PgConnection, lease: Lease) -> Result<(), AgbotError> {
+    let row = LeaseRow {
+        partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
+        fencing: lease.fencing.cast_signed(),
+    };
+    if partition::lock_lease(tx, context.instance, row).await? {
+        Ok(())
+    } else {
+        Err(AgbotError::Refused(format!("partition {} belongs to another agbot by now", lease.partition)))
+    }
+}

@@ -1,0 +1,36 @@
+//! Messages whose content are terms and conditions.
+//!
+//! Source: agreement protocol 2.3; agbot 2.2.
+
+use evenkeel_planner::agreement::Agreement;
+use evenkeel_planner::terms::{ProposalTerms, proposal_terms};
+use evenkeel_wire::agreement::Body;
+use evenkeel_wire::agreement::message::UPDATE_POLICY;
+
+use crate::AgbotError;
+use crate::context::Context;
+
+fn built(context: &Context, agreement: &Agreement) -> Result<ProposalTerms, AgbotError> {
+    let model = context.model();
+    proposal_terms(&model, &agreement.node, &agreement.policy, &agreement.service)
+        .map_err(|blocked| AgbotError::Refused(blocked.to_string()))
+}
+
+/// The proposal of an agreement.
+pub(super) fn offer(context: &Context, agreement: &Agreement) -> Result<Body, AgbotError> {
+    let terms = built(context, agreement)?;
+    Ok(Body::Proposal {
+        terms: terms.terms.to_text(),
+        producer_policy: terms.producer_policy.to_text(),
+        consumer_id: context.name(),
+    })
+}
+
+/// The update that brings new terms to a running agreement.
+pub(super) fn update(context: &Context, agreement: &Agreement) -> Result<Body, AgbotError> {
+    let terms = built(context, agreement)?;
+    Ok(Body::Update {
+        update_type: UPDATE_POLICY.to_owned(),
+        metadata: Some(serde_json::from_str(&terms.terms.to_text())?),
+    })
+}

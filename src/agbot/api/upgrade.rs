@@ -1,0 +1,154 @@
+//! May this member upgrade its agent now? Both forms of the question, one decision.
+//!
+//! Source: seed 004, "Agbot APIs" (200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use evenkeel_client::model::Node;
+use evenkeel_planner::agent_upgrade::MemberView;
+use evenkeel_planner::event::Event;
+use evenkeel_planner::facts::HaGroupFacts;
+use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
+use evenkeel_planner::model::Liveness;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+
+use super::answer;
+use super::caller::{Verdict, credentials, read_node};
+use crate::act::grant_agent_upgrade;
+use crate::context::Context;
+use crate::observe::facts;
+
+/// Body of the document's form.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpgradeRequest {
+    /// `org/name` of the management policy; without organization it is the node's.
+    nmp: String,
+}
+
+/// `POST /org/{org}/node/{node}/upgrade`: 200 go ahead, 409 not now.
+pub(super) async fn upgrade_node(
+    State(context): State<Arc<Context>>,
+    Path((org, node)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let Ok(Json(request)) = Json::<UpgradeRequest>::from_bytes(&body) else {
+        return answer(
+            StatusCode::BAD_REQUEST,
+            "the body must be {\"nmp\": \"org/name of a management policy\"}",
+        );
+    };
+    let found = match own_node(&context, &headers, &org, &node).await {
+        Ok(found) => found,
+        Err(response) => return response,
+    };
+    let nmp = match request.nmp.split_once('/') {
+        Some((nmp_org, name)) if !nmp_org.is_empty() && !name.is_empty() => NmpId::new(nmp_org, name),
+        None if !request.nmp.is_empty() => NmpId::new(&org, &request.nmp),
+        _ => return answer(StatusCode::BAD_REQUEST, "nmp must name a management policy"),
+    };
+    let Some(group) = found.ha_group.filter(|group| !group.is_empty()) else {
+        return answer(StatusCode::OK, format!("node {org}/{node} is in no HA group and may upgrade"));
+    };
+    decide(&context, &GroupId::new(&org, &group), &NodeId::new(&org, &node), &nmp, StatusCode::OK).await
+}
+
+/// `POST /org/{org}/hagroup/{group}/nodemanagement/{node}/{nmp}`: 201 go ahead, 409 not now.
+pub(super) async fn manage_node(
+    State(context): State<Arc<Context>>,
+    Path((org, group, node, nmp)): Path<(String, String, String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let found = match own_node(&context, &headers, &org, &node).await {
+        Ok(found) => found,
+        Err(response) => return response,
+    };
+    if found.ha_group.as_deref() != Some(group.as_str()) {
+        return answer(StatusCode::BAD_REQUEST, format!("node {org}/{node} is not in HA group {group}"));
+    }
+    let nmp = NmpId::new(&org, nmp.strip_prefix(&format!("{org}/")).unwrap_or(&nmp));
+    decide(&context, &GroupId::new(&org, &group), &NodeId::new(&org, &node), &nmp, StatusCode::CREATED).await
+}
+
+/// The node, read with its own credentials.
+async fn own_node(context: &Context, headers: &HeaderMap, org: &str, node: &str) -> Result<Node, Response> {
+    let Some(caller) = credentials(headers) else {
+        return Err(answer(StatusCode::UNAUTHORIZED, "the node's credentials are needed"));
+    };
+    if caller.org != org || caller.id != node {
+        return Err(match read_node(context, caller.clone(), &caller.org, &caller.id).await {
+            Verdict::Refused(status, why) => answer(status, why),
+            _ => {
+                answer(StatusCode::BAD_REQUEST, format!("the credentials are not those of node {org}/{node}"))
+            }
+        });
+    }
+    match read_node(context, caller, org, node).await {
+        Verdict::Good(found) => Ok(*found),
+        Verdict::NotTheNode => Err(answer(StatusCode::BAD_REQUEST, format!("{org}/{node} is not a node"))),
+        Verdict::Refused(status, why) => Err(answer(status, why)),
+    }
+}
+
+async fn decide(
+    context: &Arc<Context>,
+    group: &GroupId,
+    node: &NodeId,
+    nmp: &NmpId,
+    yes: StatusCode,
+) -> Response {
+    let (facts, members) = match members(context, group, nmp).await {
+        Ok(found) => found,
+        Err(response) => return response,
+    };
+    match grant_agent_upgrade(context, &facts, &members, node, nmp).await {
+        Ok(Ok(claim)) => {
+            context.tell(vec![Event::ClaimRecorded { claim: Box::new(claim) }]).await;
+            answer(yes, format!("Node {node} can start executing nmp {}.", nmp.name()))
+        }
+        Ok(Err(blocked)) => answer(
+            StatusCode::CONFLICT,
+            format!("Node {node} can not start executing nmp {}: {blocked}", nmp.name()),
+        ),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "an upgrade could not be decided");
+            answer(StatusCode::INTERNAL_SERVER_ERROR, "the agbot's database does not answer; ask again")
+        }
+    }
+}
+
+/// The group as the exchange has it now, and what is known of its members.
+async fn members(
+    context: &Context,
+    id: &GroupId,
+    nmp: &NmpId,
+) -> Result<(HaGroupFacts, BTreeMap<NodeId, MemberView>), Response> {
+    let busy =
+        |error: evenkeel_client::ClientError| answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+    let group = context.client.ha_group(id.org(), id.name()).await.map_err(busy)?;
+    let Some(group) = group.map(|group| facts::ha_group(id.org(), group)) else {
+        return Err(answer(StatusCode::BAD_REQUEST, format!("there is no HA group {id}")));
+    };
+    let mut views = BTreeMap::new();
+    for member in &group.members {
+        let status =
+            context.client.management_status(member.org(), member.name(), nmp.name()).await.map_err(busy)?;
+        let liveness = {
+            let model = context.model();
+            match model.node(member) {
+                Some(_) => model.liveness(member, context.now()),
+                None => Liveness::NeverHeard,
+            }
+        };
+        let nmp_status = status.map(|status| status.agent_upgrade_policy_status.status);
+        views.insert(member.clone(), MemberView { liveness, is_away: false, nmp_status });
+    }
+    Ok((group, views))
+}

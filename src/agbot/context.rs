@@ -1,0 +1,194 @@
+//! What all workers of an agbot share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use evenkeel_client::Client;
+use evenkeel_planner::command::MessageFate;
+use evenkeel_planner::event::Event;
+use evenkeel_planner::ids::{NodeId, PolicyId};
+use evenkeel_planner::model::Model;
+use evenkeel_planner::report::Placement;
+use evenkeel_store::Database;
+use evenkeel_wire::agreement::{PrivateKey, PublicKey};
+use jiff::Timestamp;
+use tokio::sync::{Notify, mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::{AgbotError, AgbotSettings};
+
+/// Longest queue before observers wait for the engine.
+const QUEUE: usize = 4_096;
+const KEY_BITS: usize = 2_048;
+
+/// Something for the engine.
+pub enum Input {
+    /// Things that happened, in order.
+    Events(Vec<Event>),
+    /// A message of a node; the answer says what becomes of it.
+    Message(Box<Event>, oneshot::Sender<MessageFate>),
+}
+
+/// What all workers share.
+pub struct Context {
+    /// Settings.
+    pub settings: AgbotSettings,
+    /// The exchange, with the agbot's credentials.
+    pub client: Client,
+    /// The agbot's own records.
+    pub database: Database,
+    /// Identity of this process among the agbots of the database.
+    pub instance: Uuid,
+    /// Key that opens messages.
+    pub key: PrivateKey,
+    /// Its public half.
+    pub public_key: PublicKey,
+    /// Told when the mailbox may hold something.
+    pub mail: Notify,
+    /// Told when everything shall be compared with the exchange.
+    pub reload: Notify,
+    inputs: mpsc::Sender<Input>,
+    model: RwLock<Model>,
+    placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
+    dropped_messages: AtomicU64,
+    is_loaded: AtomicBool,
+}
+
+impl Context {
+    /// Reads or makes the messaging key and puts the parts together.
+    ///
+    /// # Errors
+    /// When the key cannot be read, made or stored.
+    pub fn new(
+        settings: AgbotSettings,
+        client: Client,
+        database: Database,
+    ) -> Result<(Context, mpsc::Receiver<Input>), AgbotError> {
+        let key = load_or_make_key(&settings.key_file)?;
+        let (sender, inputs) = mpsc::channel(QUEUE);
+        let context = Context {
+            public_key: key.public_key()?,
+            key,
+            client,
+            database,
+            instance: Uuid::new_v4(),
+            mail: Notify::new(),
+            reload: Notify::new(),
+            inputs: sender,
+            model: RwLock::new(Model::new(settings.planner.clone())),
+            placements: Mutex::default(),
+            dropped_messages: AtomicU64::new(0),
+            is_loaded: AtomicBool::new(false),
+            settings,
+        };
+        Ok((context, inputs))
+    }
+
+    /// What is now: the one place where the agbot reads the clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let now = Timestamp::now();
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+
+    /// The agbot as `org/id`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.settings.org, self.settings.id)
+    }
+
+    /// Hands events to the engine, waiting when it is behind.
+    pub async fn tell(&self, events: Vec<Event>) {
+        if !events.is_empty() {
+            // A closed channel means that the engine has ended with the process.
+            let _ = self.inputs.send(Input::Events(events)).await;
+        }
+    }
+
+    /// Hands a message to the engine and waits for its fate; it stays in the mailbox when the engine has ended.
+    pub async fn tell_message(&self, event: Event) -> MessageFate {
+        let (sender, fate) = oneshot::channel();
+        if self.inputs.send(Input::Message(Box::new(event), sender)).await.is_err() {
+            return MessageFate::Leave;
+        }
+        fate.await.unwrap_or(MessageFate::Leave)
+    }
+
+    /// The replica, for reading.
+    pub fn model(&self) -> RwLockReadGuard<'_, Model> {
+        self.model.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The replica, for the engine.
+    pub(crate) fn model_mut(&self) -> RwLockWriteGuard<'_, Model> {
+        self.model.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the newest reasons.
+    pub(crate) fn keep_placements(&self, newer: BTreeMap<(NodeId, PolicyId), Placement>) {
+        self.placements.lock().unwrap_or_else(PoisonError::into_inner).extend(newer);
+    }
+
+    /// The newest reasons: how each pair that was looked at stands.
+    #[must_use]
+    pub fn placements(&self) -> BTreeMap<(NodeId, PolicyId), Placement> {
+        self.placements.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts a message that could not be used.
+    pub(crate) fn count_dropped_message(&self) {
+        self.dropped_messages.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many messages could not be used: tampered with, replayed, or from somebody else.
+    #[must_use]
+    pub fn dropped_messages(&self) -> u64 {
+        self.dropped_messages.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_loaded(&self) {
+        self.is_loaded.store(true, Ordering::Release);
+    }
+
+    /// Whether everything it serves has been read at least once.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.is_loaded.load(Ordering::Acquire)
+    }
+}
+
+fn load_or_make_key(path: &Path) -> Result<PrivateKey, AgbotError> {
+    let unusable = |source| AgbotError::KeyFile { path: path.display().to_string(), source };
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(PrivateKey::from_pem(&text)?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let key = PrivateKey::generate(&mut rand::rng(), KEY_BITS)?;
+            write_secret(path, &key.to_pkcs1_pem()?).map_err(unusable)?;
+            // Another instance may have been faster: what the file holds is the key of all.
+            let text = std::fs::read_to_string(path).map_err(unusable)?;
+            Ok(PrivateKey::from_pem(&text)?)
+        }
+        Err(error) => Err(unusable(error)),
+    }
+}
+
+/// Writes a new file readable by its owner only; a file that is there already stays.
+fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let temporary = path.with_extension(format!("new-{}", Uuid::new_v4()));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    let linked = std::fs::hard_link(&temporary, path);
+    std::fs::remove_file(&temporary)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}

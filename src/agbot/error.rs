@@ -1,0 +1,46 @@
+//! What can go wrong with an agbot's effects.
+
+use evenkeel_client::ClientError;
+use evenkeel_store::{AsStoreError, StoreError};
+use evenkeel_wire::agreement::{EnvelopeError, KeyError};
+use thiserror::Error;
+
+/// Why an effect did not happen.
+#[derive(Debug, Error)]
+pub enum AgbotError {
+    /// The exchange.
+    #[error(transparent)]
+    Exchange(#[from] ClientError),
+    /// The agbot's own database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The messaging key.
+    #[error("the messaging key cannot be used")]
+    Key(#[from] KeyError),
+    /// The messaging key's file.
+    #[error("the messaging key file {path} cannot be used")]
+    KeyFile {
+        /// Where it is.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A message could not be sealed.
+    #[error("a message cannot be sealed")]
+    Envelope(#[from] EnvelopeError),
+    /// A row of the agbot's own is not of the expected shape.
+    #[error("a record of the agbot cannot be read")]
+    Record(#[from] serde_json::Error),
+    /// A precondition does not hold any more; nothing was done.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl AsStoreError for AgbotError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        match self {
+            AgbotError::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the exchange holds: read whole at start and now and then, and followed through the change feed in between.
+
+pub mod facts;
+pub mod read;
+pub mod records;
+pub mod served;
+pub mod status;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evenkeel_client::ClientError;
+use evenkeel_client::model::{ChangesRequest, ResourceChange};
+use evenkeel_planner::event::Event;
+use evenkeel_planner::ids::{GroupId, NmpId, NodeId, PolicyId};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::AgbotError;
+use crate::context::Context;
+use served::Served;
+
+const PAGE: i64 = 1_000;
+/// Pause after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Pause between polls of an exchange that does not park them.
+const UNPARKED: Duration = Duration::from_secs(1);
+
+/// Runs until shutdown.
+pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
+    loop {
+        let outcome = tokio::select! {
+            outcome = follow(&context) => outcome,
+            () = shutdown.cancelled() => return,
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the exchange could not be followed, starting over"
+            );
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+/// Reads everything, then follows the feed until it is time to compare again.
+async fn follow(context: &Context) -> Result<(), AgbotError> {
+    publish_key(context).await?;
+    let mut next = context.client.max_change_id().await? + 1;
+    let mut served = served::read(context).await?;
+    let events = read::everything(context, &served).await?;
+    context.tell(events).await;
+    context.tell(records::read_all(context).await?).await;
+    context.tell(vec![Event::FullReconcile]).await;
+    context.set_loaded();
+    context.mail.notify_one();
+    let read_at = Instant::now();
+    while read_at.elapsed() < context.settings.reconcile_period {
+        let request = ChangesRequest {
+            change_id: next,
+            max_records: PAGE,
+            org_list: Some(served.orgs().into_iter().collect()),
+        };
+        let began = Instant::now();
+        let polled = tokio::select! {
+            polled = context.client.wait_for_changes(&context.settings.org, &request, context.settings.poll_wait) => polled,
+            () = context.reload.notified() => return Ok(()),
+        };
+        let (answer, _) = polled?;
+        let is_idle = answer.changes.is_empty();
+        if apply(context, &mut served, &answer.changes).await? {
+            return Ok(());
+        }
+        next = answer.most_recent_change_id + 1;
+        if is_idle && began.elapsed() < UNPARKED {
+            tokio::time::sleep(UNPARKED).await;
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that the exchange has this agbot's messaging key.
+async fn publish_key(context: &Context) -> Result<(), AgbotError> {
+    let (org, id) = (&context.settings.org, &context.settings.id);
+    let wanted = context.public_key.to_base64();
+    let row = context.client.agbot(org, id).await?;
+    if row.is_none_or(|row| row.public_key != wanted) {
+        context.client.patch_agbot(org, id, "publicKey", json!(wanted)).await?;
+    }
+    Ok(())
+}
+
+/// Carries changes over into events; true when what is served changed, so that everything must be read again.
+async fn apply(
+    context: &Context,
+    served: &mut Served,
+    changes: &[ResourceChange],
+) -> Result<bool, AgbotError> {
+    let mut seen = BTreeSet::new();
+    for change in changes {
+        if !seen.insert((&change.org_id, &change.resource, &change.id)) {
+            continue;
+        }
+        let is_own = change.org_id == context.settings.org && change.id == context.settings.id;
+        match change.resource.as_str() {
+            "agbotmsgs" if is_own => context.mail.notify_one(),
+            "agbotbusinesspols" if is_own => return Ok(true),
+            "org" if served.is_affected_by_org(&change.org_id, &change.operation) => return Ok(true),
+            "org" if context.settings.serves_new_orgs && change.operation == "created" => {
+                served::serve_org(context, &change.id).await?;
+                return Ok(true);
+            }
+            _ => context.tell(events_of(context, served, change).await?).await,
+        }
+    }
+    Ok(false)
+}
+
+async fn events_of(
+    context: &Context,
+    served: &Served,
+    change: &ResourceChange,
+) -> Result<Vec<Event>, ClientError> {
+    let org = change.org_id.as_str();
+    let node = || NodeId::new(org, &change.id);
+    let is_node_org = served.serves_nodes_of(org);
+    match change.resource.as_str() {
+        "node" | "services_configstate" if is_node_org => read::node(context, &node()).await,
+        "nodepolicies" if is_node_org => read::node_policy(context, &node()).await,
+        "nodestatus" if is_node_org => read::status(context, &node()).await,
+        "nodeagreements" if is_node_org => read::node_agreements(context, &node()).await,
+        "nodemgmtpolstatus" if is_node_org => read::management_statuses(context, &node()).await,
+        "ha_group" if is_node_org => read::ha_group(context, &GroupId::new(org, &change.id)).await,
+        "policy" => read::deployment_policy(context, served, &PolicyId::new(org, &change.id)).await,
+        "service" | "servicepolicies" => read::service(context, org, &change.id).await,
+        "mgmtpolicy" if change.operation == "deleted" => {
+            Ok(vec![Event::NmpRemoved { nmp: NmpId::new(org, &change.id) }])
+        }
+        _ => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,318 @@
+//! Reads resources of the exchange as events for the planner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_client::ClientError;
+use evenkeel_client::Path;
+use evenkeel_client::model::{DeploymentPolicy, NodeStatus, Service};
+use evenkeel_planner::event::Event;
+use evenkeel_planner::facts::NmpStatusFacts;
+use evenkeel_planner::ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde_json::Value;
+
+use super::facts;
+use super::served::Served;
+use crate::context::Context;
+
+/// Requests under way at once during a full read.
+const PARALLEL: usize = 16;
+
+/// Reads everything that is served, and tells what is gone.
+///
+/// # Errors
+/// When the exchange does not answer; nothing is told then.
+pub async fn everything(context: &Context, served: &Served) -> Result<Vec<Event>, ClientError> {
+    let mut found = Found::default();
+    let mut events = Vec::new();
+    for org in served.node_orgs() {
+        groups(context, &org, &mut found, &mut events).await?;
+        nodes(context, &org, &mut found, &mut events).await?;
+    }
+    let mut keys = BTreeSet::new();
+    for org in served.policy_orgs() {
+        policies(context, served, org, &mut found, &mut events, &mut keys).await?;
+    }
+    services(context, keys, &mut found, &mut events).await?;
+    let mut all = gone(context, &found);
+    all.append(&mut events);
+    Ok(all)
+}
+
+#[derive(Default)]
+struct Found {
+    nodes: BTreeSet<NodeId>,
+    groups: BTreeSet<GroupId>,
+    policies: BTreeSet<PolicyId>,
+    services: BTreeSet<ServiceId>,
+}
+
+/// What the replica has and the exchange has not.
+fn gone(context: &Context, found: &Found) -> Vec<Event> {
+    let known = context.model().known();
+    let mut events = Vec::new();
+    events.extend(
+        known
+            .nodes
+            .into_iter()
+            .filter(|id| !found.nodes.contains(id))
+            .map(|node| Event::NodeRemoved { node }),
+    );
+    events.extend(
+        known
+            .groups
+            .into_iter()
+            .filter(|id| !found.groups.contains(id))
+            .map(|group| Event::HaGroupRemoved { group }),
+    );
+    events.extend(
+        known
+            .policies
+            .into_iter()
+            .filter(|id| !found.policies.contains(id))
+            .map(|policy| Event::DeploymentPolicyRemoved { policy }),
+    );
+    events.extend(
+        known
+            .services
+            .into_iter()
+            .filter(|id| !found.services.contains(id))
+            .map(|service| Event::ServiceRemoved { service }),
+    );
+    events
+}
+
+async fn groups(
+    context: &Context,
+    org: &str,
+    found: &mut Found,
+    events: &mut Vec<Event>,
+) -> Result<(), ClientError> {
+    for group in context.client.list_ha_groups(org).await? {
+        let facts = facts::ha_group(org, group);
+        found.groups.insert(facts.id.clone());
+        events.push(Event::HaGroupChanged { group: Box::new(facts) });
+    }
+    Ok(())
+}
+
+async fn nodes(
+    context: &Context,
+    org: &str,
+    found: &mut Found,
+    events: &mut Vec<Event>,
+) -> Result<(), ClientError> {
+    let nodes = context.client.list_nodes(org).await?;
+    let ids: Vec<NodeId> = nodes.keys().map(|id| NodeId::from_text(id)).collect();
+    for (id, node) in nodes {
+        let id = NodeId::from_text(&id);
+        events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)) });
+        found.nodes.insert(id);
+    }
+    let details: Vec<Vec<Event>> = stream::iter(ids)
+        .map(|id| async move {
+            let mut events = node_policy(context, &id).await?;
+            events.extend(status(context, &id).await?);
+            Ok::<_, ClientError>(events)
+        })
+        .buffered(PARALLEL)
+        .try_collect()
+        .await?;
+    events.extend(details.into_iter().flatten());
+    Ok(())
+}
+
+async fn policies(
+    context: &Context,
+    served: &Served,
+    org: &str,
+    found: &mut Found,
+    events: &mut Vec<Event>,
+    keys: &mut BTreeSet<ServiceKey>,
+) -> Result<(), ClientError> {
+    for (id, policy) in context.client.list_deployment_policies(org).await? {
+        let id = PolicyId::from_text(&id);
+        if let Some(event) = policy_event(served, &id, &policy) {
+            if let Event::DeploymentPolicyChanged { policy } = &event {
+                keys.insert(policy.service.clone());
+            }
+            found.policies.insert(id);
+            events.push(event);
+        }
+    }
+    Ok(())
+}
+
+fn policy_event(served: &Served, id: &PolicyId, policy: &DeploymentPolicy) -> Option<Event> {
+    let node_orgs = served.node_orgs_of(id.org(), id.name());
+    if node_orgs.is_empty() {
+        return None;
+    }
+    let facts = facts::deployment_policy(id, policy, node_orgs)?;
+    Some(Event::DeploymentPolicyChanged { policy: Box::new(facts) })
+}
+
+/// Reads services and what they require, until nothing new is required.
+async fn services(
+    context: &Context,
+    keys: BTreeSet<ServiceKey>,
+    found: &mut Found,
+    events: &mut Vec<Event>,
+) -> Result<(), ClientError> {
+    let mut waiting: Vec<ServiceKey> = keys.into_iter().collect();
+    let mut done: BTreeSet<ServiceKey> = BTreeSet::new();
+    while let Some(key) = waiting.pop() {
+        if !done.insert(key.clone()) {
+            continue;
+        }
+        let of_key = context.client.find_services(key.org(), key.name(), None, None).await?;
+        for (id, service) in of_key {
+            let id = ServiceId::from_text(&id);
+            waiting.extend(
+                service
+                    .required_services
+                    .iter()
+                    .map(|required| ServiceKey::new(&required.org, &required.url)),
+            );
+            events.extend(service_events(context, &id, service).await?);
+            found.services.insert(id);
+        }
+    }
+    Ok(())
+}
+
+async fn service_events(
+    context: &Context,
+    id: &ServiceId,
+    service: Service,
+) -> Result<Vec<Event>, ClientError> {
+    let policy = context.client.service_policy(id.org(), id.name()).await?;
+    let policy = policy.as_ref().and_then(facts::service_policy).map(Box::new);
+    Ok(vec![
+        Event::ServiceChanged { service: Box::new(facts::service(id, service)) },
+        Event::ServicePolicyChanged { service: id.clone(), policy },
+    ])
+}
+
+/// Reads one node.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
+    Ok(match context.client.node(id.org(), id.name()).await? {
+        Some(node) => {
+            let is_new = context.model().node(id).is_none();
+            let mut events = vec![Event::NodeChanged { node: Box::new(facts::node(id, node)) }];
+            if is_new {
+                events.extend(node_policy(context, id).await?);
+                events.extend(status(context, id).await?);
+            }
+            events
+        }
+        None => vec![Event::NodeRemoved { node: id.clone() }],
+    })
+}
+
+/// Reads the policy of one node.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
+    let policy = context.client.node_policy(id.org(), id.name()).await?;
+    let policy = policy.as_ref().and_then(facts::node_policy).map(Box::new);
+    Ok(vec![Event::NodePolicyChanged { node: id.clone(), policy }])
+}
+
+/// Reads the status of one node.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
+    let document: Option<Value> =
+        context.client.get(Path::org(id.org(), &["nodes", id.name(), "status"])).await?;
+    let status = document.and_then(|document| {
+        let reported_at = document.get("lastUpdated").and_then(Value::as_str).and_then(facts::instant);
+        let status: NodeStatus = serde_json::from_value(document).ok()?;
+        let mut facts = facts::status(status);
+        facts.reported_at = reported_at;
+        Some(Box::new(facts))
+    });
+    Ok(vec![Event::NodeStatusChanged { node: id.clone(), status }])
+}
+
+/// Reads which agreements the exchange has of a node.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn node_agreements(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
+    let agreements = context.client.list_node_agreements(id.org(), id.name()).await?;
+    let agreements = agreements.into_keys().map(|id| AgreementId::from_text(&id)).collect();
+    Ok(vec![Event::NodeAgreementsChanged { node: id.clone(), agreements }])
+}
+
+/// Reads the management statuses of a node.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn management_statuses(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
+    let statuses = context.client.list_management_statuses(id.org(), id.name()).await?;
+    let mut words: BTreeMap<NmpId, Option<String>> = statuses
+        .into_iter()
+        .map(|(nmp, status)| (NmpId::from_text(&nmp), Some(status.agent_upgrade_policy_status.status)))
+        .collect();
+    // A claim whose status is gone must hear of it.
+    for nmp in context.model().nmps_claimed_by(id) {
+        words.entry(nmp).or_insert(None);
+    }
+    Ok(words
+        .into_iter()
+        .map(|(nmp, status)| Event::NmpStatusChanged {
+            status: Box::new(NmpStatusFacts { node: id.clone(), nmp, status }),
+        })
+        .collect())
+}
+
+/// Reads one HA group.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn ha_group(context: &Context, id: &GroupId) -> Result<Vec<Event>, ClientError> {
+    Ok(vec![match context.client.ha_group(id.org(), id.name()).await? {
+        Some(group) => Event::HaGroupChanged { group: Box::new(facts::ha_group(id.org(), group)) },
+        None => Event::HaGroupRemoved { group: id.clone() },
+    }])
+}
+
+/// Reads one deployment policy, and its services when they are new.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn deployment_policy(
+    context: &Context,
+    served: &Served,
+    id: &PolicyId,
+) -> Result<Vec<Event>, ClientError> {
+    let policy = context.client.deployment_policy(id.org(), id.name()).await?;
+    let Some(event) = policy.and_then(|policy| policy_event(served, id, &policy)) else {
+        return Ok(vec![Event::DeploymentPolicyRemoved { policy: id.clone() }]);
+    };
+    let mut events = Vec::new();
+    if let Event::DeploymentPolicyChanged { policy } = &event {
+        services(context, BTreeSet::from([policy.service.clone()]), &mut Found::default(), &mut events)
+            .await?;
+    }
+    events.push(event);
+    Ok(events)
+}
+
+/// Reads one service with its policy, when it belongs to a service that is known.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn service(context: &Context, org: &str, id: &str) -> Result<Vec<Event>, ClientError> {
+    let service_id = ServiceId::new(org, id);
+    match context.client.service(org, id).await? {
+        Some(service) => service_events(context, &service_id, service).await,
+        None => Ok(vec![Event::ServiceRemoved { service: service_id }]),
+    }
+}

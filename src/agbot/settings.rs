@@ -1,0 +1,53 @@
+//! Settings of an agbot.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_planner::settings::PlannerSettings;
+
+/// Settings of an agbot.
+#[derive(Debug, Clone)]
+pub struct AgbotSettings {
+    /// Organization of the agbot in the exchange.
+    pub org: String,
+    /// Id of the agbot in the exchange; all instances share it.
+    pub id: String,
+    /// File of the messaging key, shared by all instances; made when missing.
+    pub key_file: PathBuf,
+    /// Serve every organization that comes to be, besides what the exchange says it serves.
+    pub serves_new_orgs: bool,
+    /// Numbers that decisions use.
+    pub planner: PlannerSettings,
+    /// Longest time a poll of the change feed is parked.
+    pub poll_wait: Duration,
+    /// How often the status of nodes that a decision waits for is read.
+    pub status_period: Duration,
+    /// How often everything is compared with the exchange.
+    pub reconcile_period: Duration,
+    /// How long a partition lease lasts without renewal.
+    pub lease_time: Duration,
+    /// How long ended agreements and events are kept.
+    pub history: Duration,
+    /// How long a message waits in a mailbox.
+    pub message_time: Duration,
+}
+
+impl AgbotSettings {
+    /// Usual settings for an identity.
+    #[must_use]
+    pub fn new(org: &str, id: &str, key_file: PathBuf) -> AgbotSettings {
+        AgbotSettings {
+            org: org.to_owned(),
+            id: id.to_owned(),
+            key_file,
+            serves_new_orgs: false,
+            planner: PlannerSettings::default(),
+            poll_wait: Duration::from_secs(20),
+            status_period: Duration::from_millis(400),
+            reconcile_period: Duration::from_secs(300),
+            lease_time: Duration::from_secs(6),
+            history: Duration::from_secs(24 * 3600),
+            message_time: Duration::from_secs(240),
+        }
+    }
+}
