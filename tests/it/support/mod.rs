@@ -1,0 +1,16 @@
+//! What the integration tests share: scratch folders, a PostgreSQL server with a fresh database a test, hub processes.
+//!
+//! Everything is fresh and on loopback, so that tests run side by side, and goes away with the test or, at the latest, with
+//! the test process, however that ends.
+#![allow(dead_code, reason = "each test module uses its own part")]
+
+pub mod account;
+pub mod database;
+pub mod process;
+pub mod scratch;
+pub mod wait;
+
+pub use database::TestDatabase;
+pub use process::{Hub, Program};
+pub use scratch::Scratch;
+pub use wait::eventually;

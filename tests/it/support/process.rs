@@ -1,0 +1,185 @@
+//! The program as a real process: its start, its output, its end.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use evenkeel_runtime::postgres::Account;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::scratch::Scratch;
+use super::wait::{LIMIT, eventually, must};
+
+/// A running process of the program, with what it wrote. Killed when dropped.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    output: PathBuf,
+    errors: PathBuf,
+}
+
+impl Program {
+    /// Starts the program with `arguments`, writing into `scratch`, as `account` when one is given.
+    pub fn start(scratch: &Scratch, arguments: &[&str], account: Option<Account>) -> Self {
+        let unique = format!("{:08x}", rand::random::<u32>());
+        let output = scratch.join(&format!("{unique}.out"));
+        let errors = scratch.join(&format!("{unique}.err"));
+        let mut command = Command::new(executable(scratch, account));
+        // Settings of whoever runs the tests must not reach the program.
+        let inherited = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("EVENKEEL_"));
+        command.env_clear().envs(inherited).args(arguments).stdin(Stdio::null());
+        command.stdout(must(File::create(&output), "a file")).stderr(must(File::create(&errors), "a file"));
+        // A process group of its own: a Ctrl-C for the tests is not one for the program.
+        command.process_group(0);
+        if let Some(account) = account {
+            command.uid(account.uid).gid(account.gid).env("HOME", "/nonexistent").env_remove("XDG_STATE_HOME");
+        }
+        Self { child: must(command.spawn(), "starting the program"), output, errors }
+    }
+
+    /// The process id.
+    pub fn id(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("process ids fit"))
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        must(kill(self.id(), signal), "sending a signal");
+    }
+
+    /// What it wrote to standard output so far.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn errors(&self) -> String {
+        std::fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
+    /// Its exit status, when it has ended by itself.
+    pub fn ended(&mut self) -> Option<i32> {
+        let status = must(self.child.try_wait(), "waiting for the program")?;
+        // A signal's number as shells tell it.
+        Some(status.code().unwrap_or_else(|| 128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0)))
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&mut self) -> i32 {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.ended() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the program does not end: {}", self.errors());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Kills it without warning and waits until it is gone.
+    pub async fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.wait().await;
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program's file, as a copy where `account` may not reach the original.
+fn executable(scratch: &Scratch, account: Option<Account>) -> PathBuf {
+    let original = Path::new(env!("CARGO_BIN_EXE_evenkeel"));
+    if account.is_none_or(|account| original.parent().is_some_and(|folder| account.may_reach(folder))) {
+        return original.to_owned();
+    }
+    let copy = scratch.join("evenkeel");
+    if !copy.exists() {
+        must(std::fs::copy(original, &copy), "copying the program");
+    }
+    copy
+}
+
+/// A hub on a folder that outlives it, so that it can be started again.
+#[derive(Debug)]
+pub struct Hub {
+    /// The process.
+    pub program: Program,
+    /// Where it answers, without a slash at the end.
+    pub url: String,
+    folder: PathBuf,
+}
+
+impl Hub {
+    /// Starts `evenkeel up` on the folder `hub` of `scratch` and waits until it is ready.
+    pub async fn start(scratch: &Scratch, options: &[&str]) -> Self {
+        Self::start_as(scratch, options, None).await
+    }
+
+    /// The same as another user.
+    pub async fn start_as(scratch: &Scratch, options: &[&str], account: Option<Account>) -> Self {
+        let folder = scratch.join("hub");
+        let url_file = folder.join("url");
+        let _ = std::fs::remove_file(&url_file);
+        let data_dir = folder.to_string_lossy();
+        let mut arguments = vec!["up", "--data-dir", &data_dir, "--listen", "127.0.0.1:0"];
+        arguments.extend_from_slice(options);
+        let mut program = Program::start(scratch, &arguments, account);
+        let url = eventually("the hub tells its address", || {
+            let ended = program.ended();
+            assert!(ended.is_none(), "the hub ended with {ended:?}: {}", program.errors());
+            let url = std::fs::read_to_string(&url_file).ok();
+            async move { url }
+        });
+        let url = url.await.trim().to_owned();
+        eventually("the hub is ready", || async { (status_of(&format!("{url}/readyz")).await? == 200).then_some(()) })
+            .await;
+        Self { program, url, folder }
+    }
+
+    /// Its data folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The password of root that it made.
+    pub fn root_password(&self) -> String {
+        must(std::fs::read_to_string(self.folder.join("root-password")), "the password file").trim().to_owned()
+    }
+
+    /// Sends a request as root below `/v1`; answers status and body.
+    pub async fn call(&self, method: &str, path: &str, body: Option<serde_json::Value>) -> (u16, serde_json::Value) {
+        let method = must(method.parse(), "a method");
+        let request = client().request(method, format!("{}/v1{path}", self.url));
+        let mut request = request.basic_auth("root/root", Some(self.root_password()));
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let answer = must(request.send().await, "a request");
+        let status = answer.status().as_u16();
+        (status, answer.json().await.unwrap_or_default())
+    }
+
+    /// Asks it to stop and answers its exit status.
+    pub async fn stop(mut self) -> i32 {
+        self.program.signal(Signal::SIGTERM);
+        self.program.wait().await
+    }
+}
+
+/// A client without limits of its own but a generous timeout.
+pub fn client() -> reqwest::Client {
+    must(reqwest::Client::builder().timeout(LIMIT).no_proxy().build(), "an HTTP client")
+}
+
+/// The status of a GET, or nothing when nobody answers.
+pub async fn status_of(url: &str) -> Option<u16> {
+    Some(client().get(url).send().await.ok()?.status().as_u16())
+}

@@ -1,0 +1,39 @@
+//! Folders that go away with the test.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A temporary folder that other accounts may pass through: what root starts for a test may run as another user.
+#[derive(Debug)]
+pub struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    /// A fresh folder.
+    pub fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("evenkeel-test-").tempdir().expect("a temporary folder");
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711)).expect("its own mode");
+        Self(folder)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A path inside it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Writes a file and answers its path.
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.join(name);
+        std::fs::write(&path, content).expect("a file in the scratch folder");
+        path
+    }
+
+    /// Keeps the folder; whoever calls this removes it.
+    pub fn keep(self) -> PathBuf {
+        self.0.keep()
+    }
+}

@@ -1,0 +1,66 @@
+//! What was acknowledged is there after any end of the hub.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::support::process::client;
+use crate::support::{Hub, Scratch, eventually};
+
+#[tokio::test]
+async fn a_restart_loses_nothing() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let password = hub.root_password();
+    let org = serde_json::json!({ "label": "x", "description": "y" });
+    assert_eq!(hub.call("POST", "/orgs/kept", Some(org)).await.0, 201);
+    let before = hub.call("GET", "/orgs/kept", None).await;
+    assert_eq!(hub.stop().await, 0);
+    let hub = Hub::start(&scratch, &[]).await;
+    assert_eq!(hub.root_password(), password);
+    assert_eq!(hub.call("GET", "/orgs/kept", None).await, before);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// Kills the hub while it writes, three times on one folder, and looks for every write that was answered with 201.
+#[tokio::test]
+async fn a_kill_loses_no_acknowledged_write() {
+    let scratch = Scratch::new();
+    let acknowledged = Arc::new(AtomicU32::new(0));
+    for round in 1..=3 {
+        let mut hub = Hub::start(&scratch, &[]).await;
+        let goal = acknowledged.load(Ordering::SeqCst) + 25;
+        let writer = tokio::spawn(write_until_refused(hub.url.clone(), hub.root_password(), acknowledged.clone()));
+        eventually("some writes are acknowledged", || {
+            let count = acknowledged.load(Ordering::SeqCst);
+            async move { (count >= goal).then_some(()) }
+        })
+        .await;
+        hub.program.kill().await;
+        writer.await.expect("the writer ends when the hub does");
+        let hub = Hub::start(&scratch, &[]).await;
+        for number in 0..acknowledged.load(Ordering::SeqCst) {
+            let (status, _) = hub.call("GET", &format!("/orgs/org-{number}"), None).await;
+            assert_eq!(status, 200, "round {round} lost org-{number}");
+        }
+        // The write that was under way may or may not be there; the next round must not trip over it.
+        let next = acknowledged.load(Ordering::SeqCst);
+        let (status, _) = hub.call("DELETE", &format!("/orgs/org-{next}"), None).await;
+        assert!([204, 404].contains(&status), "{status}");
+        assert_eq!(hub.stop().await, 0);
+    }
+}
+
+/// Makes `org-0`, `org-1`, … and counts those that were acknowledged, until the hub is gone.
+async fn write_until_refused(url: String, password: String, acknowledged: Arc<AtomicU32>) {
+    let client = client();
+    let body = serde_json::json!({ "label": "x", "description": "y" });
+    loop {
+        let number = acknowledged.load(Ordering::SeqCst);
+        let request = client.post(format!("{url}/v1/orgs/org-{number}")).basic_auth("root/root", Some(&password));
+        match request.json(&body).send().await {
+            Ok(answer) => assert_eq!(answer.status(), 201),
+            Err(_) => return,
+        }
+        acknowledged.fetch_add(1, Ordering::SeqCst);
+    }
+}

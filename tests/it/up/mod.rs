@@ -1,0 +1,6 @@
+//! `evenkeel up` as its users meet it: starting, stopping, being killed, and refusing.
+
+mod durability;
+mod refusal;
+mod start;
+mod stop;
