@@ -146,3 +146,12 @@ fn long_lists_are_refused_and_still_merge_in_bounded_time() {
         waiting.recv_timeout(std::time::Duration::from_secs(20)).expect("merging takes nearly linear time");
     assert_eq!(answers, (75_000, false, true));
 }
+
+#[test]
+fn numbers_are_read_to_the_last_bit() {
+    let read: f64 = serde_json::from_str("1.1598229240196939e+238").unwrap();
+    assert_eq!(read, "1.1598229240196939e+238".parse::<f64>().unwrap());
+    let text = r#"[{"name":"n","value":0.30000000000000004}]"#;
+    let properties: PropertyList = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&properties).unwrap(), text);
+}
