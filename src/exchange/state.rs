@@ -12,6 +12,7 @@ use evenkeel_store::{Database, PgConnection, StoreError, Transaction};
 use jiff::Timestamp;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::ApiError;
 use crate::auth::{Credentials, SecretHasher};
@@ -101,6 +102,7 @@ struct Inner {
     credentials: Credentials,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
+    tasks: TaskTracker,
 }
 
 /// The running exchange; cheap to clone.
@@ -130,6 +132,7 @@ impl Exchange {
             credentials: Credentials::new(database.clone(), hasher),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
+            tasks: TaskTracker::new(),
             database,
             settings,
         }));
@@ -144,8 +147,20 @@ impl Exchange {
                 exchange.forget(&row.org, &row.id);
             }
         };
-        sequencer_tasks(self.0.feed.clone(), observe, shutdown.clone());
-        tokio::spawn(crate::housekeeping::run(self.clone(), shutdown));
+        let tasks = &self.0.tasks;
+        sequencer_tasks(self.0.feed.clone(), observe, tasks, shutdown.clone());
+        tasks.spawn(crate::housekeeping::run(self.clone(), shutdown));
+        tasks.close();
+    }
+
+    /// Answers parked polls and ends streams, so that the listeners can drain; other requests go on.
+    pub fn drain(&self) {
+        self.0.feed.drain();
+    }
+
+    /// Waits for the workers to end after the shutdown token was cancelled; cancel it when the listeners have drained.
+    pub async fn finish(&self) {
+        self.0.tasks.wait().await;
     }
 
     /// What is now. The one place where the exchange reads the clock.

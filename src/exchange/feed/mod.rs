@@ -15,6 +15,8 @@ use evenkeel_access::Caller;
 use evenkeel_store::exchange::change::{self, NumberedChange};
 use evenkeel_store::{Database, StoreError};
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use tail::Tail;
 use waiters::Waiters;
@@ -43,6 +45,7 @@ pub struct Feed {
     requested: AtomicU64,
     wake: Notify,
     done: watch::Sender<u64>,
+    draining: CancellationToken,
 }
 
 impl Feed {
@@ -64,6 +67,7 @@ impl Feed {
             requested: AtomicU64::new(0),
             wake: Notify::new(),
             done: watch::Sender::new(0),
+            draining: CancellationToken::new(),
         })
     }
 
@@ -137,7 +141,18 @@ impl Feed {
             // Something came between the poll and the registration: look again at once, but only once per number.
             return;
         }
-        let _ = tokio::time::timeout(patience, woken).await;
+        let _ = tokio::time::timeout(patience, self.draining.run_until_cancelled(woken)).await;
+    }
+
+    /// Ends every wait, now and later: the process is about to stop.
+    pub fn drain(&self) {
+        self.draining.cancel();
+    }
+
+    /// Whether waits have been ended: nobody shall park again.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
     }
 }
 
@@ -145,8 +160,9 @@ impl Feed {
 pub(crate) fn sequencer_tasks(
     feed: Arc<Feed>,
     observe: impl Fn(&NumberedChange) + Send + Sync + 'static,
-    shutdown: tokio_util::sync::CancellationToken,
+    tasks: &TaskTracker,
+    shutdown: CancellationToken,
 ) {
-    tokio::spawn(sequencer::listen(feed.clone(), shutdown.clone()));
-    tokio::spawn(async move { sequencer::run(feed, observe, shutdown).await });
+    tasks.spawn(sequencer::listen(feed.clone(), shutdown.clone()));
+    tasks.spawn(async move { sequencer::run(feed, observe, shutdown).await });
 }

@@ -75,7 +75,7 @@ async fn poll_changes(
     let patience = wanted_wait(&headers);
     if selection.changes.is_empty() && limit > 0 && !patience.is_zero() {
         let until = tokio::time::Instant::now() + patience;
-        while selection.changes.is_empty() && tokio::time::Instant::now() < until {
+        while selection.changes.is_empty() && tokio::time::Instant::now() < until && !exchange.feed().is_draining() {
             let left = until - tokio::time::Instant::now();
             exchange.feed().park(&caller, &org, selection.last, left).await;
             let next = from.max(selection.last + 1);
@@ -201,6 +201,9 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
             _ => selection.last + 1,
         };
         if selection.changes.is_empty() {
+            if state.exchange.feed().is_draining() {
+                return None;
+            }
             // Credentials that were withdrawn end the stream at the latest here.
             state.exchange.feed().park(&state.caller, &state.org, selection.last, Duration::from_secs(15)).await;
         }
