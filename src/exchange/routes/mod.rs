@@ -1,5 +1,6 @@
 //! The table of all routes below `/v1`, and the router made from it.
 
+pub mod agbot;
 pub mod changes;
 pub mod node;
 pub mod organization;
@@ -7,6 +8,8 @@ pub mod reference;
 pub mod shape;
 pub mod user;
 pub mod utility;
+
+mod mailbox;
 
 use std::panic::AssertUnwindSafe;
 
@@ -27,6 +30,7 @@ pub fn all() -> Vec<Endpoint> {
     endpoints.extend(utility::endpoints());
     endpoints.extend(changes::endpoints());
     endpoints.extend(node::endpoints());
+    endpoints.extend(agbot::endpoints());
     endpoints.extend(organization::endpoints());
     endpoints.extend(user::endpoints());
     endpoints

@@ -305,6 +305,19 @@ pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<
     Ok(row.is_there)
 }
 
+/// The key for messages of a node; `None` when the node does not exist.
+pub async fn find_public_key(conn: &mut PgConnection, org: &str, node: &str) -> Result<Option<String>, StoreError> {
+    let row = sqlx::query!(
+        "-- node.find_public_key
+        SELECT public_key FROM node WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.public_key))
+}
+
 /// Removes a node with everything that belongs to it; false when it does not exist.
 pub async fn delete_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
     let done = sqlx::query!(

@@ -19,6 +19,8 @@ use http::Method;
 use crate::endpoint::{Content, Endpoint, endpoint};
 
 pub(super) use change::node_change;
+pub(super) use get::MASKED;
+pub(super) use validate::json;
 
 const TAG: &str = "node";
 const NODES: &str = "/orgs/{organization}/nodes";

@@ -1,0 +1,184 @@
+//! Agreements as an agbot records them, and their confirmation to those who ask.
+//!
+//! Source: exchange contract 4.2 and 4.5.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{delete, get, post, put};
+use evenkeel_access::{Access, Role};
+use evenkeel_store::exchange::agreement::{self, AgbotAgreementRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_wire::exchange::agbot::{
+    AgbotAgreement, AgbotAgreementsAnswer, ConfirmAgreement, PutAgbotAgreement,
+};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use super::agbot_change;
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::node::json;
+use crate::routes::shape::{found_or_empty, no_content};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "agbot agreement";
+const ALL: &str = "/orgs/{organization}/agbots/{agreementbot}/agreements";
+const ONE: &str = "/orgs/{organization}/agbots/{agreementbot}/agreements/{agreement}";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, ALL, "list_agbot_agreements", get(list_agreements))
+            .doc(TAG, "Lists the agreements of an agbot")
+            .answer::<AgbotAgreementsAnswer>(200, "the agreements")
+            .answer::<AgbotAgreementsAnswer>(404, "there is none"),
+        endpoint(Method::GET, ONE, "get_agbot_agreement", get(get_agreement))
+            .doc(TAG, "Answers an agreement of an agbot")
+            .answer::<AgbotAgreementsAnswer>(200, "the agreement")
+            .answer::<AgbotAgreementsAnswer>(404, "it is not there"),
+        endpoint(Method::PUT, ONE, "replace_agbot_agreement", put(replace_agreement))
+            .doc(TAG, "Records an agreement of an agbot")
+            .body::<PutAgbotAgreement>()
+            .answer::<ApiResponse>(201, "recorded"),
+        endpoint(Method::DELETE, ALL, "delete_agbot_agreements", delete(delete_agreements))
+            .doc(TAG, "Removes all agreements of an agbot")
+            .answer_with(204, "removed", Content::None),
+        endpoint(Method::DELETE, ONE, "delete_agbot_agreement", delete(delete_agreement))
+            .doc(TAG, "Removes an agreement of an agbot")
+            .answer_with(204, "removed", Content::None),
+        endpoint(Method::POST, "/orgs/{organization}/agreements/confirm", "confirm_agreement", post(confirm_agreement))
+            .doc(TAG, "Confirms that an agreement of the caller's agbots is active")
+            .body::<ConfirmAgreement>()
+            .answer::<ApiResponse>(201, "it is active"),
+    ]
+}
+
+async fn list_agreements(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    read(&state, &caller, &org, &id, None).await
+}
+
+async fn get_agreement(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, agreement)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    read(&state, &caller, &org, &id, Some(&agreement)).await
+}
+
+async fn read(
+    exchange: &Exchange,
+    caller: &CurrentCaller,
+    org: &str,
+    id: &str,
+    agreement: Option<&str>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
+    let rows =
+        agreement::list_of_agbot(&mut *exchange.database().acquire().await?, org, id, agreement).await?;
+    let agreements: BTreeMap<String, AgbotAgreement> = rows
+        .into_iter()
+        .map(|row| {
+            let agreement = AgbotAgreement {
+                service: row.service,
+                state: row.state,
+                last_updated: wire_time(row.updated_at),
+                data_last_received: "",
+            };
+            (row.agreement, agreement)
+        })
+        .collect();
+    Ok(found_or_empty(agreements.is_empty(), AgbotAgreementsAnswer { agreements, last_index: 0 }))
+}
+
+async fn replace_agreement(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, agreement)): Path<(String, String, String)>,
+    Body(request): Body<PutAgbotAgreement>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let limit = exchange.settings().limits.agreements;
+    let row = AgbotAgreementRow {
+        agreement,
+        service: json(&request.service)?,
+        state: request.state,
+        updated_at: exchange.now(),
+    };
+    evenkeel_store::retry("agbot_agreement.replace", || async {
+        let mut tx = exchange.begin().await?;
+        if limit > 0 && agreement::count_others_of_agbot(&mut tx, &org, &id, &row.agreement).await? >= limit {
+            return Err(ApiError::access_denied(format!("an agbot may have {limit} agreements, no more")));
+        }
+        agreement::upsert_of_agbot(&mut tx, &org, &id, &row).await.map_err(|error| {
+            ApiError::from(error).explain("agbot_agreement_agbot_fk", || {
+                ApiError::not_found(format!("agbot '{org}/{id}' not found"))
+            })
+        })?;
+        tx.commit(&[agbot_change(&org, &id, "agbotagreements", "created/modified")]).await
+    })
+    .await?;
+    Ok(created("agreement added or updated"))
+}
+
+async fn delete_agreements(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    remove(&state, &caller, &org, &id, None).await
+}
+
+async fn delete_agreement(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, agreement)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    remove(&state, &caller, &org, &id, Some(&agreement)).await
+}
+
+async fn remove(
+    exchange: &Exchange,
+    caller: &CurrentCaller,
+    org: &str,
+    id: &str,
+    agreement: Option<&str>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(caller, Access::AgbotWrite, FactKind::Agbot, org, Some(id)).await?;
+    evenkeel_store::retry("agbot_agreement.delete", || async {
+        let mut tx = exchange.begin().await?;
+        if agreement::delete_of_agbot(&mut tx, org, id, agreement).await? == 0 {
+            return Err(ApiError::not_found(match agreement {
+                Some(agreement) => format!("agreement '{agreement}' of agbot '{org}/{id}' not found"),
+                None => format!("no agreements of agbot '{org}/{id}' found"),
+            }));
+        }
+        tx.commit(&[agbot_change(org, id, "agbotagreements", "deleted")]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+/// Confirms an agreement to its agbot, to agbots of the same owner, and to that owner.
+async fn confirm_agreement(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Body(request): Body<ConfirmAgreement>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgreementConfirm, FactKind::Agbot, &org, None).await?;
+    let agbot = (caller.role == Role::Agbot).then_some((caller.org.as_str(), caller.id.as_str()));
+    let owner = caller.account();
+    let mut connection = exchange.database().acquire().await?;
+    if agreement::is_active(&mut connection, &request.agreement_id, agbot, (&owner.org, &owner.name)).await? {
+        Ok(created("agreement active"))
+    } else {
+        Err(ApiError::not_found("agreement not found or not active"))
+    }
+}

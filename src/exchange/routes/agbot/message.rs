@@ -1,0 +1,144 @@
+//! The mailbox of an agbot.
+//!
+//! Source: exchange contract 4.5.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{delete, get, post};
+use evenkeel_access::{Access, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::message::{self, MessageFilter, MessageRow, NewMessage};
+use evenkeel_store::exchange::{agbot, node};
+use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, MessagesQuery, PostMessage};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use super::agbot_change;
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::routes::mailbox::{check_space, expiry, limit, long_expired, parse_id};
+use crate::routes::shape::{found, found_or_empty, no_content};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "agbot message";
+const ALL: &str = "/orgs/{organization}/agbots/{agreementbot}/msgs";
+const ONE: &str = "/orgs/{organization}/agbots/{agreementbot}/msgs/{msgid}";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, ALL, "list_agbot_messages", get(list_messages))
+            .doc(TAG, "Lists the messages to an agbot, oldest first")
+            .query::<MessagesQuery>()
+            .answer::<AgbotMessagesAnswer>(200, "the messages")
+            .answer::<AgbotMessagesAnswer>(404, "there is none"),
+        endpoint(Method::POST, ALL, "create_agbot_message", post(create_message))
+            .doc(TAG, "Sends a message of a node to an agbot")
+            .body::<PostMessage>()
+            .answer::<ApiResponse>(201, "sent"),
+        endpoint(Method::GET, ONE, "get_agbot_message", get(get_message))
+            .doc(TAG, "Answers a message to an agbot")
+            .answer::<AgbotMessagesAnswer>(200, "the message"),
+        endpoint(Method::DELETE, ONE, "delete_agbot_message", delete(delete_message))
+            .doc(TAG, "Removes a message to an agbot")
+            .answer_with(204, "removed, or not there", Content::None),
+    ]
+}
+
+async fn list_messages(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<MessagesQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let filter = MessageFilter { message_id: None, now: exchange.now(), limit: limit(query.maxmsgs) };
+    let messages = shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    Ok(found_or_empty(messages.is_empty(), AgbotMessagesAnswer { messages, last_index: 0 }))
+}
+
+async fn get_message(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, number)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let filter = MessageFilter { message_id: Some(parse_id(&number)?), now: exchange.now(), limit: None };
+    let messages = shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    if messages.is_empty() {
+        return Err(ApiError::not_found("not found"));
+    }
+    Ok(found(AgbotMessagesAnswer { messages, last_index: 0 }))
+}
+
+fn shapes(rows: Vec<MessageRow>) -> Vec<AgbotMessage> {
+    rows.into_iter()
+        .map(|row| AgbotMessage {
+            msg_id: row.message_id,
+            node_id: format!("{}/{}", row.sender_org, row.sender),
+            node_pub_key: row.public_key,
+            message: row.message,
+            time_sent: wire_time(row.sent_at),
+            time_expires: wire_time(row.expires_at),
+        })
+        .collect()
+}
+
+async fn create_message(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostMessage>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotMessage, FactKind::Agbot, &org, Some(&id)).await?;
+    if caller.role != Role::Node {
+        return Err(ApiError::invalid_input(format!("'{}' is not a node: only nodes send messages to agbots", caller.0)));
+    }
+    let now = exchange.now();
+    let capacity = exchange.settings().limits.messages;
+    let number = evenkeel_store::retry("agbot_message.create", || async {
+        let mut tx = exchange.begin().await?;
+        let public_key = node::find_public_key(&mut tx, &caller.org, &caller.id)
+            .await?
+            .filter(|key| !key.is_empty())
+            .ok_or_else(|| ApiError::invalid_input(format!("node '{}' has no public key, it cannot send messages", caller.0)))?;
+        message::delete_to_agbot(&mut tx, &org, &id, None, long_expired(now)).await?;
+        if !agbot::has_agbot(&mut tx, &org, &id).await? {
+            return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
+        }
+        if capacity > 0 {
+            check_space(message::count_to_agbot(&mut tx, &org, &id).await?, capacity)?;
+        }
+        let new = NewMessage {
+            org: &org,
+            receiver: &id,
+            sender_org: &caller.org,
+            sender: &caller.id,
+            public_key: &public_key,
+            message: &request.message,
+            sent_at: now,
+            expires_at: expiry(now, request.ttl),
+        };
+        let number = message::insert_to_agbot(&mut tx, new).await.map_err(|error| {
+            ApiError::from(error)
+                .explain("agbot_message_agbot_fk", || ApiError::not_found(format!("agbot '{org}/{id}' not found")))
+        })?;
+        tx.commit(&[agbot_change(&org, &id, "agbotmsgs", "created")]).await?;
+        Ok::<_, ApiError>(number)
+    })
+    .await?;
+    Ok(created(format!("agbot msg {number} inserted")))
+}
+
+async fn delete_message(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, number)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let number = parse_id(&number)?;
+    let mut connection = exchange.database().acquire().await?;
+    message::delete_to_agbot(&mut connection, &org, &id, Some(number), exchange.now()).await?;
+    Ok(no_content())
+}

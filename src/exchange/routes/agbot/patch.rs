@@ -1,0 +1,70 @@
+//! Changing one attribute of an agbot.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::Access;
+use evenkeel_store::exchange::agbot::{self, AgbotRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_wire::exchange::agbot::PatchAgbot;
+
+use super::agbot_change;
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::state::forget_login;
+use crate::{ApiError, Exchange};
+
+pub(super) async fn patch_agbot(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PatchAgbot>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let attribute = first_attribute(&request)?;
+    let token_hash = match &request.token {
+        Some(token) => Some(exchange.credentials().hasher().hash(token).await?),
+        None => None,
+    };
+    let now = exchange.now();
+    evenkeel_store::retry("agbot.patch", || async {
+        let mut tx = exchange.begin().await?;
+        let mut row = agbot::lock_agbot(&mut tx, &org, &id)
+            .await?
+            .ok_or_else(|| ApiError::not_found(format!("agbot '{org}/{id}' not found")))?;
+        apply(&mut row, attribute, &request);
+        row.seen_at = now;
+        agbot::update_agbot(&mut tx, &row, token_hash.as_deref()).await?;
+        let mut changes = vec![agbot_change(&org, &id, "agbot", "modified")];
+        if token_hash.is_some() {
+            changes.push(forget_login(&org, &id));
+        }
+        tx.commit(&changes).await
+    })
+    .await?;
+    Ok(created(format!("attribute '{attribute}' of agbot '{org}/{id}' updated")))
+}
+
+fn first_attribute(request: &PatchAgbot) -> Result<&'static str, ApiError> {
+    match request {
+        PatchAgbot { token: Some(token), .. } if token.is_empty() => {
+            Err(ApiError::invalid_input("the token specified must not be blank"))
+        }
+        PatchAgbot { token: Some(_), .. } => Ok("token"),
+        PatchAgbot { name: Some(_), .. } => Ok("name"),
+        PatchAgbot { msg_end_point: Some(_), .. } => Ok("msgEndPoint"),
+        PatchAgbot { public_key: Some(_), .. } => Ok("publicKey"),
+        _ => Err(ApiError::invalid_input("no valid agbot attribute specified")),
+    }
+}
+
+fn apply(row: &mut AgbotRow, attribute: &str, request: &PatchAgbot) {
+    let (place, value) = match attribute {
+        "name" => (&mut row.name, &request.name),
+        "msgEndPoint" => (&mut row.msg_end_point, &request.msg_end_point),
+        "publicKey" => (&mut row.public_key, &request.public_key),
+        _ => return,
+    };
+    if let Some(value) = value {
+        place.clone_from(value);
+    }
+}

@@ -1,0 +1,84 @@
+//! Creating an agbot or replacing its attributes.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Account, Role};
+use evenkeel_store::exchange::agbot::{self, AgbotRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::identity::{IdentityKind, find_identity};
+use evenkeel_store::exchange::node_limit::count_agbots;
+use evenkeel_wire::exchange::agbot::PutAgbot;
+
+use super::agbot_change;
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::state::{WriteTx, forget_login};
+use crate::{ApiError, Exchange};
+
+pub(super) async fn replace_agbot(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PutAgbot>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    if request.token.is_empty() {
+        return Err(ApiError::invalid_input("the token specified must not be blank"));
+    }
+    let token_hash = exchange.credentials().hasher().hash(&request.token).await?;
+    let owner = caller.account();
+    let now = exchange.now();
+    evenkeel_store::retry("agbot.replace", || async {
+        let mut tx = exchange.begin().await?;
+        let mut row = AgbotRow {
+            org: org.clone(),
+            agbot: id.clone(),
+            name: request.name.clone(),
+            owner_org: owner.org.clone(),
+            owner: owner.name.clone(),
+            msg_end_point: request.msg_end_point.clone().unwrap_or_default(),
+            public_key: request.public_key.clone(),
+            seen_at: now,
+        };
+        match agbot::lock_agbot(&mut tx, &org, &id).await? {
+            Some(existing) => {
+                if caller.role == Role::Agbot {
+                    (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
+                }
+                agbot::update_agbot(&mut tx, &row, Some(&token_hash)).await?;
+            }
+            None => {
+                check_new(&exchange, &mut tx, &row, &owner).await?;
+                agbot::insert_agbot(&mut tx, &row, &token_hash).await.map_err(|error| {
+                    ApiError::from(error)
+                        .explain("agbot_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
+                        .explain("agbot_org_agbot_key", || {
+                            ApiError::conflict(format!("agbot '{org}/{id}' was just made by another request"))
+                        })
+                })?;
+            }
+        }
+        tx.commit(&[agbot_change(&org, &id, "agbot", "created/modified"), forget_login(&org, &id)]).await
+    })
+    .await?;
+    Ok(created("agbot added or updated"))
+}
+
+async fn check_new(
+    exchange: &Exchange,
+    tx: &mut WriteTx<'_>,
+    row: &AgbotRow,
+    owner: &Account,
+) -> Result<(), ApiError> {
+    let limit = exchange.settings().limits.agbots;
+    if limit > 0 && count_agbots(tx, &owner.org, &owner.name).await? >= limit {
+        return Err(ApiError::access_denied(format!("you own {limit} agbots, no more are allowed for each user")));
+    }
+    match find_identity(tx, &row.org, &row.agbot).await? {
+        Some(other) if other.kind != IdentityKind::Agbot => Err(ApiError::conflict(format!(
+            "'{}/{}' is already the name of a user or node",
+            row.org, row.agbot
+        ))),
+        _ => Ok(()),
+    }
+}

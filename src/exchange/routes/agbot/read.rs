@@ -1,0 +1,102 @@
+//! Reading agbots, and their signs of life.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, MULTI_TENANT_ORG, Role};
+use evenkeel_store::exchange::agbot::{self, AgbotFilter, AgbotRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_wire::exchange::agbot::{AgbotAnswer, AgbotsAnswer, AgbotsQuery};
+use evenkeel_wire::exchange::node::AttributeQuery;
+use evenkeel_wire::exchange::time::wire_time;
+use serde_json::Value;
+
+use crate::error::created;
+use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::node::MASKED;
+use crate::routes::shape::{attribute, found, found_or_empty};
+use crate::{ApiError, Exchange};
+
+pub(super) async fn list_agbots(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<AgbotsQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, None).await?;
+    let filter = AgbotFilter { id: query.idfilter, name: query.name, owner: query.owner };
+    let mut rows = agbot::list_agbots(&mut *exchange.database().acquire().await?, &org, &filter).await?;
+    if caller.role == Role::HubAdmin && org != MULTI_TENANT_ORG && org != caller.org {
+        // A hub admin looks after the shared agbots; those of other organizations it may only read one by one.
+        rows.clear();
+    }
+    let agbots: BTreeMap<String, AgbotAnswer> = rows
+        .into_iter()
+        .map(|row| answer(&exchange, row))
+        .map(|answer| (answer.id.clone(), answer))
+        .collect();
+    Ok(found_or_empty(agbots.is_empty(), AgbotsAnswer { agbots, last_index: 0 }))
+}
+
+pub(super) async fn get_agbot(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<AttributeQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let row = agbot::find_agbot(&mut *exchange.database().acquire().await?, &org, &id)
+        .await?
+        .ok_or_else(|| ApiError::not_found("not found"))?;
+    let answer = answer(&exchange, row);
+    if let Some(name) = &query.attribute
+        && let Some(value) = attribute_value(name, &answer)?
+    {
+        return Ok(attribute(name, &value));
+    }
+    Ok(found(AgbotsAnswer { agbots: BTreeMap::from([(answer.id.clone(), answer)]), last_index: 0 }))
+}
+
+fn answer(exchange: &Exchange, row: AgbotRow) -> AgbotAnswer {
+    let seen_at = exchange.heartbeats().latest_agbot(&row.org, &row.agbot, Some(row.seen_at)).unwrap_or(row.seen_at);
+    AgbotAnswer {
+        id: format!("{}/{}", row.org, row.agbot),
+        last_heartbeat: wire_time(seen_at),
+        msg_end_point: row.msg_end_point,
+        name: row.name,
+        orgid: row.org,
+        owner: format!("{}/{}", row.owner_org, row.owner),
+        public_key: row.public_key,
+        token: MASKED,
+    }
+}
+
+/// The value of an attribute named in any case; `None` for names that answer the whole agbot.
+fn attribute_value(name: &str, agbot: &AgbotAnswer) -> Result<Option<Value>, ApiError> {
+    let value = match name.to_ascii_lowercase().as_str() {
+        "lastheartbeat" => &agbot.last_heartbeat,
+        "msgendpoint" => &agbot.msg_end_point,
+        "name" => &agbot.name,
+        "owner" => &agbot.owner,
+        "publickey" => &agbot.public_key,
+        "orgid" => return Err(ApiError::invalid_input("'orgid' is not an attribute that can be read alone")),
+        _ => return Ok(None),
+    };
+    Ok(Some(value.clone().into()))
+}
+
+/// Takes a sign of life.
+pub(super) async fn heartbeat_agbot(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let is_itself = caller.role == Role::Agbot;
+    if !is_itself && !agbot::has_agbot(&mut *exchange.database().acquire().await?, &org, &id).await? {
+        return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
+    }
+    exchange.heartbeats().touch_agbot(&org, &id, exchange.now());
+    Ok(created("agbot updated"))
+}

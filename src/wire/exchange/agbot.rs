@@ -1,0 +1,234 @@
+//! Agbots on the wire; see the exchange contract 4.5.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::lenient;
+
+/// Replaces or creates an agbot.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutAgbot {
+    /// Secret.
+    #[serde(deserialize_with = "lenient::text")]
+    pub token: String,
+    /// Display name.
+    #[serde(deserialize_with = "lenient::text")]
+    pub name: String,
+    /// Where the agbot can be reached, for information.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub msg_end_point: Option<String>,
+    /// Key for messages to the agbot; may be empty.
+    #[serde(deserialize_with = "lenient::text")]
+    pub public_key: String,
+}
+
+/// Changes one attribute of an agbot: the first that is given.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PatchAgbot {
+    /// Secret.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub token: Option<String>,
+    /// Display name.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub name: Option<String>,
+    /// Where the agbot can be reached, for information.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub msg_end_point: Option<String>,
+    /// Key for messages to the agbot.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub public_key: Option<String>,
+}
+
+/// An agbot.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgbotAnswer {
+    /// `org/agbot`.
+    pub id: String,
+    /// Last sign of life.
+    pub last_heartbeat: String,
+    /// Where the agbot can be reached, for information.
+    pub msg_end_point: String,
+    /// Display name.
+    pub name: String,
+    /// Organization.
+    pub orgid: String,
+    /// `org/user`.
+    pub owner: String,
+    /// Key for messages to the agbot.
+    pub public_key: String,
+    /// Masked.
+    pub token: &'static str,
+}
+
+/// Agbots by `org/agbot`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgbotsAnswer {
+    /// The agbots.
+    pub agbots: BTreeMap<String, AgbotAnswer>,
+    /// Always 0.
+    pub last_index: i32,
+}
+
+/// Filters of the agbot list: patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct AgbotsQuery {
+    /// Pattern of `org/agbot`.
+    pub idfilter: Option<String>,
+    /// Pattern of the name.
+    pub name: Option<String>,
+    /// Pattern of `org/user`.
+    pub owner: Option<String>,
+}
+
+/// The service an agbot's agreement is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgreedWorkload {
+    /// Organization of the service.
+    #[serde(deserialize_with = "lenient::text")]
+    pub orgid: String,
+    /// `org/pattern` or empty.
+    #[serde(deserialize_with = "lenient::text")]
+    pub pattern: String,
+    /// URL of the service.
+    #[serde(deserialize_with = "lenient::text")]
+    pub url: String,
+}
+
+/// Records an agreement of an agbot.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutAgbotAgreement {
+    /// What it is about.
+    pub service: AgreedWorkload,
+    /// State in the agbot's words; empty is not active.
+    #[serde(deserialize_with = "lenient::text")]
+    pub state: String,
+}
+
+/// An agreement of an agbot.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgbotAgreement {
+    /// What it is about.
+    #[schema(value_type = AgreedWorkload)]
+    pub service: Box<RawValue>,
+    /// State.
+    pub state: String,
+    /// Last change.
+    pub last_updated: String,
+    /// Always empty.
+    pub data_last_received: &'static str,
+}
+
+/// Agreements of an agbot by id.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgbotAgreementsAnswer {
+    /// The agreements.
+    pub agreements: BTreeMap<String, AgbotAgreement>,
+    /// Always 0.
+    pub last_index: i32,
+}
+
+/// Makes an agbot serve a pattern; `*` is every one.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PostServedPattern {
+    /// Organization of the pattern.
+    #[serde(deserialize_with = "lenient::text")]
+    pub pattern_orgid: String,
+    /// The pattern or `*`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub pattern: String,
+    /// Organization of the nodes; that of the pattern when absent.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub node_orgid: Option<String>,
+}
+
+/// A pattern that an agbot serves.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServedPattern {
+    /// When it was added.
+    pub last_updated: String,
+    /// Organization of the nodes.
+    pub node_orgid: String,
+    /// The pattern or `*`.
+    pub pattern: String,
+    /// Organization of the pattern.
+    pub pattern_orgid: String,
+}
+
+/// Patterns that an agbot serves, by `patternOrg_pattern_nodeOrg`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ServedPatternsAnswer {
+    /// The patterns.
+    pub patterns: BTreeMap<String, ServedPattern>,
+}
+
+/// Filters of served patterns: patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct ServedPatternsQuery {
+    /// Pattern of the pattern's name.
+    pub deployment_pattern: Option<String>,
+    /// Pattern of the pattern's organization.
+    pub deployment_pattern_organization: Option<String>,
+    /// Pattern of the nodes' organization.
+    pub node_organization: Option<String>,
+}
+
+/// Makes an agbot serve a deployment policy; `*` is every one.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PostServedPolicy {
+    /// Organization of the policy.
+    #[serde(deserialize_with = "lenient::text")]
+    pub business_pol_orgid: String,
+    /// The policy or `*`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub business_pol: String,
+    /// Organization of the nodes.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub node_orgid: Option<String>,
+}
+
+/// A deployment policy that an agbot serves.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServedPolicy {
+    /// Organization of the policy.
+    pub business_pol_orgid: String,
+    /// The policy or `*`.
+    pub business_pol: String,
+    /// When it was added.
+    pub last_updated: String,
+    /// Organization of the nodes.
+    pub node_orgid: String,
+}
+
+/// Deployment policies that an agbot serves, by `policyOrg_policy_nodeOrg`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServedPoliciesAnswer {
+    /// The policies.
+    pub business_pols: BTreeMap<String, ServedPolicy>,
+}
+
+/// Asks whether an agreement is active.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfirmAgreement {
+    /// Id of the agreement.
+    #[serde(deserialize_with = "lenient::text")]
+    pub agreement_id: String,
+}
