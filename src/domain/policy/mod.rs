@@ -47,3 +47,6 @@ pub use node_policy::NodePolicy;
 pub use pattern::Pattern;
 pub use property::{Property, PropertyList, PropertyType};
 pub use service_policy::{ServiceIdentity, ServicePolicy};
+
+#[cfg(test)]
+mod laws;

@@ -15,6 +15,7 @@ use crate::policy::node_policy::NodePolicy;
 use crate::policy::service_policy::{ServiceIdentity, set_privileged, with_builtin_properties};
 use crate::policy::terms::all_mismatches;
 use crate::policy::user_input::UserInput;
+use crate::version::{VersionError, is_version};
 
 /// The two kinds of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -164,6 +165,7 @@ impl<S: ServiceSource> Run<'_, S> {
 
     /// Neither policy nor node names an architecture: each one that the exchange has of this version is looked at.
     fn every_arch(&self, workload: &Workload, report: &mut CompatibilityReport) -> Result<(), CheckError> {
+        require_version(workload)?;
         let mut arches: Vec<&str> = Vec::new();
         for service in self.check.source.definitions(&workload.org, &workload.url) {
             if service.version == workload.version && !arches.contains(&service.arch.as_str()) {
@@ -178,6 +180,7 @@ impl<S: ServiceSource> Run<'_, S> {
 
     fn version_of_exchange(&self, workload: &Workload, arch: &str) -> Result<ServiceVerdict, CheckError> {
         let source = self.check.source;
+        require_version(workload)?;
         let Workload { org, url, version, .. } = workload;
         let id = find_service(source, org, url, version, arch).map_err(CheckError::Service)?.id();
         let policy = self.exchange_policy(&id)?;
@@ -270,6 +273,16 @@ impl<S: ServiceSource> Run<'_, S> {
             pattern_id: "",
         }
     }
+}
+
+/// The exchange has the policies of single versions only, so a range says nothing there.
+fn require_version(workload: &Workload) -> Result<(), CheckError> {
+    let Workload { org, url, version, .. } = workload;
+    if is_version(version) {
+        return Ok(());
+    }
+    let reason = VersionError::NotAVersion { text: version.clone() };
+    Err(CheckError::Service(ResolveError::Version { org: org.clone(), url: url.clone(), reason }))
 }
 
 fn id_of(workload: &Workload, arch: &str) -> String {
