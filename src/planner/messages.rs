@@ -31,7 +31,7 @@ pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
         pass.tell("message.wrong-sender", text);
         return;
     }
-    let Some(lease) = model.lease_for(&agreement.node) else {
+    let Some(lease) = pass.lease_for(&agreement.node) else {
         pass.message = Some(MessageFate::Leave);
         return;
     };

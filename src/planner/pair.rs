@@ -31,7 +31,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
 
 fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
     let model = pass.model;
-    let Some(lease) = model.lease_for(node) else {
+    let Some(lease) = pass.lease_for(node) else {
         let blocked = Blocked::OtherAgbot { partition: model.partition_of(node) };
         return pass.place(node, policy, Placement::NotPlaced { blocked });
     };

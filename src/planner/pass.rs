@@ -9,11 +9,14 @@ use rand_chacha::ChaCha20Rng;
 use crate::{
     agreement::Agreement,
     command::{Action, Command, CommandKey, Decision, Lease, MessageFate, Watch},
-    ids::{AgreementId, NodeId, PolicyId, stable_hash},
+    ids::{AgreementId, GroupId, NodeId, PolicyId, stable_hash},
     model::Model,
     report::{Blocked, Placement, PlannerEvent, Report},
     usage::later,
 };
+
+/// Stands for the lease in a pass whose commands are thrown away.
+const NO_LEASE: Lease = Lease { partition: 0, fencing: 0 };
 
 /// Is a decision in the making.
 pub(crate) struct Pass<'a> {
@@ -23,6 +26,8 @@ pub(crate) struct Pass<'a> {
     pub now: Timestamp,
     /// What becomes of the event's message.
     pub message: Option<MessageFate>,
+    /// True when nothing will be carried out, so that it does not matter who owns the partition.
+    explains_only: bool,
     seed: u64,
     commands: Vec<Command>,
     keys: BTreeSet<CommandKey>,
@@ -37,6 +42,7 @@ impl<'a> Pass<'a> {
             model,
             now,
             message: None,
+            explains_only: false,
             seed,
             commands: Vec::new(),
             keys: BTreeSet::new(),
@@ -44,6 +50,21 @@ impl<'a> Pass<'a> {
             watches: BTreeSet::new(),
             report: Report::default(),
         }
+    }
+
+    /// Makes a pass whose commands are thrown away.
+    pub fn to_explain(model: &'a Model, now: Timestamp) -> Self {
+        Self { explains_only: true, ..Self::new(model, now, 0) }
+    }
+
+    /// Returns the lease to act for a node, if this agbot may.
+    pub fn lease_for(&self, node: &NodeId) -> Option<Lease> {
+        self.model.lease_for(node).or(self.explains_only.then_some(NO_LEASE))
+    }
+
+    /// Returns the lease to act for a group, if this agbot may.
+    pub fn lease_for_group(&self, group: &GroupId) -> Option<Lease> {
+        self.model.lease_for_group(group).or(self.explains_only.then_some(NO_LEASE))
     }
 
     /// Issues a command unless the same is being carried out; in both cases the pair is looked at again when the command

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn plan_all(pass: &mut Pass<'_>) {
     let model = pass.model;
     for claim in model.claims() {
-        let Some(lease) = model.lease_for_group(&claim.group) else { continue };
+        let Some(lease) = pass.lease_for_group(&claim.group) else { continue };
         if let Some(why) = reason_to_release(pass, claim) {
             release(pass, lease, claim, why);
         } else if claim.scope == Scope::Agent && pass.now >= claim.deadline {

@@ -53,7 +53,7 @@ pub(crate) fn act_on(pass: &mut Pass<'_>, event: &Event) {
             (RolloutState::Held { .. }, false) => RolloutState::Updating,
             _ => continue,
         };
-        if let Some(lease) = model.lease_for_group(&rollout.group) {
+        if let Some(lease) = pass.lease_for_group(&rollout.group) {
             record(pass, lease, Rollout { state, ..rollout.clone() });
         }
     }
@@ -78,7 +78,7 @@ struct Unit<'a> {
 
 fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
     let model = pass.model;
-    let Some(lease) = model.lease_for_group(group) else { return };
+    let Some(lease) = pass.lease_for_group(group) else { return };
     let stored = model.rollouts.get(&(group.clone(), policy.clone()));
     let (Some(group), Some(policy)) = (model.group(group), model.policy(policy)) else {
         if let Some(rollout) = stored {

@@ -1,0 +1,87 @@
+//! Explains one (node, policy) on demand: what it has, what it waits for, or every clause that fails.
+//!
+//! The same plan as a decision's, for one pair and without carrying anything out, so that what is shown is what is done.
+//! Source: design 1.5, orchestration D3.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    claims::Scope,
+    command::Action,
+    focus::Focus,
+    ids::{NodeId, PolicyId},
+    model::Model,
+    pair,
+    pass::Pass,
+    report::{Blocked, Placement},
+    rolling,
+};
+
+/// Is the answer about one pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The node.
+    pub node: NodeId,
+    /// The policy.
+    pub policy: PolicyId,
+    /// How it stands.
+    pub placement: Placement,
+    /// True when the group's claim for the policy is held for this node.
+    pub holds_claim: bool,
+}
+
+impl Explanation {
+    /// Returns the answer in words; never empty.
+    pub fn text(&self) -> String {
+        match &self.placement {
+            Placement::Placed { version, is_running: true, .. } => format!("{version} runs"),
+            Placement::Placed { version, is_running: false, .. } => {
+                format!("the agreement for {version} is final; the service was not seen running yet")
+            }
+            Placement::Waiting { blocked, .. } => format!("waiting: {blocked}"),
+            Placement::Acting { action } => action.clone(),
+            Placement::NotPlaced { blocked } => format!("not here: {blocked}"),
+        }
+    }
+
+    /// Returns the reason, when something is in the way.
+    pub fn blocked(&self) -> Option<&Blocked> {
+        match &self.placement {
+            Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => Some(blocked),
+            Placement::Placed { .. } | Placement::Acting { .. } => None,
+        }
+    }
+}
+
+/// Explains how a pair stands now.
+///
+/// The partition does not matter here: every agbot has the whole replica and can answer for every pair.
+pub fn explain(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Explanation {
+    let mut pass = Pass::to_explain(model, now);
+    let mut focus = Focus::default();
+    focus.pairs.insert((node.clone(), policy.clone()));
+    pair::plan_all(&mut pass, &focus);
+    let group = model.group_of(node).map(|group| group.id.clone());
+    if let Some(group) = &group {
+        focus.units.insert((group.clone(), policy.clone()));
+        rolling::unit::plan_all(&mut pass, &focus);
+    }
+    let holds_claim = group.is_some_and(|group| {
+        model.claims.get(&(group, Scope::Policy(policy.clone()))).is_some_and(|claim| claim.node == *node)
+    });
+    let decision = pass.finish();
+    let acting = decision.commands.iter().any(|command| matches!(command.action, Action::Propose { .. }));
+    let placement = decision.report.pairs.get(&(node.clone(), policy.clone())).cloned();
+    let placement = placement.unwrap_or_else(|| fallback(model, node, policy, acting));
+    Explanation { node: node.clone(), policy: policy.clone(), placement, holds_claim }
+}
+
+fn fallback(model: &Model, node: &NodeId, policy: &PolicyId, acting: bool) -> Placement {
+    match model.live_agreement(node, policy) {
+        Some(agreement) => Placement::Acting { action: format!("replacing {}", agreement.version) },
+        None if acting => Placement::Acting { action: "proposing".to_owned() },
+        None if model.node(node).is_none() => Placement::NotPlaced { blocked: Blocked::NodeUnknown },
+        None => Placement::NotPlaced { blocked: Blocked::PolicyUnknown },
+    }
+}

@@ -1,0 +1,269 @@
+//! The simulated agbot process: the effects around [`decide`], with everything that can go wrong around them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    agent::ToAgent,
+    database::Row,
+    exchange::Resource,
+    world::{Happening, World},
+};
+use crate::{
+    agreement::Agreement,
+    command::{Action, Command, MessageFate},
+    decide::decide,
+    event::{Event, Outcome},
+    ids::{AgreementId, GroupId, NodeId},
+    model::Model,
+};
+
+const POLL_MILLIS: u64 = 800;
+const LEASE_SECS: u64 = 6;
+
+/// Is one process.
+pub(crate) struct Agbot {
+    pub is_up: bool,
+    pub incarnation: u32,
+    /// Until then the process stands still, and then goes on with what it believed.
+    pub paused_until_millis: u64,
+    pub model: Model,
+    leases: BTreeMap<u32, u64>,
+    feed_position: usize,
+    log_position: usize,
+    handled: BTreeSet<u64>,
+}
+
+impl Agbot {
+    pub fn new(world: &World) -> Self {
+        Self {
+            is_up: true,
+            incarnation: 0,
+            paused_until_millis: 0,
+            model: Model::new(world.settings.clone()),
+            leases: BTreeMap::new(),
+            feed_position: 0,
+            log_position: 0,
+            handled: BTreeSet::new(),
+        }
+    }
+}
+
+/// Starts a process, or starts it again: it knows nothing and reads everything.
+pub(crate) fn start(world: &mut World, index: usize) {
+    let events = [world.exchange.read_all(), world.database.read_all()].concat();
+    let (feed, log, now) = (world.exchange.feed.len(), world.database.log.len(), world.now());
+    let fresh = Agbot::new(world);
+    let Some(agbot) = world.agbots.get_mut(index) else { return };
+    let incarnation = agbot.incarnation + 1;
+    *agbot = Agbot { incarnation, feed_position: feed, log_position: log, ..fresh };
+    for event in &events {
+        agbot.model.apply(event, now);
+    }
+    world.note(format!("agbot {index} starts"));
+    world.schedule(100, Happening::Poll { agbot: index, incarnation });
+}
+
+pub(crate) fn kill(world: &mut World, index: usize) {
+    if let Some(agbot) = world.agbots.get_mut(index) {
+        agbot.is_up = false;
+        agbot.incarnation += 1;
+        world.note(format!("agbot {index} dies"));
+    }
+}
+
+/// Looks at everything new and decides about it.
+pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
+    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation) else { return };
+    if world.millis < agbot.paused_until_millis {
+        let wait = agbot.paused_until_millis - world.millis;
+        return world.schedule(wait, Happening::Poll { agbot: index, incarnation });
+    }
+    renew_leases(world, index);
+    for event in new_events(world, index) {
+        handle(world, index, &event, None);
+    }
+    read_mail(world, index);
+    let now = world.now();
+    let is_due = world.agbots[index].model.next_watch_at().is_none_or(|at| at <= now);
+    if is_due || world.chance(0.1) {
+        handle(world, index, &Event::Tick, None);
+    }
+    let jitter = world.between(0, 400);
+    world.schedule(POLL_MILLIS + jitter, Happening::Poll { agbot: index, incarnation });
+}
+
+fn renew_leases(world: &mut World, index: usize) {
+    let now = world.now();
+    let count = world.agbots.len().max(1);
+    let mut leases = BTreeMap::new();
+    for partition in 0..world.settings.partition_count {
+        let is_free = world.database.leases.get(&partition).is_none_or(|row| row.until <= now);
+        // Everybody has favourites, and waits a little before taking somebody else's.
+        let is_favourite = partition as usize % count == index;
+        if is_free && !is_favourite && !world.chance(0.3) {
+            continue;
+        }
+        if let Some(fencing) = world.database.lease(partition, index, now, LEASE_SECS) {
+            leases.insert(partition, fencing);
+        }
+    }
+    let agbot = &mut world.agbots[index];
+    if leases != agbot.leases {
+        agbot.leases.clone_from(&leases);
+        handle(world, index, &Event::PartitionsChanged { leases }, None);
+    }
+}
+
+fn new_events(world: &mut World, index: usize) -> Vec<Event> {
+    let agbot = &world.agbots[index];
+    let resources: BTreeSet<&Resource> = world.exchange.feed[agbot.feed_position..].iter().collect();
+    let mut events: Vec<Event> = resources.into_iter().map(|resource| world.exchange.read(resource)).collect();
+    let rows: &[Row] = &world.database.log[agbot.log_position..];
+    events.extend(rows.iter().filter_map(|row| world.database.read(row)));
+    events.push(world.exchange.heartbeats());
+    let (feed, log) = (world.exchange.feed.len(), world.database.log.len());
+    let agbot = &mut world.agbots[index];
+    (agbot.feed_position, agbot.log_position) = (feed, log);
+    events
+}
+
+fn read_mail(world: &mut World, index: usize) {
+    let now_millis = world.millis;
+    world.mailbox.retain(|mail| now_millis < mail.expires_millis);
+    let handled = &world.agbots[index].handled;
+    let mails: Vec<_> = world.mailbox.iter().filter(|mail| !handled.contains(&mail.id)).cloned().collect();
+    for mail in mails {
+        handle(world, index, &Event::Message { message: Box::new(mail.message) }, Some(mail.id));
+    }
+}
+
+/// Applies an event, decides, and sends the commands on their way.
+pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Option<u64>) {
+    let (now, seed) = (world.now(), world.number());
+    let agbot = &mut world.agbots[index];
+    agbot.model.apply(event, now);
+    let decision = decide(&agbot.model, event, now, seed ^ (index as u64) << 48);
+    agbot.model.note(&decision, now);
+    let incarnation = agbot.incarnation;
+    if let Some(id) = mail
+        && decision.message == Some(MessageFate::Delete)
+    {
+        agbot.handled.insert(id);
+    }
+    for event in &decision.report.events {
+        let line = format!("agbot {index}: {} {}", event.kind, event.text);
+        world.note(line);
+        if event.kind == "rollout.held" {
+            world.watchman.held_count += 1;
+        }
+    }
+    for command in decision.commands {
+        let delay = world.between(5, 300);
+        world.schedule(delay, Happening::Execute { agbot: index, incarnation, command: Box::new(command) });
+    }
+}
+
+/// Carries out a command: transaction first, then what goes over the network.
+pub(crate) fn execute(world: &mut World, index: usize, incarnation: u32, command: Command) {
+    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation) else { return };
+    if world.millis < agbot.paused_until_millis {
+        let wait = agbot.paused_until_millis - world.millis;
+        let command = Box::new(command);
+        return world.schedule(wait, Happening::Execute { agbot: index, incarnation, command });
+    }
+    let now = world.now();
+    let group = group_of(&command.action).and_then(|group| agbot.model.group(group)).cloned();
+    let was_live = cancelled(&command.action).and_then(|id| world.database.agreements.get(id)).cloned();
+    let outcome = world.database.execute(&command, group.as_ref(), now);
+    world.note(format!("agbot {index}: {} -> {}", text(&command.action), outcome_text(&outcome)));
+    if let Some(agreement) = was_live.filter(Agreement::is_live) {
+        super::invariants::cancel_committed(world, &command.action, &agreement, &outcome);
+    }
+    if world.chance(world.faults.crash_after_commit) {
+        kill(world, index);
+        world.note(format!("agbot {index} died after a commit, before it told anybody"));
+        return;
+    }
+    if outcome == Outcome::Done {
+        tell_agent(world, index, &command.action);
+    }
+    let event = Event::CommandOutcome { command: Box::new(command), outcome };
+    handle(world, index, &event, None);
+}
+
+fn group_of(action: &Action) -> Option<&GroupId> {
+    match action {
+        Action::TakeClaim { request } => Some(&request.group),
+        _ => None,
+    }
+}
+
+fn cancelled(action: &Action) -> Option<&AgreementId> {
+    match action {
+        Action::Cancel { agreement, .. } => Some(agreement),
+        _ => None,
+    }
+}
+
+fn tell_agent(world: &mut World, index: usize, action: &Action) {
+    let (node, message): (NodeId, ToAgent) = match action {
+        Action::Propose { agreement, .. } => {
+            let proposal = ToAgent::Proposal {
+                agreement: agreement.id.clone(),
+                policy: agreement.policy.clone(),
+                service: agreement.service_key.clone(),
+                version: agreement.version.clone(),
+            };
+            (agreement.node.clone(), proposal)
+        }
+        Action::AcknowledgeReply { agreement, node, decision, .. } => {
+            (node.clone(), ToAgent::ReplyAck { agreement: agreement.clone(), decision: *decision })
+        }
+        Action::Cancel { agreement, node, reason, tells_node: true, .. }
+        | Action::RepeatCancel { agreement, node, reason } => {
+            (node.clone(), ToAgent::Cancel { agreement: agreement.clone(), reason: reason.0 })
+        }
+        Action::SendVerification { agreement, node } => {
+            (node.clone(), ToAgent::Verification { agreement: agreement.clone() })
+        }
+        Action::AnswerVerification { agreement, node, exists } => {
+            (node.clone(), ToAgent::VerificationReply { agreement: agreement.clone(), exists: *exists })
+        }
+        Action::SendPolicyUpdate { agreement, node, .. } => {
+            (node.clone(), ToAgent::PolicyUpdate { agreement: agreement.clone() })
+        }
+        _ => return,
+    };
+    let known = world.agbots[index].model.node(&node).is_some();
+    if known {
+        world.send_to_agent(&node, &message);
+    }
+}
+
+fn outcome_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done => "done".to_owned(),
+        Outcome::ClaimTaken { claim } => format!("taken, number {}", claim.fencing),
+        Outcome::Refused { why } => format!("refused: {why}"),
+        Outcome::Failed { why } => format!("failed: {why}"),
+    }
+}
+
+fn text(action: &Action) -> String {
+    match action {
+        Action::Propose { agreement, .. } => {
+            format!("propose {:?} {} {} to {}", agreement.id, agreement.policy, agreement.version, agreement.node)
+        }
+        Action::Cancel { agreement, node, policy, reason, claim, .. } => {
+            let planned = if claim.is_some() { " under claim" } else { "" };
+            format!("cancel {agreement:?} {policy} on {node}, {}{planned}", reason.0)
+        }
+        Action::TakeClaim { request } => {
+            format!("claim {} for {} ({}), seen running {:?}", request.scope, request.node, request.version, request.seen_running)
+        }
+        Action::AdvanceClaim { claim, phase, .. } => format!("advance {} to {phase:?}", claim.scope),
+        Action::ReleaseClaim { claim, why, .. } => format!("release {} number {}: {why}", claim.scope, claim.fencing),
+        Action::RecordRollout { rollout } => format!("record rollout {} {:?}", rollout.target, rollout.state),
+        other => other.key().0,
+    }
+}

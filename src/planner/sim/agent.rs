@@ -1,0 +1,281 @@
+//! The simulated edge agent: holds agreements, runs copies, reports what it sees.
+//!
+//! It follows the agent's half of the protocol (agreement protocol 2.5, 2.6) as far as the hub can notice.
+
+use std::collections::BTreeMap;
+
+use super::world::{Happening, Quality, World};
+use crate::{
+    event::{AgreementMessage, MessageBody},
+    facts::{NodeStatusFacts, ObservedService},
+    ids::{AgreementId, NodeId, PolicyId, ServiceKey},
+};
+
+const HEARTBEAT_MILLIS: u64 = 4_000;
+const VERIFY_MILLIS: u64 = 15_000;
+const ACKNOWLEDGE_TIMEOUT_MILLIS: u64 = 20_000;
+const START_TIMEOUT_MILLIS: u64 = 12_000;
+
+/// Is a message to an agent.
+#[derive(Debug, Clone)]
+pub(crate) enum ToAgent {
+    Proposal { agreement: AgreementId, policy: PolicyId, service: ServiceKey, version: String },
+    ReplyAck { agreement: AgreementId, decision: bool },
+    Cancel { agreement: AgreementId, reason: u32 },
+    Verification { agreement: AgreementId },
+    VerificationReply { agreement: AgreementId, exists: bool },
+    PolicyUpdate { agreement: AgreementId },
+}
+
+impl ToAgent {
+    pub fn text(&self) -> String {
+        match self {
+            Self::Proposal { agreement, policy, version, .. } => format!("proposal {agreement:?} {policy} {version}"),
+            Self::ReplyAck { agreement, decision } => format!("reply-ack {agreement:?} {decision}"),
+            Self::Cancel { agreement, reason } => format!("cancel {agreement:?} {reason}"),
+            Self::Verification { agreement } => format!("verification {agreement:?}"),
+            Self::VerificationReply { agreement, exists } => format!("verification-reply {agreement:?} {exists}"),
+            Self::PolicyUpdate { agreement } => format!("policy-update {agreement:?}"),
+        }
+    }
+}
+
+/// Is what an agent waits for.
+#[derive(Debug, Clone)]
+pub(crate) enum AgentTimer {
+    Heartbeat,
+    Report,
+    Verify,
+    AcknowledgeTimeout { agreement: AgreementId },
+    Started { agreement: AgreementId },
+    StartTimeout { agreement: AgreementId },
+    Ended { agreement: AgreementId },
+}
+
+/// Is the container of an agreement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Container {
+    None,
+    Starting,
+    Running,
+}
+
+/// Is an agreement as the agent holds it; kept on its disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub policy: PolicyId,
+    pub service: ServiceKey,
+    pub version: String,
+    pub is_acknowledged: bool,
+    pub container: Container,
+}
+
+/// Is one agent with its machine.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub is_up: bool,
+    pub incarnation: u32,
+    pub start_millis: u64,
+    pub held: BTreeMap<AgreementId, Held>,
+    pub mail: Vec<ToAgent>,
+}
+
+impl Agent {
+    pub fn new(start_millis: u64) -> Self {
+        Self { is_up: true, incarnation: 0, start_millis, held: BTreeMap::new(), mail: Vec::new() }
+    }
+
+    pub fn runs_any(&self, keys: &[ServiceKey]) -> bool {
+        self.held.values().any(|held| held.container == Container::Running && keys.contains(&held.service))
+    }
+
+    pub fn running_version(&self, policy: &PolicyId) -> Option<String> {
+        let runs = |held: &&Held| held.container == Container::Running && held.policy == *policy;
+        self.held.values().find(runs).map(|held| held.version.clone())
+    }
+}
+
+fn schedule(world: &mut World, node: &NodeId, after_millis: u64, timer: AgentTimer) {
+    if let Some(incarnation) = world.agents.get(node).map(|agent| agent.incarnation) {
+        world.schedule(after_millis, Happening::Agent { node: node.clone(), incarnation, timer });
+    }
+}
+
+fn report_soon(world: &mut World, node: &NodeId) {
+    let delay = world.between(100, 1_500);
+    schedule(world, node, delay, AgentTimer::Report);
+}
+
+/// Starts an agent, or starts it again: it reads its mail and verifies what it holds.
+pub(crate) fn start(world: &mut World, node: &NodeId) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    agent.is_up = true;
+    agent.incarnation += 1;
+    let mail = std::mem::take(&mut agent.mail);
+    let starting: Vec<AgreementId> =
+        agent.held.iter().filter(|(_, held)| held.is_acknowledged).map(|(id, _)| id.clone()).collect();
+    schedule(world, node, 10, AgentTimer::Heartbeat);
+    schedule(world, node, 50, AgentTimer::Verify);
+    for message in mail {
+        receive(world, node, message);
+    }
+    for agreement in starting {
+        start_container(world, node, &agreement);
+    }
+    report_soon(world, node);
+}
+
+/// The machine dies: nothing runs any more, nothing is heard, the disk stays.
+pub(crate) fn kill_machine(world: &mut World, node: &NodeId) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    agent.is_up = false;
+    agent.incarnation += 1;
+    let mut lost = Vec::new();
+    for held in agent.held.values_mut() {
+        if held.container == Container::Running {
+            lost.push(held.service.clone());
+        }
+        held.container = Container::None;
+    }
+    for service in lost {
+        world.watchman.note_unplanned(world.millis, node, &service);
+    }
+    world.note(format!("machine {node} dies"));
+}
+
+/// The agent's process dies; what runs goes on running.
+pub(crate) fn kill_process(world: &mut World, node: &NodeId) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    agent.is_up = false;
+    agent.incarnation += 1;
+    for held in agent.held.values_mut().filter(|held| held.container == Container::Starting) {
+        held.container = Container::None;
+    }
+    world.note(format!("agent process of {node} dies"));
+}
+
+fn send(world: &mut World, node: &NodeId, agreement: &AgreementId, body: MessageBody) {
+    world.send_to_agbots(&AgreementMessage { from: node.clone(), agreement: agreement.clone(), body });
+}
+
+/// Handles a message, or keeps it in the mailbox while the agent is down.
+pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    if !agent.is_up {
+        agent.mail.push(message);
+        return;
+    }
+    match message {
+        ToAgent::Proposal { agreement, policy, service, version } => {
+            let is_taken = agent.held.values().any(|held| held.policy == policy);
+            if agent.held.contains_key(&agreement) || is_taken {
+                return world.note(format!("{node} ignores the proposal {agreement:?}"));
+            }
+            let held = Held { policy, service, version, is_acknowledged: false, container: Container::None };
+            agent.held.insert(agreement.clone(), held);
+            send(world, node, &agreement, MessageBody::Reply { decision: true });
+            let timer = AgentTimer::AcknowledgeTimeout { agreement };
+            schedule(world, node, ACKNOWLEDGE_TIMEOUT_MILLIS, timer);
+        }
+        ToAgent::ReplyAck { agreement, decision: true } => {
+            if let Some(held) = agent.held.get_mut(&agreement)
+                && !held.is_acknowledged
+            {
+                held.is_acknowledged = true;
+                start_container(world, node, &agreement);
+            }
+        }
+        ToAgent::ReplyAck { agreement, decision: false } | ToAgent::VerificationReply { agreement, exists: false } => {
+            end(world, node, &agreement, Some(106), "the agbot does not know it");
+        }
+        ToAgent::VerificationReply { exists: true, .. } => {}
+        ToAgent::Cancel { agreement, reason } => end(world, node, &agreement, None, &format!("cancelled, {reason}")),
+        ToAgent::Verification { agreement } => {
+            let exists = agent.held.contains_key(&agreement);
+            send(world, node, &agreement, MessageBody::VerificationReply { exists });
+        }
+        ToAgent::PolicyUpdate { agreement } => {
+            let accepted = agent.held.contains_key(&agreement);
+            let update_type = "basicagreementtupdatepolicychange".to_owned();
+            send(world, node, &agreement, MessageBody::UpdateReply { update_type, accepted });
+        }
+    }
+}
+
+fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    let start_millis = agent.start_millis;
+    let Some(held) = agent.held.get_mut(agreement).filter(|held| held.container == Container::None) else { return };
+    held.container = Container::Starting;
+    let key = (held.service.clone(), held.version.clone());
+    let timer = match world.quality.get(&key).copied().unwrap_or(Quality::Good) {
+        Quality::NeverStarts => AgentTimer::StartTimeout { agreement: agreement.clone() },
+        Quality::Good | Quality::EndsAfter(_) => AgentTimer::Started { agreement: agreement.clone() },
+    };
+    let jitter = world.between(0, 1_000);
+    let is_timeout = matches!(timer, AgentTimer::StartTimeout { .. });
+    schedule(world, node, if is_timeout { START_TIMEOUT_MILLIS } else { start_millis + jitter }, timer);
+    report_soon(world, node);
+}
+
+/// Ends an agreement on the node; with a reason it was the node's own doing and the agbot is told.
+fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, reason: Option<u32>, why: &str) {
+    let Some(held) = world.agents.get_mut(node).and_then(|agent| agent.held.remove(agreement)) else { return };
+    world.note(format!("{node} ends {agreement:?} {} {}: {why}", held.policy, held.version));
+    if held.container == Container::Running {
+        super::invariants::copy_stopped(world, node, agreement, &held, reason.is_none());
+    }
+    if let Some(reason) = reason {
+        send(world, node, agreement, MessageBody::Cancel { reason });
+    }
+    report_soon(world, node);
+}
+
+/// Something inside the agent is due.
+pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: AgentTimer) {
+    let now = world.now();
+    let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.incarnation == incarnation) else { return };
+    match timer {
+        AgentTimer::Heartbeat => {
+            world.exchange.put_heartbeat(node, now);
+            let jitter = world.between(0, 500);
+            schedule(world, node, HEARTBEAT_MILLIS + jitter, AgentTimer::Heartbeat);
+        }
+        AgentTimer::Report => {
+            let services = agent.held.iter().filter(|(_, held)| held.is_acknowledged).map(|(id, held)| {
+                let is_running = held.container == Container::Running;
+                let (service, version) = (held.service.clone(), held.version.clone());
+                ObservedService { agreement: Some(id.clone()), service, version, is_running }
+            });
+            let status = NodeStatusFacts { services: services.collect(), reported_at: Some(now) };
+            world.exchange.put_status(node, status);
+        }
+        AgentTimer::Verify => {
+            let held: Vec<AgreementId> = agent.held.keys().cloned().collect();
+            for agreement in held {
+                send(world, node, &agreement, MessageBody::Verification);
+            }
+            schedule(world, node, VERIFY_MILLIS, AgentTimer::Verify);
+        }
+        AgentTimer::AcknowledgeTimeout { agreement } => {
+            if agent.held.get(&agreement).is_some_and(|held| !held.is_acknowledged) {
+                end(world, node, &agreement, Some(107), "never acknowledged");
+            }
+        }
+        AgentTimer::Started { agreement } => started(world, node, &agreement),
+        AgentTimer::StartTimeout { agreement } => end(world, node, &agreement, Some(104), "did not start"),
+        AgentTimer::Ended { agreement } => end(world, node, &agreement, Some(103), "the service ended by itself"),
+    }
+}
+
+fn started(world: &mut World, node: &NodeId, agreement: &AgreementId) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    let Some(held) = agent.held.get_mut(agreement).filter(|held| held.container == Container::Starting) else { return };
+    held.container = Container::Running;
+    let (policy, key) = (held.policy.clone(), (held.service.clone(), held.version.clone()));
+    world.note(format!("{node} runs {policy} {} ({agreement:?})", key.1));
+    if let Some(Quality::EndsAfter(secs)) = world.quality.get(&key).copied() {
+        schedule(world, node, secs * 1000, AgentTimer::Ended { agreement: agreement.clone() });
+    }
+    report_soon(world, node);
+}

@@ -1,0 +1,410 @@
+//! Builds a world from the seed, injects faults, repairs everything at the end and tests that it settles.
+
+use evenkeel_domain::policy::{ExternalPolicy, Property};
+
+use super::{
+    agbot::{self, Agbot},
+    agent::{self, Agent},
+    exchange::StoredNode,
+    invariants,
+    world::{Faults, Happening, Quality, World},
+};
+use crate::{
+    agent_upgrade::{GroupView, decide_agent_upgrade},
+    claims::{Claim, Grant, Scope},
+    event::Event,
+    facts::{
+        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts, VersionChoice,
+    },
+    ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
+};
+
+/// Time to settle after repairs, and again after the operator published a good version, seconds.
+const SETTLE_SECS: u64 = 120;
+const CONVERGE_SECS: u64 = 600;
+
+/// Runs a whole schedule.
+pub(crate) fn run(world: &mut World, steps: u32) {
+    build(world);
+    world.run_for(20);
+    world.faults = Faults {
+        lost: world.between(0, 10) as f64 / 100.0,
+        doubled: world.between(0, 10) as f64 / 100.0,
+        late_millis: world.between(0, 12_000),
+        crash_after_commit: world.between(0, 4) as f64 / 100.0,
+    };
+    world.schedule(1_000, Happening::Chaos);
+    for _ in 0..steps {
+        if world.watchman.violation.is_some() || !world.step() {
+            return;
+        }
+    }
+    repair(world);
+    world.run_for(SETTLE_SECS);
+    invariants::check_explained(world);
+    publish_good_versions(world);
+    world.run_until(CONVERGE_SECS, is_settled);
+    if world.watchman.violation.is_none() {
+        world.run_for(5);
+        invariants::check_settled(world);
+    }
+}
+
+fn is_settled(world: &World) -> bool {
+    world.steps.is_multiple_of(64) && invariants::waiting(world).is_empty()
+}
+
+/// Makes a node that has one property `site` beside its group.
+pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: u64) {
+    let id = NodeId::new("o", name);
+    let facts = NodeFacts {
+        id: id.clone(),
+        arch: "amd64".into(),
+        node_type: NodeType::Device,
+        public_key: "key".into(),
+        pattern: String::new(),
+        registered_services: Vec::new(),
+        user_input: Vec::new(),
+        agent_version: String::new(),
+        cluster_namespace: String::new(),
+        is_namespace_scoped: false,
+        last_heartbeat: Some(world.now()),
+    };
+    let policy = node_policy(world, site);
+    world.exchange.put_node(StoredNode { facts, policy, status: None });
+    world.agents.entry(id.clone()).or_insert_with(|| Agent::new(start_millis));
+    agent::start(world, &id);
+}
+
+fn node_policy(world: &World, site: &str) -> NodePolicyFacts {
+    let properties = [Property::new("site", site)].into_iter().collect();
+    let policy = ExternalPolicy { properties, ..ExternalPolicy::default() };
+    NodePolicyFacts { policy, last_updated: Some(world.now()) }
+}
+
+/// Publishes a service definition.
+pub(crate) fn add_service(world: &mut World, service: &str, version: &str, quality: Quality) {
+    let key = ServiceKey::new("o", service);
+    world.quality.insert((key.clone(), version.to_owned()), quality);
+    world.exchange.put_service(ServiceFacts {
+        id: ServiceId::new("o", &format!("{service}_{version}_amd64")),
+        key,
+        version: version.into(),
+        arch: "amd64".into(),
+        deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
+        deployment_signature: String::new(),
+        cluster_deployment: String::new(),
+        cluster_deployment_signature: String::new(),
+        required_services: Vec::new(),
+        user_input: Vec::new(),
+    });
+}
+
+/// Writes a deployment policy for one version.
+pub(crate) fn put_policy(world: &mut World, policy: &str, service: &str, version: &str, constraint: &str) {
+    put_policy_versions(world, policy, service, &[(version, 0)], constraint);
+}
+
+/// Writes a deployment policy for several versions with priorities.
+pub(crate) fn put_policy_versions(
+    world: &mut World,
+    policy: &str,
+    service: &str,
+    versions: &[(&str, u32)],
+    constraint: &str,
+) {
+    let constraints = [constraint].into_iter().collect();
+    let entry = |(version, priority): &(&str, u32)| VersionChoice {
+        version: (*version).to_owned(),
+        priority: *priority,
+        retries: u32::from(*priority > 0),
+        retry_secs: if *priority > 0 { 3600 } else { 0 },
+        verified_secs: 0,
+    };
+    let facts = DeploymentPolicyFacts {
+        id: PolicyId::new("o", policy),
+        label: policy.into(),
+        service: ServiceKey::new("o", service),
+        arch: "*".into(),
+        cluster_namespace: String::new(),
+        versions: versions.iter().map(entry).collect(),
+        missing_heartbeat_secs: 0,
+        agreement_check_secs: 0,
+        policy: ExternalPolicy { constraints, ..ExternalPolicy::default() },
+        user_input: Vec::new(),
+        secret_binding: Vec::new(),
+        node_orgs: ["o".to_owned()].into(),
+        last_updated: Some(world.now()),
+    };
+    world.exchange.put_policy(facts);
+}
+
+/// Writes a group.
+pub(crate) fn put_group(world: &mut World, group: &str, members: &[&str]) {
+    let members = members.iter().map(|member| NodeId::new("o", member));
+    world.exchange.put_group(HaGroupFacts::new(GroupId::new("o", group), members));
+}
+
+/// Starts so many agbots.
+pub(crate) fn add_agbots(world: &mut World, count: usize) {
+    for _ in 0..count {
+        let agbot = Agbot::new(world);
+        world.agbots.push(agbot);
+    }
+    for index in 0..count {
+        agbot::start(world, index);
+    }
+}
+
+fn build(world: &mut World) {
+    let group_count = world.between(1, 2);
+    for group in 0..group_count {
+        let size = world.between(2, 3);
+        let names: Vec<String> = (0..size).map(|member| format!("g{group}n{member}")).collect();
+        for (number, name) in names.iter().enumerate() {
+            let start_millis = world.between(500, 4_000);
+            add_node(world, name, if number == 2 { "south" } else { "north" }, start_millis);
+        }
+        put_group(world, &format!("g{group}"), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    if world.chance(0.5) {
+        add_node(world, "solo", "north", 1_000);
+    }
+    for service in ["a", "b"] {
+        add_service(world, service, "1.0.0", Quality::Good);
+    }
+    put_policy(world, "pa", "a", "1.0.0", "site == north");
+    if world.chance(0.5) {
+        // Two policies deploy one service to different members, which protect each other.
+        put_policy(world, "pa-south", "a", "1.0.0", "site == south");
+    }
+    put_policy(world, "pb", "b", "1.0.0", "openhorizon.hagroup in \"g0,g1\"");
+    let agbot_count = world.between(1, 3);
+    add_agbots(world, usize::try_from(agbot_count).unwrap_or(1));
+}
+
+fn pick<T: Clone>(world: &mut World, items: &[T]) -> Option<T> {
+    if items.is_empty() {
+        return None;
+    }
+    let index = usize::try_from(world.between(0, items.len() as u64 - 1)).unwrap_or(0);
+    items.get(index).cloned()
+}
+
+fn some_node(world: &mut World) -> Option<NodeId> {
+    let nodes: Vec<NodeId> = world.exchange.nodes.keys().cloned().collect();
+    pick(world, &nodes)
+}
+
+fn some_agbot(world: &mut World) -> usize {
+    let last = world.agbots.len().saturating_sub(1) as u64;
+    usize::try_from(world.between(0, last)).unwrap_or(0)
+}
+
+/// The next fault or change.
+pub(crate) fn strike(world: &mut World) {
+    let wait = world.between(1_000, 9_000);
+    world.schedule(wait, Happening::Chaos);
+    match world.between(0, 99) {
+        0..=24 => publish(world),
+        25..=34 => with_some_node(world, agent::kill_machine),
+        35..=42 => with_some_node(world, agent::kill_process),
+        43..=57 => revive_agents(world),
+        58..=64 => {
+            let index = some_agbot(world);
+            agbot::kill(world, index);
+        }
+        65..=71 => pause_agbot(world),
+        72..=76 => jump_clock(world),
+        77..=81 => move_node(world),
+        82..=84 => change_node_policy(world),
+        85..=86 => change_policy(world),
+        87..=91 => upgrade_agent(world),
+        92..=93 => forget_policy(world),
+        94..=95 => reinstall_node(world),
+        _ => resume(world),
+    }
+    revive_agbots(world);
+}
+
+fn with_some_node(world: &mut World, act: fn(&mut World, &NodeId)) {
+    if let Some(node) = some_node(world) {
+        act(world, &node);
+    }
+}
+
+fn publish(world: &mut World) {
+    let policies: Vec<DeploymentPolicyFacts> = world.exchange.policies.values().cloned().collect();
+    let Some(mut policy) = pick(world, &policies) else { return };
+    let quality = match world.between(0, 9) {
+        0 => Quality::NeverStarts,
+        1 => Quality::EndsAfter(world.between(1, 8)),
+        _ => Quality::Good,
+    };
+    let version = format!("{}.0.0", world.number());
+    world.note(format!("policy {} wants {version} ({quality:?})", policy.id));
+    add_service(world, policy.service.name(), &version, quality);
+    policy.versions.truncate(1);
+    if let Some(entry) = policy.versions.first_mut() {
+        entry.version = version;
+    }
+    policy.last_updated = Some(world.now());
+    world.exchange.put_policy(policy);
+}
+
+fn revive_agents(world: &mut World) {
+    let down: Vec<NodeId> =
+        world.agents.iter().filter(|(_, agent)| !agent.is_up).map(|(id, _)| id.clone()).collect();
+    if let Some(node) = pick(world, &down) {
+        world.note(format!("{node} comes back"));
+        agent::start(world, &node);
+    }
+}
+
+fn revive_agbots(world: &mut World) {
+    for index in 0..world.agbots.len() {
+        if !world.agbots[index].is_up && world.chance(0.4) {
+            agbot::start(world, index);
+        }
+    }
+}
+
+fn pause_agbot(world: &mut World) {
+    let (index, pause) = (some_agbot(world), world.between(3_000, 30_000));
+    world.agbots[index].paused_until_millis = world.millis + pause;
+    world.note(format!("agbot {index} stands still for {pause} ms"));
+}
+
+fn jump_clock(world: &mut World) {
+    let (size, forward) = (world.between(1_000, 15_000), world.chance(0.5));
+    let size = i64::try_from(size).unwrap_or(0);
+    world.clock_offset_millis += if forward { size } else { -size };
+    world.note(format!("the clock jumps {} by {size} ms", if forward { "ahead" } else { "back" }));
+}
+
+fn move_node(world: &mut World) {
+    let groups: Vec<HaGroupFacts> = world.exchange.groups.values().cloned().collect();
+    let (Some(mut group), Some(node)) = (pick(world, &groups), some_node(world)) else { return };
+    if group.members.contains(&node) {
+        group.members.remove(&node);
+        world.note(format!("{node} leaves {}", group.id));
+    } else {
+        group.members.insert(node.clone());
+        world.note(format!("{node} joins {}", group.id));
+    }
+    world.exchange.put_group(group);
+}
+
+fn change_node_policy(world: &mut World) {
+    let Some(node) = some_node(world) else { return };
+    let site = if world.chance(0.5) { "north" } else { "south" };
+    let policy = node_policy(world, site);
+    if let Some(stored) = world.exchange.nodes.get_mut(&node) {
+        stored.policy = policy;
+        world.exchange.feed.push(super::exchange::Resource::NodePolicy(node.clone()));
+        world.note(format!("{node} moves to site {site}"));
+    }
+}
+
+fn change_policy(world: &mut World) {
+    let policies: Vec<DeploymentPolicyFacts> = world.exchange.policies.values().cloned().collect();
+    let Some(mut policy) = pick(world, &policies) else { return };
+    let constraint = match world.between(0, 2) {
+        0 => "site == north",
+        1 => "site == south",
+        _ => "site in \"north,south\"",
+    };
+    policy.policy.constraints = [constraint].into_iter().collect();
+    policy.last_updated = Some(world.now());
+    world.note(format!("policy {} now asks for {constraint}", policy.id));
+    world.exchange.put_policy(policy);
+}
+
+fn forget_policy(world: &mut World) {
+    let policies: Vec<PolicyId> = world.exchange.policies.keys().cloned().collect();
+    if policies.len() > 1
+        && let Some(policy) = pick(world, &policies)
+    {
+        world.note(format!("policy {policy} is deleted"));
+        world.exchange.remove_policy(&policy);
+    }
+}
+
+/// The node is deleted and registers anew, with nothing on its disk.
+fn reinstall_node(world: &mut World) {
+    let Some(node) = some_node(world) else { return };
+    agent::kill_machine(world, &node);
+    world.note(format!("{node} is deleted and registers anew"));
+    let start_millis = world.agents.remove(&node).map_or(1_000, |agent| agent.start_millis);
+    world.exchange.remove_node(&node);
+    let site = if world.chance(0.5) { "north" } else { "south" };
+    add_node(world, node.name(), site, start_millis);
+}
+
+fn resume(world: &mut World) {
+    let policies: Vec<PolicyId> = world.exchange.policies.keys().cloned().collect();
+    let Some(policy) = pick(world, &policies) else { return };
+    let event = Event::RolloutAction { policy, group: None, pause: world.chance(0.2), actor: "operator".into() };
+    for index in 0..world.agbots.len() {
+        if world.agbots[index].is_up {
+            agbot::handle(world, index, &event, None);
+        }
+    }
+}
+
+/// A node asks for its agent upgrade; the answer is given in one transaction.
+fn upgrade_agent(world: &mut World) {
+    let Some(node) = some_node(world) else { return };
+    let Some(group) = world.exchange.group_of(&node).cloned() else { return };
+    let (now, nmp) = (world.now(), NmpId::new("o", "m"));
+    let rows: Vec<Claim> = world.database.claims.values().cloned().collect();
+    let view = GroupView {
+        group: &group,
+        rows: &rows,
+        members: &std::collections::BTreeMap::new(),
+        refusals: &[],
+        released_at: None,
+    };
+    if let Ok((Grant::Insert, request)) = decide_agent_upgrade(view, &node, &nmp, now, &world.settings) {
+        let number = world.number() + 1_000_000;
+        let claim = request.into_claim(number, now);
+        let key = (group.id.clone(), Scope::Agent);
+        world.note(format!("{node} may upgrade its agent"));
+        world.database.claims.insert(key.clone(), claim);
+        world.database.log.push(super::database::Row::Claim(key));
+        agent::kill_process(world, &node);
+    }
+}
+
+/// Ends all faults: everybody is back, messages arrive.
+fn repair(world: &mut World) {
+    world.note("faults are over; everything is repaired".to_owned());
+    world.faults = Faults::default();
+    world.stop_chaos();
+    for index in 0..world.agbots.len() {
+        world.agbots[index].paused_until_millis = 0;
+        if !world.agbots[index].is_up {
+            agbot::start(world, index);
+        }
+    }
+    let down: Vec<NodeId> =
+        world.agents.iter().filter(|(_, agent)| !agent.is_up).map(|(id, _)| id.clone()).collect();
+    for node in down {
+        agent::start(world, &node);
+    }
+}
+
+/// The operator's answer to held rollouts: a version that works, and the word to go on.
+fn publish_good_versions(world: &mut World) {
+    let policies: Vec<DeploymentPolicyFacts> = world.exchange.policies.values().cloned().collect();
+    for mut policy in policies {
+        let version = format!("{}.0.0", world.number());
+        add_service(world, policy.service.name(), &version, Quality::Good);
+        if let Some(entry) = policy.versions.first_mut() {
+            entry.version = version;
+        }
+        policy.last_updated = Some(world.now());
+        world.note(format!("the operator gives {} a good version", policy.id));
+        world.exchange.put_policy(policy);
+    }
+}

@@ -1,0 +1,254 @@
+//! The simulated database of the agbots: their tables, and each command's transaction.
+//!
+//! What a real executor checks inside its transaction is checked here in the same way: the lease's number, the claim's
+//! number, unique keys, the state of the record.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    agreement::{Agreement, PendingUpdate},
+    claims::{self, Claim, ClaimKey, ClaimRef, ClaimRequest, Grant},
+    command::{Action, Command, Lease},
+    event::{Event, Outcome},
+    facts::HaGroupFacts,
+    ids::{AgreementId, GroupId, NodeId, PolicyId},
+    rolling::Rollout,
+    usage::{Backoff, WorkloadUsage, later},
+};
+
+/// Is one lease row.
+#[derive(Debug, Clone)]
+pub(crate) struct LeaseRow {
+    pub owner: usize,
+    pub fencing: u64,
+    pub until: Timestamp,
+}
+
+/// Is a row that changed; read again by every agbot.
+#[derive(Debug, Clone)]
+pub(crate) enum Row {
+    Agreement(AgreementId),
+    Usage(NodeId, PolicyId),
+    Claim(ClaimKey),
+    Rollout(GroupId, PolicyId),
+}
+
+/// Is the database.
+#[derive(Debug, Default)]
+pub(crate) struct Database {
+    pub leases: BTreeMap<u32, LeaseRow>,
+    pub agreements: BTreeMap<AgreementId, Agreement>,
+    pub usage: BTreeMap<(NodeId, PolicyId), (Option<WorkloadUsage>, Option<Backoff>)>,
+    pub claims: BTreeMap<ClaimKey, Claim>,
+    pub rollouts: BTreeMap<(GroupId, PolicyId), Rollout>,
+    pub log: Vec<Row>,
+    fencing: u64,
+}
+
+impl Database {
+    /// Takes or renews the lease of a partition.
+    pub fn lease(&mut self, partition: u32, owner: usize, now: Timestamp, secs: u64) -> Option<u64> {
+        let until = later(now, secs);
+        match self.leases.get_mut(&partition) {
+            Some(row) if row.owner == owner => row.until = until,
+            Some(row) if row.until > now => return None,
+            _ => {
+                self.fencing += 1;
+                self.leases.insert(partition, LeaseRow { owner, fencing: self.fencing, until });
+            }
+        }
+        self.leases.get(&partition).map(|row| row.fencing)
+    }
+
+    /// Carries out the transaction of a command.
+    pub fn execute(&mut self, command: &Command, group: Option<&HaGroupFacts>, now: Timestamp) -> Outcome {
+        match self.try_execute(command, group, now) {
+            Ok(outcome) => outcome,
+            Err(why) => Outcome::Refused { why },
+        }
+    }
+
+    fn try_execute(
+        &mut self,
+        command: &Command,
+        group: Option<&HaGroupFacts>,
+        now: Timestamp,
+    ) -> Result<Outcome, String> {
+        self.check_lease(command.lease)?;
+        match &command.action {
+            Action::Propose { agreement, claim } => {
+                self.check_claim(claim.as_ref())?;
+                self.insert_agreement(agreement)?;
+            }
+            Action::AcknowledgeReply { agreement, decision: true, node, policy: Some(policy), usage } => {
+                let backoff = self.usage.get(&(node.clone(), policy.clone())).and_then(|row| row.1.clone());
+                self.step(agreement, |record| record.finalize(now))?;
+                self.put_usage(node, policy, usage.clone(), backoff);
+            }
+            Action::Cancel { agreement, node, policy, reason, claim, usage, backoff, .. } => {
+                if self.agreements.get(agreement).is_some_and(|record| !record.is_live()) {
+                    return Ok(Outcome::Done);
+                }
+                self.check_claim(claim.as_ref())?;
+                self.step(agreement, |record| record.end(now, *reason))?;
+                self.put_usage(node, policy, usage.clone(), backoff.clone());
+            }
+            Action::SendPolicyUpdate { agreement, terms_digest, .. } => {
+                let update = PendingUpdate { terms_digest: *terms_digest, sent_at: now };
+                self.change(agreement, |record| record.pending_update = Some(update))?;
+            }
+            Action::RecordUpdateAccepted { agreement, terms_digest } => {
+                self.change(agreement, |record| {
+                    record.terms_digest = *terms_digest;
+                    record.pending_update = None;
+                })?;
+            }
+            Action::TakeClaim { request } => return self.take_claim(request, group, now),
+            Action::AdvanceClaim { claim, phase, deadline } => {
+                self.check_claim(Some(claim))?;
+                let key = (claim.group.clone(), claim.scope.clone());
+                if let Some(row) = self.claims.get_mut(&key) {
+                    (row.phase, row.phase_since, row.deadline) = (*phase, now, *deadline);
+                }
+                self.log.push(Row::Claim(key));
+            }
+            Action::ReleaseClaim { claim, .. } => {
+                let key = (claim.group.clone(), claim.scope.clone());
+                if self.claims.get(&key).is_some_and(|row| row.fencing == claim.fencing) {
+                    self.claims.remove(&key);
+                    self.log.push(Row::Claim(key));
+                }
+            }
+            Action::RecordRollout { rollout } => {
+                let key = (rollout.group.clone(), rollout.policy.clone());
+                self.log.push(Row::Rollout(key.0.clone(), key.1.clone()));
+                self.rollouts.insert(key, (**rollout).clone());
+            }
+            Action::UpdateUsage { node, policy, usage, backoff } => {
+                self.put_usage(node, policy, usage.clone(), backoff.clone());
+            }
+            Action::AcknowledgeReply { .. }
+            | Action::RepeatCancel { .. }
+            | Action::SendVerification { .. }
+            | Action::AnswerVerification { .. }
+            | Action::RefuseUpdate { .. } => {}
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn check_lease(&self, lease: Lease) -> Result<(), String> {
+        match self.leases.get(&lease.partition) {
+            Some(row) if row.fencing == lease.fencing => Ok(()),
+            _ => Err(format!("the lease of partition {} has another number", lease.partition)),
+        }
+    }
+
+    fn check_claim(&self, claim: Option<&ClaimRef>) -> Result<(), String> {
+        let Some(claim) = claim else { return Ok(()) };
+        match self.claims.get(&(claim.group.clone(), claim.scope.clone())) {
+            Some(row) if row.fencing == claim.fencing => Ok(()),
+            _ => Err("the claim is gone or has another number".to_owned()),
+        }
+    }
+
+    fn insert_agreement(&mut self, agreement: &Agreement) -> Result<(), String> {
+        let is_same_pair = |one: &&Agreement| one.node == agreement.node && one.policy == agreement.policy;
+        match self.agreements.values().filter(is_same_pair).find(|one| one.is_live()) {
+            Some(other) if other.id != agreement.id => {
+                return Err("another live agreement of the pair exists".to_owned());
+            }
+            Some(_) => return Ok(()),
+            None if self.agreements.contains_key(&agreement.id) => {
+                return Err("the agreement is over already".to_owned());
+            }
+            None => {}
+        }
+        self.log.push(Row::Agreement(agreement.id.clone()));
+        self.agreements.insert(agreement.id.clone(), agreement.clone());
+        Ok(())
+    }
+
+    fn take_claim(
+        &mut self,
+        request: &ClaimRequest,
+        group: Option<&HaGroupFacts>,
+        now: Timestamp,
+    ) -> Result<Outcome, String> {
+        let group = group.ok_or("the group is gone")?;
+        let rows: Vec<Claim> = self.claims.values().cloned().collect();
+        let key = (request.group.clone(), request.scope.clone());
+        match claims::may_take(&rows, request, group).map_err(|blocked| blocked.to_string())? {
+            Grant::Held => {}
+            Grant::Insert => {
+                self.fencing += 1;
+                self.claims.insert(key.clone(), request.clone().into_claim(self.fencing, now));
+                self.log.push(Row::Claim(key.clone()));
+            }
+        }
+        let claim = self.claims.get(&key).cloned().ok_or("the claim was not inserted")?;
+        Ok(Outcome::ClaimTaken { claim: Box::new(claim) })
+    }
+
+    fn step(
+        &mut self,
+        id: &AgreementId,
+        step: impl FnOnce(Agreement) -> Result<Agreement, crate::agreement::InvalidTransition>,
+    ) -> Result<(), String> {
+        let record = self.agreements.get(id).cloned().ok_or("no such agreement")?;
+        let record = step(record).map_err(|error| error.to_string())?;
+        self.agreements.insert(id.clone(), record);
+        self.log.push(Row::Agreement(id.clone()));
+        Ok(())
+    }
+
+    fn change(&mut self, id: &AgreementId, change: impl FnOnce(&mut Agreement)) -> Result<(), String> {
+        change(self.agreements.get_mut(id).ok_or("no such agreement")?);
+        self.log.push(Row::Agreement(id.clone()));
+        Ok(())
+    }
+
+    fn put_usage(
+        &mut self,
+        node: &NodeId,
+        policy: &PolicyId,
+        usage: Option<WorkloadUsage>,
+        backoff: Option<Backoff>,
+    ) {
+        self.usage.insert((node.clone(), policy.clone()), (usage, backoff));
+        self.log.push(Row::Usage(node.clone(), policy.clone()));
+    }
+
+    /// Reads a row as it is now.
+    pub fn read(&self, row: &Row) -> Option<Event> {
+        match row {
+            Row::Agreement(id) => self
+                .agreements
+                .get(id)
+                .map(|agreement| Event::AgreementRecorded { agreement: Box::new(agreement.clone()) }),
+            Row::Usage(node, policy) => {
+                let (usage, backoff) = self.usage.get(&(node.clone(), policy.clone())).cloned().unwrap_or_default();
+                Some(Event::UsageRecorded { node: node.clone(), policy: policy.clone(), usage, backoff })
+            }
+            Row::Claim(key) => Some(match self.claims.get(key) {
+                Some(claim) => Event::ClaimRecorded { claim: Box::new(claim.clone()) },
+                None => Event::ClaimRemoved { key: key.clone() },
+            }),
+            Row::Rollout(group, policy) => self
+                .rollouts
+                .get(&(group.clone(), policy.clone()))
+                .map(|rollout| Event::RolloutRecorded { rollout: Box::new(rollout.clone()) }),
+        }
+    }
+
+    /// Reads everything, as a starting agbot does.
+    pub fn read_all(&self) -> Vec<Event> {
+        let agreements = self.agreements.keys().cloned().map(Row::Agreement);
+        let usage = self.usage.keys().cloned().map(|(node, policy)| Row::Usage(node, policy));
+        let claims = self.claims.keys().cloned().map(Row::Claim);
+        let rollouts = self.rollouts.keys().cloned().map(|(group, policy)| Row::Rollout(group, policy));
+        let rows: Vec<Row> = agreements.chain(usage).chain(claims).chain(rollouts).collect();
+        rows.iter().filter_map(|row| self.read(row)).collect()
+    }
+}

@@ -1,0 +1,157 @@
+//! The simulated exchange: resources and the change feed that names them in commit order.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    event::Event,
+    facts::{
+        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts,
+    },
+    ids::{GroupId, NodeId, PolicyId, ServiceId},
+};
+
+/// Is what a change record names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resource {
+    Node(NodeId),
+    NodePolicy(NodeId),
+    NodeStatus(NodeId),
+    Service(ServiceId),
+    Policy(PolicyId),
+    Group(GroupId),
+}
+
+/// Is one node as stored.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredNode {
+    pub facts: NodeFacts,
+    pub policy: NodePolicyFacts,
+    pub status: Option<NodeStatusFacts>,
+}
+
+/// Is the exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    pub nodes: BTreeMap<NodeId, StoredNode>,
+    pub services: BTreeMap<ServiceId, ServiceFacts>,
+    pub policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
+    pub groups: BTreeMap<GroupId, HaGroupFacts>,
+    pub feed: Vec<Resource>,
+}
+
+impl Exchange {
+    pub fn put_node(&mut self, node: StoredNode) {
+        let id = node.facts.id.clone();
+        self.feed.extend([Resource::Node(id.clone()), Resource::NodePolicy(id.clone())]);
+        self.nodes.insert(id, node);
+    }
+
+    pub fn remove_node(&mut self, id: &NodeId) {
+        self.nodes.remove(id);
+        self.feed.push(Resource::Node(id.clone()));
+        let group = self.groups.values_mut().find(|group| group.members.contains(id));
+        if let Some(group) = group {
+            group.members.remove(id);
+            self.feed.push(Resource::Group(group.id.clone()));
+        }
+    }
+
+    pub fn put_status(&mut self, id: &NodeId, status: NodeStatusFacts) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.status = Some(status);
+            self.feed.push(Resource::NodeStatus(id.clone()));
+        }
+    }
+
+    pub fn put_heartbeat(&mut self, id: &NodeId, at: Timestamp) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.facts.last_heartbeat = Some(at);
+        }
+    }
+
+    pub fn put_service(&mut self, service: ServiceFacts) {
+        self.feed.push(Resource::Service(service.id.clone()));
+        self.services.insert(service.id.clone(), service);
+    }
+
+    pub fn put_policy(&mut self, policy: DeploymentPolicyFacts) {
+        self.feed.push(Resource::Policy(policy.id.clone()));
+        self.policies.insert(policy.id.clone(), policy);
+    }
+
+    pub fn remove_policy(&mut self, id: &PolicyId) {
+        self.policies.remove(id);
+        self.feed.push(Resource::Policy(id.clone()));
+    }
+
+    /// Writes a group; membership is one fact, so whoever is in another group leaves it in the same step.
+    pub fn put_group(&mut self, group: HaGroupFacts) {
+        for other in self.groups.values_mut().filter(|other| other.id != group.id) {
+            let before = other.members.len();
+            other.members.retain(|member| !group.members.contains(member));
+            if other.members.len() != before {
+                self.feed.push(Resource::Group(other.id.clone()));
+            }
+        }
+        self.feed.push(Resource::Group(group.id.clone()));
+        self.groups.insert(group.id.clone(), group);
+    }
+
+    pub fn remove_group(&mut self, id: &GroupId) {
+        self.groups.remove(id);
+        self.feed.push(Resource::Group(id.clone()));
+    }
+
+    /// Reads a resource as it is now, as a reader of the feed does.
+    pub fn read(&self, resource: &Resource) -> Event {
+        match resource {
+            Resource::Node(id) => match self.nodes.get(id) {
+                Some(node) => Event::NodeChanged { node: Box::new(node.facts.clone()) },
+                None => Event::NodeRemoved { node: id.clone() },
+            },
+            Resource::NodePolicy(id) => {
+                let policy = self.nodes.get(id).map(|node| Box::new(node.policy.clone()));
+                Event::NodePolicyChanged { node: id.clone(), policy }
+            }
+            Resource::NodeStatus(id) => {
+                let status = self.nodes.get(id).and_then(|node| node.status.clone()).map(Box::new);
+                Event::NodeStatusChanged { node: id.clone(), status }
+            }
+            Resource::Service(id) => match self.services.get(id) {
+                Some(service) => Event::ServiceChanged { service: Box::new(service.clone()) },
+                None => Event::ServiceRemoved { service: id.clone() },
+            },
+            Resource::Policy(id) => match self.policies.get(id) {
+                Some(policy) => Event::DeploymentPolicyChanged { policy: Box::new(policy.clone()) },
+                None => Event::DeploymentPolicyRemoved { policy: id.clone() },
+            },
+            Resource::Group(id) => match self.groups.get(id) {
+                Some(group) => Event::HaGroupChanged { group: Box::new(group.clone()) },
+                None => Event::HaGroupRemoved { group: id.clone() },
+            },
+        }
+    }
+
+    /// Reads everything, as a starting agbot does.
+    pub fn read_all(&self) -> Vec<Event> {
+        let services = self.services.keys().cloned().map(Resource::Service);
+        let policies = self.policies.keys().cloned().map(Resource::Policy);
+        let groups = self.groups.keys().cloned().map(Resource::Group);
+        let nodes = self.nodes.keys().flat_map(|id| {
+            [Resource::Node(id.clone()), Resource::NodePolicy(id.clone()), Resource::NodeStatus(id.clone())]
+        });
+        let all: Vec<Resource> = services.chain(policies).chain(groups).chain(nodes).collect();
+        all.iter().map(|resource| self.read(resource)).collect()
+    }
+
+    pub fn heartbeats(&self) -> Event {
+        let seen = |(id, node): (&NodeId, &StoredNode)| node.facts.last_heartbeat.map(|at| (id.clone(), at));
+        Event::HeartbeatsSeen { at: self.nodes.iter().filter_map(seen).collect() }
+    }
+
+    pub fn group_of(&self, node: &NodeId) -> Option<&HaGroupFacts> {
+        self.groups.values().find(|group| group.members.contains(node))
+    }
+}

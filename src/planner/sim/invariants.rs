@@ -1,0 +1,195 @@
+//! What must be true at every instant, and the bookkeeping to tell our doing from a fault.
+
+use std::collections::BTreeMap;
+
+use super::{
+    agent::{Container, Held},
+    world::World,
+};
+use crate::{
+    agreement::Agreement,
+    command::Action,
+    event::Outcome,
+    ids::{AgreementId, NodeId, PolicyId, ServiceKey},
+};
+
+/// Is what was true when the transaction that takes a member down committed.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    at_millis: u64,
+    keys: Vec<ServiceKey>,
+    running_elsewhere: Vec<NodeId>,
+}
+
+/// Keeps watch.
+#[derive(Debug, Default)]
+pub(crate) struct Watchman {
+    pub violation: Option<String>,
+    pub replaced_count: u64,
+    pub held_count: u64,
+    planned: BTreeMap<AgreementId, Planned>,
+    /// Copies that went down without a claim: faults, failures, policies that no longer want them.
+    unplanned: Vec<(u64, NodeId, ServiceKey)>,
+}
+
+impl Watchman {
+    pub fn note_unplanned(&mut self, millis: u64, node: &NodeId, service: &ServiceKey) {
+        self.unplanned.push((millis, node.clone(), service.clone()));
+    }
+
+    fn broke(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+}
+
+/// So long after a copy went down by a fault the hub may still believe that it runs: silence, clock jumps, late reports.
+fn blindness_millis(world: &World) -> u64 {
+    (world.settings.node_down_after_secs * 2 + 10) * 1000
+}
+
+/// A cancel's transaction committed: remember the truth of this instant if it was a planned one.
+pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &Agreement, outcome: &Outcome) {
+    let Action::Cancel { claim: Some(_), .. } = action else { return };
+    if *outcome != Outcome::Done {
+        return;
+    }
+    let mut keys = vec![agreement.service_key.clone()];
+    keys.extend(world.exchange.policies.get(&agreement.policy).map(|policy| policy.service.clone()));
+    let running_elsewhere = world.running_elsewhere(&agreement.node, &keys);
+    let planned = Planned { at_millis: world.millis, keys, running_elsewhere };
+    world.watchman.planned.insert(agreement.id.clone(), planned);
+}
+
+/// A running copy stopped on a node.
+///
+/// Taken down under a claim, it must not have been the last one of its group, unless the others went down by a fault that
+/// the hub could not know, or nobody else could run the service at all.
+pub(crate) fn copy_stopped(world: &mut World, node: &NodeId, agreement: &AgreementId, held: &Held, by_hub: bool) {
+    let planned = world.watchman.planned.get(agreement).filter(|_| by_hub).cloned();
+    let Some(planned) = planned else {
+        return world.watchman.note_unplanned(world.millis, node, &held.service);
+    };
+    world.watchman.replaced_count += 1;
+    if !world.running_elsewhere(node, &planned.keys).is_empty() || !others_can_run(world, node, &planned) {
+        return;
+    }
+    let since = planned.at_millis.saturating_sub(blindness_millis(world));
+    let fault = world.watchman.unplanned.iter().rev().take_while(|(at, ..)| *at >= since);
+    let excused = fault.clone().any(|(_, peer, service)| peer != node && planned.keys.contains(service))
+        // A peer that was moved out of the group does not count for it any more.
+        || planned.running_elsewhere.iter().any(|peer| {
+            world.exchange.group_of(peer).map(|group| &group.id) != world.exchange.group_of(node).map(|group| &group.id)
+        });
+    if !excused {
+        let text = world.agreement_text(agreement);
+        let what = format!(
+            "the last running copy of {} in its group was taken down on {node}, agreement {text}; running elsewhere when \
+             that was decided: {:?}",
+            held.service, planned.running_elsewhere
+        );
+        world.note(format!("VIOLATION {what}"));
+        world.watchman.broke(what);
+    }
+}
+
+/// Answers whether another member of the group is one that the service is meant for.
+fn others_can_run(world: &World, node: &NodeId, planned: &Planned) -> bool {
+    let Some(group) = world.exchange.group_of(node) else { return false };
+    let policies = world.exchange.policies.values().filter(|policy| planned.keys.contains(&policy.service));
+    let selected = |member: &NodeId| {
+        let Some(stored) = world.exchange.nodes.get(member) else { return false };
+        let mut properties = stored.policy.policy.properties.clone();
+        properties.set_ha_group(Some(group.id.name()));
+        policies.clone().any(|policy| policy.policy.constraints.is_satisfied_by(&properties).unwrap_or(false))
+    };
+    group.members.iter().any(|member| member != node && selected(member))
+}
+
+/// Tests what must be true at every instant.
+pub(crate) fn check(world: &mut World) {
+    if world.watchman.violation.is_some() {
+        return;
+    }
+    if let Some(what) = two_versions(world) {
+        world.note(format!("VIOLATION {what}"));
+        world.watchman.broke(what);
+    }
+}
+
+/// No node holds agreements for two versions of one service of one policy, and the records say so too.
+fn two_versions(world: &World) -> Option<String> {
+    for (node, agent) in &world.agents {
+        let mut versions: BTreeMap<(&PolicyId, &ServiceKey), &str> = BTreeMap::new();
+        for held in agent.held.values().filter(|held| held.container != Container::None) {
+            let other = versions.insert((&held.policy, &held.service), &held.version);
+            if let Some(other) = other {
+                return Some(format!("{node} is in agreements for {} {other} and {}", held.service, held.version));
+            }
+        }
+    }
+    None
+}
+
+/// Returns what is not yet as wanted.
+pub(crate) fn waiting(world: &World) -> Vec<String> {
+    let mut waiting = Vec::new();
+    for (node, stored) in &world.exchange.nodes {
+        for policy in world.exchange.policies.values() {
+            let best = policy.versions.iter().min_by_key(|entry| entry.priority).map(|entry| entry.version.clone());
+            let mut properties = stored.policy.policy.properties.clone();
+            let group = world.exchange.group_of(node);
+            properties.set_ha_group(group.map(|group| group.id.name()));
+            let is_wanted = policy.policy.constraints.is_satisfied_by(&properties).unwrap_or(false);
+            let running = world.running_version(node, &policy.id);
+            if is_wanted && running != best {
+                waiting.push(format!("{node} should run {} {best:?} and runs {running:?}", policy.id));
+            }
+            if !is_wanted && running.is_some() {
+                waiting.push(format!("{node} runs {} {running:?} and should not", policy.id));
+            }
+        }
+    }
+    waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
+    let open = world.database.rollouts.values().filter(|rollout| {
+        use crate::rolling::RolloutState as State;
+        matches!(rollout.state, State::Updating | State::Held { .. })
+    });
+    waiting.extend(open.map(|rollout| format!("a rollout stayed open: {rollout:?}")));
+    waiting
+}
+
+/// Tests what must be true once faults are over: everything wanted runs, and nothing else.
+pub(crate) fn check_settled(world: &mut World) {
+    let waiting = waiting(world);
+    if !waiting.is_empty() {
+        let what = format!("the world did not settle after all faults ended: {}", waiting.join("; "));
+        world.note(format!("VIOLATION {what}"));
+        world.watchman.broke(what);
+    }
+}
+
+/// Tests that whatever is not as wanted says why, and that every claim ends by itself.
+pub(crate) fn check_explained(world: &mut World) {
+    let now = world.now();
+    let mut silent = Vec::new();
+    for claim in world.database.claims.values() {
+        if crate::usage::secs_since(claim.deadline, now) > 30 {
+            silent.push(format!("a claim outlived its deadline: {claim:?}"));
+        }
+    }
+    let model = world.agbots.iter().find(|agbot| agbot.is_up).map(|agbot| &agbot.model);
+    let pairs = world.exchange.nodes.keys().flat_map(|node| {
+        world.exchange.policies.keys().map(move |policy| (node, policy))
+    });
+    for (node, policy) in pairs {
+        let explained = model.map(|model| crate::explain::explain(model, node, policy, now));
+        if explained.is_none_or(|explanation| explanation.text().is_empty()) {
+            silent.push(format!("nothing says why {node} does not have {policy} as wanted"));
+        }
+    }
+    if !silent.is_empty() {
+        let what = silent.join("; ");
+        world.note(format!("VIOLATION {what}"));
+        world.watchman.broke(what);
+    }
+}

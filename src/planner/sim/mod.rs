@@ -1,0 +1,37 @@
+//! The simulator: a whole world around the pure core, driven through faulty schedules.
+//!
+//! Several agbots with leased partitions (and stale ones), an exchange with a change feed, agents with start times, bad
+//! versions, crashes of any process at any time, lost, late and doubled messages, dying nodes and clock jumps. After
+//! each step the promises of the design are tested ([`invariants`]); a broken one ends the run with a readable trace.
+//! One seed is one schedule: the same seed gives the same trace. Source: design 1 and 7.
+
+pub(crate) mod agbot;
+pub(crate) mod agent;
+pub(crate) mod chaos;
+pub(crate) mod database;
+pub(crate) mod exchange;
+pub(crate) mod invariants;
+pub mod report;
+pub(crate) mod world;
+
+pub use report::{SimulationReport, run_cli};
+
+use crate::settings::BrokenRules;
+
+/// Runs one schedule.
+///
+/// # Shape
+/// `steps`: how many things happen while faults are injected; afterwards everything is repaired and must settle.
+pub fn simulate(seed: u64, steps: u32) -> SimulationReport {
+    simulate_with(seed, steps, BrokenRules::default())
+}
+
+/// Runs one schedule with some rules switched off, to show that the simulator notices.
+pub(crate) fn simulate_with(seed: u64, steps: u32, broken: BrokenRules) -> SimulationReport {
+    let mut world = world::World::new(seed, broken);
+    chaos::run(&mut world, steps);
+    world.into_report(seed)
+}
+
+#[cfg(test)]
+mod tests;
