@@ -52,12 +52,13 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let (listener, address) = listen(settings.listen.address()).await?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
-    let exchange = start_exchange(&database, password, &settings.exchange, lifecycle.shutdown()).await?;
+    let running = start_exchange(&database, password, &settings.exchange, lifecycle.shutdown()).await?;
     let front = Front::new(&lifecycle, &database);
-    front.serve(&lifecycle, listener, exchange.router().merge(front.health.router()));
+    front.serve(&lifecycle, listener, running.exchange.router().merge(front.health.router()));
     tracing::info!(exchange.url = %format!("http://{address}"), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;
+    running.finish().await;
     database.close().await;
     Ok(())
 }

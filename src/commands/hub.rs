@@ -9,6 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings::{DatabaseSettings, ExchangeOptions, PostgresChoice, secret_of_setting};
 
+/// How long the exchange may take to write what it has in memory.
+const FINISH_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// How long closing the connections to the database may take.
 const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -66,24 +69,47 @@ pub fn open_folder(path: &std::path::Path) -> Result<DataFolder, Failure> {
     DataFolder::open(path).map_err(|error: DataFolderError| Failure::from_error(error.exit_status(), &error))
 }
 
-/// Starts the exchange on an open database.
+/// A running exchange with the order of its end: waits first, then requests, then its workers.
+pub struct RunningExchange {
+    pub exchange: Exchange,
+    workers: CancellationToken,
+}
+
+impl RunningExchange {
+    /// Ends the workers, when the listeners have drained; writes what is only in memory.
+    pub async fn finish(&self) {
+        self.workers.cancel();
+        if tokio::time::timeout(FINISH_LIMIT, self.exchange.finish()).await.is_err() {
+            tracing::warn!("the exchange's workers did not end in time");
+        }
+    }
+}
+
+/// Starts the exchange on an open database; its parked polls end at `shutdown`.
 pub async fn start_exchange(
     database: &Database,
     root_password: Option<Secret<String>>,
     options: &ExchangeOptions,
     shutdown: CancellationToken,
-) -> Result<Exchange, Failure> {
+) -> Result<RunningExchange, Failure> {
+    let workers = CancellationToken::new();
     let defaults = ExchangeSettings::default();
     let settings = ExchangeSettings {
         root_password: root_password.map(|password| password.expose().clone()),
         max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
         ..defaults
     };
-    let started = Exchange::start(database.clone(), settings, shutdown).await;
-    started.map_err(|error| match &error {
+    let started = Exchange::start(database.clone(), settings, workers.clone()).await;
+    let exchange = started.map_err(|error| match &error {
         StartError::Store(inner) => no_database(inner),
         StartError::Seed(_) => Failure::from_error(ExitStatus::Failure, &error),
-    })
+    })?;
+    let waiting = exchange.clone();
+    tokio::spawn(async move {
+        shutdown.cancelled().await;
+        waiting.drain();
+    });
+    Ok(RunningExchange { exchange, workers })
 }
 
 /// The password of root: from the file that is named, else from the data folder, made there at first start.

@@ -45,7 +45,7 @@ impl Front {
     }
 }
 
-/// Binds an address, before anything expensive is started.
+/// Binds an address, before anything expensive is started; answers also the address that it got.
 pub async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Failure> {
     let listener =
         http::listen(address).await.map_err(|error| Failure::from_error(error.exit_status(), &error))?;

@@ -1,5 +1,6 @@
 //! `evenkeel up`: exchange and agbot in one process, with a PostgreSQL of its own unless one is named.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -64,40 +65,41 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
-    let (listener, address) = listen(settings.listen.address()).await?;
+    let listener = listen(settings.listen.address()).await?;
     let folder = open_folder(&settings.folder.path())?;
     let opening = OpenDatabase::open(&folder, &settings.database, &settings.postgres);
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;
     let outcome = serve(&lifecycle, &settings, &folder, &open, listener).await;
-    if outcome.is_ok() {
-        announce(&folder, &address.to_string())?;
-        lifecycle.shutdown().cancelled().await;
-    }
-    lifecycle.shutdown().cancel();
-    if !lifecycle.finish_tasks(TASK_LIMIT).await {
-        tracing::warn!("some work did not end in time");
-    }
     open.close().await;
-    tracing::info!("stopped");
-    outcome
+    outcome.inspect(|()| tracing::info!("stopped"))
 }
 
-/// Starts the roles and serves them.
+/// Starts the roles and serves them until a signal comes; then drains in the opposite order.
 async fn serve(
     lifecycle: &Lifecycle,
     settings: &UpArguments,
     folder: &DataFolder,
     open: &OpenDatabase,
-    listener: TcpListener,
+    (listener, address): (TcpListener, SocketAddr),
 ) -> Result<(), Failure> {
     let password = root_password(folder, &settings.exchange)?;
-    let exchange =
-        start_exchange(&open.database, Some(password), &settings.exchange, lifecycle.shutdown()).await?;
+    let shutdown = lifecycle.shutdown();
+    let running =
+        start_exchange(&open.database, Some(password), &settings.exchange, shutdown.clone()).await?;
     let front = Front::new(lifecycle, &open.database);
-    front.serve(lifecycle, listener, exchange.router().merge(front.health.router()));
-    Ok(())
+    front.serve(lifecycle, listener, running.exchange.router().merge(front.health.router()));
+    let announced = announce(folder, &address.to_string());
+    if announced.is_ok() {
+        shutdown.cancelled().await;
+    }
+    shutdown.cancel();
+    if !lifecycle.finish_tasks(TASK_LIMIT).await {
+        tracing::warn!("some requests did not end in time");
+    }
+    running.finish().await;
+    announced
 }
 
 /// Tells where the hub answers: in the log for people, in a file for programs that let it choose the port.
