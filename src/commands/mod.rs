@@ -1,5 +1,6 @@
 //! Composition roots: each subcommand reads its settings, wires the crates together and runs them.
 
+mod agbot;
 mod exchange;
 mod hub;
 mod migrate;
@@ -28,6 +29,8 @@ enum Command {
     Up(up::UpArguments),
     /// Runs an exchange alone, on a PostgreSQL that is already there.
     Exchange(exchange::ExchangeArguments),
+    /// Runs an agbot alone, against any exchange; several on one database share the work.
+    Agbot(agbot::AgbotArguments),
     /// Brings the database's schema to this version.
     Migrate(migrate::MigrateArguments),
     /// Prints the document of the exchange's API.
@@ -43,6 +46,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Exchange(arguments) => exchange::run(arguments),
+        Command::Agbot(arguments) => agbot::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Openapi => openapi::run(),
     };

@@ -150,6 +150,13 @@ settings! {
     }
 }
 
+impl AgbotListenSettings {
+    /// The address, if there is one of its own.
+    pub fn address(&self) -> Option<&str> {
+        self.agbot_listen.as_deref()
+    }
+}
+
 settings! {
     /// How the exchange behaves.
     pub struct ExchangeOptions {
@@ -157,5 +164,15 @@ settings! {
         root_password_file: PathBuf = "root-password-file", "EVENKEEL_ROOT_PASSWORD_FILE";
         /// Largest request body in bytes [default: 1048576].
         max_body_bytes: usize = "max-body-bytes", "EVENKEEL_MAX_BODY_BYTES";
+    }
+}
+
+settings! {
+    /// How the agbot behaves.
+    pub struct AgbotOptions {
+        /// Seconds the new version must be seen running before the next member is upgraded [default: 5].
+        upgrade_monitor_secs: u64 = "upgrade-monitor-secs", "EVENKEEL_UPGRADE_MONITOR_SECS";
+        /// Seconds a member has to run the new version before the rollout is held [default: 600].
+        upgrade_start_timeout_secs: u64 = "upgrade-start-timeout-secs", "EVENKEEL_UPGRADE_START_TIMEOUT_SECS";
     }
 }

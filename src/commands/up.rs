@@ -8,11 +8,12 @@ use evenkeel_runtime::files::{DataFolder, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use tokio::net::TcpListener;
 
+use super::agbot::start_in_hub;
 use super::hub::{OpenDatabase, open_folder, root_password, start_exchange};
 use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
-    AgbotListenSettings, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings, ListenSettings,
-    LogSettings, PostgresChoice, refused,
+    AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings,
+    ListenSettings, LogSettings, PostgresChoice, refused,
 };
 
 /// How long requests and background work may go on after the signal to stop; the database stops after them.
@@ -36,6 +37,8 @@ pub struct UpArguments {
     #[command(flatten)]
     exchange: ExchangeOptions,
     #[command(flatten)]
+    agbot: AgbotOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -49,6 +52,7 @@ impl UpArguments {
             database: self.database.over(&file).map_err(|error| refused(&error))?,
             postgres: self.postgres.over(&file).map_err(|error| refused(&error))?,
             exchange: self.exchange.over(&file).map_err(|error| refused(&error))?,
+            agbot: self.agbot.over(&file).map_err(|error| refused(&error))?,
             log: self.log.over(&file).map_err(|error| refused(&error))?,
             config: self.config,
         })
@@ -87,9 +91,27 @@ async fn serve(
     let password = root_password(folder, &settings.exchange)?;
     let shutdown = lifecycle.shutdown();
     let running =
-        start_exchange(&open.database, Some(password), &settings.exchange, shutdown.clone()).await?;
+        start_exchange(&open.database, Some(password.clone()), &settings.exchange, shutdown.clone()).await?;
     let front = Front::new(lifecycle, &open.database);
-    front.serve(lifecycle, listener, running.exchange.router().merge(front.health.router()));
+    let agbot = start_in_hub(
+        folder,
+        &running.exchange,
+        &open.database,
+        &password,
+        &settings.agbot,
+        shutdown.clone(),
+    )
+    .await?;
+    let ready = agbot.clone();
+    front.health.depend("agbot", move || {
+        let is_ready = ready.is_ready();
+        async move { if is_ready { Ok(()) } else { Err("still reading what it serves".to_owned()) } }
+    });
+    if let Some(address) = settings.agbot_listen.address() {
+        front.serve(lifecycle, listen(address).await?.0, agbot.router());
+    }
+    let router = running.exchange.router().merge(agbot.router()).merge(front.health.router());
+    front.serve(lifecycle, listener, router);
     let announced = announce(folder, &address.to_string());
     if announced.is_ok() {
         shutdown.cancelled().await;
@@ -98,6 +120,7 @@ async fn serve(
     if !lifecycle.finish_tasks(TASK_LIMIT).await {
         tracing::warn!("some requests did not end in time");
     }
+    agbot.finish().await;
     running.finish().await;
     announced
 }

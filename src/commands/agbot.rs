@@ -1,0 +1,188 @@
+//! `evenkeel agbot`, and the agbot inside `up`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings};
+use evenkeel_client::model::ServedPolicy;
+use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
+use evenkeel_exchange::Exchange;
+use evenkeel_runtime::files::{DataFolder, random_secret, read_secret, write_private_file};
+use evenkeel_runtime::{ExitStatus, Failure, Secret};
+use evenkeel_store::Database;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::hub::connect;
+use super::serve::{Front, lifecycle, listen, raise_file_limit};
+use super::settings::{
+    AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, refused, secret_of_setting,
+};
+
+/// Organization and id of the agbot inside `up`.
+const HUB_AGBOT: (&str, &str) = ("IBM", "evenkeel");
+/// Tokens of this form hold 256 random bits, so that checking them is cheap.
+const GENERATED: &str = "ek1.";
+const BASE: &str = "/v1";
+const TASK_LIMIT: Duration = Duration::from_secs(7);
+
+/// Options of `agbot`.
+#[derive(Debug, Args)]
+pub struct AgbotArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Address of the exchange, such as https://hub.example:8443
+    #[arg(long, env = "EVENKEEL_HUB")]
+    hub: String,
+    /// File with the only certificate authorities to trust, PEM
+    #[arg(long, env = "EVENKEEL_HUB_CA_FILE")]
+    hub_ca_file: Option<PathBuf>,
+    /// Organization of the agbot
+    #[arg(long, env = "EVENKEEL_ORG", default_value = "IBM")]
+    org: String,
+    /// Id of the agbot; instances that share the work share it
+    #[arg(long, env = "EVENKEEL_AGBOT_ID")]
+    id: String,
+    /// File with the agbot's token
+    #[arg(long, env = "EVENKEEL_TOKEN_FILE")]
+    token_file: PathBuf,
+    /// File with the messaging key; instances that share the work share it, made when missing
+    #[arg(long, env = "EVENKEEL_KEY_FILE")]
+    key_file: PathBuf,
+    /// Serve every organization that comes to be
+    #[arg(long, env = "EVENKEEL_SERVE_NEW_ORGS")]
+    serve_new_orgs: bool,
+    #[command(flatten)]
+    listen: ListenSettings,
+    #[command(flatten)]
+    database: DatabaseSettings,
+    #[command(flatten)]
+    agbot: AgbotOptions,
+    #[command(flatten)]
+    log: LogSettings,
+}
+
+/// Runs an agbot until a signal ends it.
+pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
+    let file = arguments.config.read()?;
+    let settings = AgbotArguments {
+        listen: arguments.listen.over(&file).map_err(|error| refused(&error))?,
+        database: arguments.database.over(&file).map_err(|error| refused(&error))?,
+        agbot: arguments.agbot.over(&file).map_err(|error| refused(&error))?,
+        log: arguments.log.over(&file).map_err(|error| refused(&error))?,
+        ..arguments
+    };
+    settings.log.start()?;
+    raise_file_limit();
+    let url = settings.database.url()?;
+    let url = url.ok_or_else(|| Failure::new(ExitStatus::Usage, "an agbot alone needs database-url"))?;
+    super::block_on(run_agbot(settings, url))
+}
+
+async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), Failure> {
+    let lifecycle = lifecycle()?;
+    let (listener, address) = listen(settings.listen.address()).await?;
+    let token = secret_of_setting(&settings.token_file)?;
+    let ca_pem = match &settings.hub_ca_file {
+        Some(file) => Some(std::fs::read(file).map_err(|error| {
+            Failure::new(ExitStatus::Usage, format!("the CA file {} cannot be read: {error}", file.display()))
+        })?),
+        None => None,
+    };
+    let http = HttpSettings { ca_pem, ..HttpSettings::new(settings.hub.clone()) };
+    let transport = Transport::http(http).map_err(usage)?;
+    let credentials = Credentials::new(&settings.org, &settings.id, token.expose());
+    let client = Client::new(transport, BASE, credentials).map_err(usage)?;
+    let database = connect(&url, settings.database.connections()).await?;
+    let mut agbot = AgbotSettings::new(&settings.org, &settings.id, settings.key_file.clone());
+    agbot.serves_new_orgs = settings.serve_new_orgs;
+    apply(&settings.agbot, &mut agbot);
+    let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
+        .map_err(|error| broken(&error))?;
+    let front = Front::new(&lifecycle, &database);
+    front.serve(&lifecycle, listener, agbot.router().merge(front.health.router()));
+    tracing::info!(agbot.url = %format!("http://{address}"), "the agbot is ready");
+    lifecycle.shutdown().cancelled().await;
+    agbot.finish().await;
+    lifecycle.finish_tasks(TASK_LIMIT).await;
+    database.close().await;
+    Ok(())
+}
+
+/// Starts the hub's own agbot on its exchange, without a socket in between; it serves every organization.
+pub async fn start_in_hub(
+    folder: &DataFolder,
+    exchange: &Exchange,
+    database: &Database,
+    root_password: &Secret<String>,
+    options: &AgbotOptions,
+    shutdown: CancellationToken,
+) -> Result<Agbot, Failure> {
+    let (org, id) = HUB_AGBOT;
+    let transport = Transport::router(exchange.router());
+    let token = agbot_token(folder)?;
+    let root = Credentials::new("root", "root", root_password.expose());
+    let root = Client::new(transport, BASE, root).map_err(usage)?;
+    let client = root.with_credentials(Credentials::new(org, id, token.expose())).map_err(usage)?;
+    register(&root, &client, &token)
+        .await
+        .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
+    let mut settings = AgbotSettings::new(org, id, folder.path().join("agbot-key.pem"));
+    settings.serves_new_orgs = true;
+    apply(options, &mut settings);
+    Agbot::start(settings, client, database.clone(), shutdown).map_err(|error| broken(&error))
+}
+
+fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
+    if let Some(seconds) = options.upgrade_monitor_secs {
+        settings.planner.update.monitor_secs = seconds;
+    }
+    if let Some(seconds) = options.upgrade_start_timeout_secs {
+        settings.planner.update.start_timeout_secs = seconds;
+    }
+}
+
+fn agbot_token(folder: &DataFolder) -> Result<Secret<String>, Failure> {
+    let file = folder.path().join("agbot-token");
+    if !file.exists() {
+        let token = format!("{GENERATED}{}\n", random_secret().expose());
+        write_private_file(&file, token.as_bytes())
+            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+    }
+    read_secret(&file).map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))
+}
+
+/// Makes the agbot known to the exchange, and lets it serve every organization there is.
+async fn register(root: &Client, agbot: &Client, token: &Secret<String>) -> Result<(), ClientError> {
+    let (org, id) = HUB_AGBOT;
+    if !matches!(agbot.agbot(org, id).await, Ok(Some(_))) {
+        let body = json!({"token": token.expose(), "name": id, "publicKey": ""});
+        root.put_agbot(org, id, &body).await?;
+    }
+    let served = root.list_served_policies(org, id).await?;
+    for name in root.list_orgs().await?.into_keys() {
+        if served.values().any(|entry| entry.business_pol_orgid == name && entry.business_pol == "*") {
+            continue;
+        }
+        let entry = ServedPolicy {
+            business_pol_orgid: name.clone(),
+            business_pol: "*".to_owned(),
+            node_orgid: name,
+            ..ServedPolicy::default()
+        };
+        match root.add_served_policy(org, id, &entry).await {
+            Err(ClientError::Status { status: 409, .. }) | Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn usage(error: ClientError) -> Failure {
+    Failure::from_error(ExitStatus::Usage, &error)
+}
+
+fn broken(error: &AgbotError) -> Failure {
+    Failure::from_error(ExitStatus::Failure, error)
+}
