@@ -1,0 +1,137 @@
+//! A certificate authority of the hub's own: made at first start, signs the listener's certificate, renews it in time.
+//!
+//! Clients trust the file `ca.pem`; the keys never leave the folder.
+
+use std::path::{Path, PathBuf};
+
+use jiff::civil::Date;
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+
+use super::{TlsError, TlsSettings};
+use crate::files::{FileError, create_private_folder, write_private_file};
+
+/// How long a listener's certificate is valid; clients refuse much longer ones.
+const VALID_DAYS: i32 = 397;
+
+/// How long before its end a certificate is made anew.
+const RENEW_DAYS: i32 = 30;
+
+/// The authority's name; with its key, all that makes it the same authority after a restart.
+const NAME: &str = "Evenkeel private authority";
+
+/// The folder of an authority.
+#[derive(Clone, Debug)]
+pub struct Authority {
+    folder: PathBuf,
+}
+
+impl Authority {
+    /// The authority that lives in `folder`; it is made when it is first needed.
+    #[must_use]
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The certificate that clients must trust.
+    #[must_use]
+    pub fn certificate_file(&self) -> PathBuf {
+        self.folder.join("ca.pem")
+    }
+
+    fn key_file(&self) -> PathBuf {
+        self.folder.join("ca-key.pem")
+    }
+
+    /// A certificate for `names`, made when there is none, when it is for other names, or when it ends soon.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or a name is none.
+    pub fn certify(&self, names: &[String], now: Timestamp) -> Result<TlsSettings, TlsError> {
+        create_private_folder(&self.folder)?;
+        let today = now.to_zoned(TimeZone::UTC).date();
+        let authority_key = self.open(today)?;
+        let certificate_file = self.folder.join("server.pem");
+        let key_file = self.folder.join("server-key.pem");
+        // What the certificate is for stands beside it, so that it need not be taken apart.
+        let note_file = self.folder.join("server.names");
+        let is_good =
+            certificate_file.exists() && note(&note_file).is_some_and(|note| note.serves(names, today));
+        if !is_good {
+            let key = KeyPair::generate()?;
+            let end = today.saturating_add(VALID_DAYS.days());
+            let issuer = Issuer::new(authority_params(), authority_key);
+            let certificate = server_params(names, today, end)?.signed_by(&key, &issuer)?;
+            write_private_file(&key_file, key.serialize_pem().as_bytes())?;
+            write_private_file(&certificate_file, certificate.pem().as_bytes())?;
+            write_private_file(&note_file, format!("{end}\n{}\n", names.join("\n")).as_bytes())?;
+            tracing::info!(tls.names = %names.join(","), tls.ends_at = %end, "made a certificate");
+        }
+        TlsSettings::from_files(&certificate_file, &key_file)
+    }
+
+    /// Reads the authority's key, or makes the authority.
+    fn open(&self, today: Date) -> Result<KeyPair, TlsError> {
+        let file = self.key_file();
+        if file.exists() && self.certificate_file().exists() {
+            let text = std::fs::read_to_string(&file).map_err(FileError::at("read", &file))?;
+            return Ok(KeyPair::from_pem(&text)?);
+        }
+        let key = KeyPair::generate()?;
+        let mut params = authority_params();
+        set_validity(&mut params, today.saturating_sub(1.day()), today.saturating_add(20.years()));
+        let certificate = params.self_signed(&key)?;
+        write_private_file(&file, key.serialize_pem().as_bytes())?;
+        write_private_file(&self.certificate_file(), certificate.pem().as_bytes())?;
+        Ok(key)
+    }
+}
+
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, NAME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn server_params(names: &[String], today: Date, end: Date) -> Result<CertificateParams, TlsError> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name.push(DnType::CommonName, "Evenkeel hub");
+    // A clock that is a little behind must not refuse a certificate that was made just now.
+    set_validity(&mut params, today.saturating_sub(1.day()), end);
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(params)
+}
+
+/// Sets from when, and until when, a certificate is valid.
+fn set_validity(params: &mut CertificateParams, start: Date, end: Date) {
+    let part = |value: i8| u8::try_from(value).expect("months and days of a date are positive");
+    let [start, end] =
+        [start, end].map(|date| date_time_ymd(i32::from(date.year()), part(date.month()), part(date.day())));
+    (params.not_before, params.not_after) = (start, end);
+}
+
+/// What a certificate is for, and until when.
+struct Note {
+    end: Date,
+    names: Vec<String>,
+}
+
+impl Note {
+    fn serves(&self, names: &[String], today: Date) -> bool {
+        self.names == names && today.saturating_add(RENEW_DAYS.days()) < self.end
+    }
+}
+
+fn note(file: &Path) -> Option<Note> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let mut lines = text.lines();
+    let end = lines.next()?.parse().ok()?;
+    Some(Note { end, names: lines.map(str::to_owned).collect() })
+}
