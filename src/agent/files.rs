@@ -53,15 +53,6 @@ pub fn read_optional(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// The first line of a secret's file, without blanks around it.
-///
-/// # Errors
-/// [`FileError`] when it cannot be read.
-pub fn read_secret(path: &Path) -> Result<String, FileError> {
-    let text = fs::read_to_string(path).map_err(at("read", path))?;
-    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
-}
-
 /// Makes a folder that only its owner can enter.
 ///
 /// # Errors

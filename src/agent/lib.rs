@@ -1,7 +1,129 @@
-//! The edge agent.
+//! The edge agent: makes agreements with agbots and keeps the agreed services running on this machine.
+//!
+//! `step` decides and is pure; `core` owns the journal and has decisions carried out; `workers` talk to the hub;
+//! `drivers` run services; `api` is the local API that the command line uses. See `docs/agent.md` and agreement
+//! protocol 1 to 6.
 
+mod api;
 mod clock;
+mod core;
 pub mod deployment;
 pub mod drivers;
+mod effects;
+mod environment;
 mod files;
+mod hub;
+mod join;
+mod journal;
+mod keyring;
+mod machine;
+mod settings;
 pub mod step;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, sync::Arc};
+
+use drivers::{Driver, docker::DockerDriver, process::ProcessDriver, process::ProcessSettings};
+use tokio_util::sync::CancellationToken;
+
+pub use settings::{AgentSettings, DriverKind, NodeIdentity};
+
+/// Why an agent cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// A setting cannot be used.
+    #[error("{0}")]
+    Setting(String),
+    /// The data folder cannot be used.
+    #[error("the data folder cannot be used: {0}")]
+    DataDir(String),
+    /// Another agent uses the data folder.
+    #[error("another agent uses the data folder {}", .0.display())]
+    Busy(PathBuf),
+    /// The journal is damaged.
+    #[error("the journal {} is damaged: {reason}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The messaging key cannot be used.
+    #[error("the messaging key {} cannot be used: {reason}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The local API cannot listen.
+    #[error("the local API cannot listen on {address}: {reason}")]
+    Listen {
+        /// Where it was to listen.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        reason: String,
+    },
+    /// The driver cannot be used.
+    #[error("services cannot be run: {0}")]
+    Driver(String),
+}
+
+/// Runs an agent until `shutdown` is cancelled. Services go on running afterwards, and the next run takes them over,
+/// unless the settings say otherwise.
+///
+/// # Errors
+/// [`AgentError`] when the agent cannot start, or its data folder becomes unusable. An unreachable hub is no error.
+pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result<(), AgentError> {
+    let folder = &settings.data_dir;
+    files::make_private_folder(folder).map_err(|error| AgentError::DataDir(error.to_string()))?;
+    let lock = files::lock_folder(folder).map_err(|error| AgentError::DataDir(error.to_string()))?;
+    let Some(_lock) = lock else { return Err(AgentError::Busy(folder.clone())) };
+    let (file, journal) = journal::JournalFile::open(folder)?;
+    let machine = Arc::new(machine::Machine::look(&journal.hardware_id));
+    let driver = open_driver(&settings, &journal.agent)?;
+    let settings = Arc::new(settings);
+    let (handle, orders) = core::Handle::new();
+    let core = core::Core::new(
+        settings.clone(),
+        machine.clone(),
+        driver.clone(),
+        file,
+        journal,
+        handle.clone(),
+    );
+    let stop = shutdown.child_token();
+    let _stop_all = stop.clone().drop_guard();
+    if let Some(address) = settings.api_listen {
+        let listener = tokio::net::TcpListener::bind(address)
+            .await
+            .map_err(|error| AgentError::Listen { address, reason: error.to_string() })?;
+        let router = api::router(handle.clone(), settings.clone(), machine);
+        let end = stop.clone().cancelled_owned();
+        tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(end).await {
+                tracing::error!(%error, "the local API ended");
+            }
+        });
+    }
+    tokio::spawn(stop.clone().run_until_cancelled_owned(workers::observe(driver, handle)));
+    core.run(orders, shutdown).await
+}
+
+fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>, AgentError> {
+    let failed = |error: drivers::DriverError| AgentError::Driver(error.to_string());
+    Ok(match settings.driver {
+        DriverKind::Process => {
+            let folder = settings.data_dir.join("processes");
+            let process =
+                ProcessSettings { grace: settings.stop_grace, ..ProcessSettings::new(folder, agent.to_owned()) };
+            Arc::new(ProcessDriver::open(process).map_err(failed)?)
+        }
+        DriverKind::Docker => {
+            Arc::new(DockerDriver::connect(&settings.docker_endpoint, agent.to_owned()).map_err(failed)?)
+        }
+    })
+}

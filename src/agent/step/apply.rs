@@ -45,6 +45,10 @@ impl State {
                 self.reported_status = Some(*status);
                 Outcome::default()
             }
+            Event::ErrorsReported(errors) => {
+                self.reported_errors = errors;
+                Outcome::default()
+            }
             Event::ServicesReported(services) => {
                 self.reported_services = Some(services);
                 Outcome::default()
@@ -213,6 +217,7 @@ impl State {
             }
         }
         let outcome = self.end_many(doomed, now);
+        self.forget_healed(now);
         self.queue_verifications(now);
         outcome
     }
@@ -239,6 +244,8 @@ impl State {
         agreement.ending = Some(Ending { reason, at: now });
         agreement.is_stopped = !agreement.is_start_ordered && agreement.accepted_at.is_none();
         let (agbot, version) = (agreement.agbot.clone(), agreement.protocol_version);
+        let workload = agreement.workload.clone();
+        self.surface(workload, reason, now);
         self.outbox.retain(|_, message| message.agreement != id);
         if tells_agbot {
             self.queue(&agbot, id, version, Body::Cancel { reason }, now);

@@ -11,6 +11,7 @@ pub mod management;
 mod plan;
 mod proposal;
 mod report;
+mod surface;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
 pub use proposal::{Decision, ProposalFacts};
 pub use report::{ContainerState, Observation, RunState};
+pub use surface::SurfaceError;
 
 /// Seconds after which an unanswered verification is sent again.
 pub const VERIFY_AGAIN_SECS: u64 = 60;
@@ -88,6 +90,10 @@ pub struct State {
     pub outbox: BTreeMap<u64, Outgoing>,
     /// Next number of an outgoing message.
     pub next_message: u64,
+    /// Errors of services that people should see.
+    pub errors: Vec<SurfaceError>,
+    /// Errors that the exchange has.
+    pub reported_errors: Vec<SurfaceError>,
     /// What the driver saw last, by service key.
     #[serde(skip)]
     pub observed: BTreeMap<String, Observation>,
@@ -161,6 +167,8 @@ pub enum Event {
     Joined(Box<NodeFacts>),
     /// The exchange holds this status document now.
     StatusReported(Box<NodeStatus>),
+    /// The exchange holds these errors now.
+    ErrorsReported(Vec<SurfaceError>),
     /// The exchange holds this list of used services now.
     ServicesReported(Vec<RegisteredService>),
     /// The hub answers again after a long silence, or the agent was restarted.
@@ -211,6 +219,8 @@ pub enum Command {
     ReportStatus(Box<NodeStatus>),
     /// Write the list of used services.
     ReportServices(Vec<RegisteredService>),
+    /// Write the errors of services.
+    ReportErrors(Vec<SurfaceError>),
 }
 
 impl Command {
@@ -223,6 +233,7 @@ impl Command {
             Self::Start { agreement } | Self::Stop { agreement } => format!("service {agreement}"),
             Self::ReportStatus(_) => "status".to_owned(),
             Self::ReportServices(_) => "services".to_owned(),
+            Self::ReportErrors(_) => "errors".to_owned(),
         }
     }
 }

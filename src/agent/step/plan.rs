@@ -21,6 +21,9 @@ impl State {
         if self.facts.pattern.is_empty() && self.reported_services.as_ref() != Some(&services) {
             commands.push(Command::ReportServices(services));
         }
+        if self.errors != self.reported_errors {
+            commands.push(Command::ReportErrors(self.errors.clone()));
+        }
         commands
     }
 

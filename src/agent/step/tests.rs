@@ -390,3 +390,25 @@ fn old_agreements_are_forgotten_but_never_live_ones() {
     assert_eq!(state.agreements.len(), MOST_ARCHIVED + 1);
     assert!(state.agreements.contains_key("a1") && state.agreements.contains_key("old-99"));
 }
+
+#[test]
+fn an_error_is_shown_until_the_service_runs_well_for_a_while() {
+    let mut state = running();
+    state.apply(Event::StartFailed { agreement: "a1".to_owned(), reason: 113 }, NOW);
+    assert_eq!(state.errors[0].code, "error_image_load");
+    let errors = state.errors.clone();
+    assert!(state.plan().contains(&Command::ReportErrors(errors.clone())));
+    state.apply(Event::ErrorsReported(errors), NOW);
+
+    state.apply(Event::Stopped { agreement: "a1".to_owned() }, NOW);
+    state.apply(proposal("a2", &terms("web", "site == north"), &producer()), NOW);
+    send(&mut state, "a2");
+    state.apply(message("a2", Body::ReplyAck { decision: true }), NOW);
+    send(&mut state, "a2");
+    state.apply(message("a2", Body::VerificationReply { exists: true }), NOW);
+    state.apply(observed("a2", RunState::Running), NOW);
+    state.apply(Event::Tick, NOW + 89);
+    assert_eq!(state.errors.len(), 1);
+    state.apply(Event::Tick, NOW + 90);
+    assert!(state.plan().contains(&Command::ReportErrors(Vec::new())));
+}

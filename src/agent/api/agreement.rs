@@ -1,0 +1,111 @@
+//! `/agreement` and `/eventlog`.
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::StatusCode,
+    routing::{delete, get},
+};
+use evenkeel_wire::agreement::reason;
+use serde_json::{Value, json};
+
+use super::{Api, Refusal};
+use crate::{
+    journal::LogEntry,
+    step::{Agreement, Event, SurfaceError},
+};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/agreement", get(list))
+        .route("/agreement/{id}", delete(cancel).get(refuse_single))
+        .route("/eventlog", get(log))
+        .route("/eventlog/all", get(log))
+        .route("/eventlog/surface", get(surface))
+}
+
+fn record(agreement: &Agreement) -> Value {
+    let (reason_code, ended_at) = agreement.ending.map_or((0, 0), |ending| (ending.reason, ending.at));
+    let description = if reason_code == 0 { "" } else { reason::describe(reason_code) };
+    let workload = &agreement.workload;
+    json!({
+        "name": agreement.name,
+        "dependent_services": [],
+        "archived": agreement.is_archived(),
+        "current_agreement_id": agreement.id,
+        "consumer_id": agreement.agbot,
+        "counterparty_address": "",
+        "agreement_creation_time": agreement.created_at,
+        "agreement_accepted_time": agreement.accepted_at.unwrap_or(0),
+        "agreement_bc_update_ack_time": 0,
+        "agreement_finalized_time": agreement.finalized_at.unwrap_or(0),
+        "agreement_terminated_time": ended_at,
+        "agreement_force_terminated_time": 0,
+        "agreement_execution_start_time": agreement.started_at.unwrap_or(0),
+        "agreement_data_received_time": 0,
+        "current_deployment": {},
+        "extended_deployment": null,
+        "proposal": "",
+        "proposal_sig": "",
+        "agreement_protocol": "Basic",
+        "protocol_version": agreement.protocol_version,
+        "requested_cluster_namespace": "",
+        "terminated_reason": reason_code,
+        "terminated_description": description,
+        "agreement_protocol_terminated_time": ended_at,
+        "workload_terminated_time": if agreement.is_stopped { ended_at } else { 0 },
+        "workload_to_run": {"url": workload.url, "org": workload.org, "version": workload.version, "arch": workload.arch},
+        "agreement_timeout": agreement.timeout_secs,
+        "service_definition_id": agreement.service_id,
+        "failed_verification_attempts": agreement.verification.unanswered,
+        "last_verification_update_time": agreement.verification.sent_at,
+    })
+}
+
+async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let journal = api.journal().await?;
+    let (mut active, mut archived): (Vec<_>, Vec<_>) =
+        journal.state.agreements.values().partition(|agreement| agreement.is_live());
+    active.sort_by_key(|agreement| agreement.created_at);
+    archived.sort_by_key(|agreement| agreement.ending.map_or(0, |ending| ending.at));
+    let records = |list: &[&Agreement]| list.iter().map(|agreement| record(agreement)).collect::<Vec<_>>();
+    Ok(Json(json!({"agreements": {"active": records(&active), "archived": records(&archived)}})))
+}
+
+async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
+    let known = id.clone();
+    let is_known = api.handle.with(move |journal| journal.state.agreements.contains_key(&known)).await?;
+    if !is_known {
+        return Err(Refusal::NotFound(format!("there is no agreement {id}")));
+    }
+    let reason = reason::NODE_USER_REQUESTED;
+    api.handle.apply(Event::CancelRequested { agreement: Some(id), reason }).await?;
+    Ok(StatusCode::OK)
+}
+
+async fn refuse_single() -> Refusal {
+    Refusal::Input("agreements are read as a list".to_owned(), "agreement")
+}
+
+fn entry(entry: &LogEntry) -> Value {
+    json!({
+        "record_id": entry.id.to_string(),
+        "timestamp": entry.at,
+        "severity": "info",
+        "message": entry.message,
+        "event_code": "",
+        "source_type": "agreement",
+        "message_meta": {"message_key": entry.message, "message_args": []},
+        "event_source": {},
+    })
+}
+
+async fn log(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let journal = api.journal().await?;
+    Ok(Json(journal.log.iter().map(entry).collect()))
+}
+
+async fn surface(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let journal = api.journal().await?;
+    Ok(Json(journal.state.errors.iter().map(SurfaceError::document).collect()))
+}

@@ -1,0 +1,100 @@
+//! `/nodemanagement`: agent upgrades.
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::StatusCode,
+    routing::{get, put},
+};
+use serde_json::{Map, Value, json};
+
+use super::{Api, Refusal};
+use crate::step::management::{Job, Phase};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/nodemanagement/status", get(list))
+        .route("/nodemanagement/status/{name}", get(show))
+        .route("/nodemanagement/status/{org}/{name}", get(show_in_org))
+        .route("/nodemanagement/nextjob", get(next_job))
+        .route("/nodemanagement/reset", put(reset_all))
+        .route("/nodemanagement/reset/{name}", put(reset_one))
+        .route("/nodemanagement/reset/{org}/{name}", put(reset_in_org))
+}
+
+fn document(job: &Job) -> Value {
+    let mut document = json!(job.status());
+    document["agentUpgradePolicyStatus"]["agentUpgradeInternal"] = json!({
+        "allowDowngrade": job.allows_downgrade,
+        "manifest": job.manifest,
+        "scheduledUnixTime": job.scheduled_at,
+        "downloadAttempts": job.downloads,
+    });
+    document
+}
+
+async fn jobs(api: &Api, keeps: impl Fn(&str, &Job) -> bool) -> Result<Map<String, Value>, Refusal> {
+    let journal = api.journal().await?;
+    let org = journal.registration.map(|registration| registration.org).unwrap_or_default();
+    let chosen = journal.jobs.iter().filter(|(name, job)| keeps(name, job));
+    Ok(chosen.map(|(name, job)| (format!("{org}/{name}"), document(job))).collect())
+}
+
+async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let all = jobs(&api, |_, _| true).await?;
+    if all.is_empty() {
+        return Err(Refusal::NotFound("no management policy concerns this node".to_owned()));
+    }
+    Ok(Json(Value::Object(all)))
+}
+
+async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
+    let found = jobs(&api, |job, _| job == name).await?;
+    if found.is_empty() {
+        return Err(Refusal::NotFound(format!("management policy {name} does not concern this node")));
+    }
+    Ok(Json(Value::Object(found)))
+}
+
+async fn show_in_org(api: State<Api>, Path((_, name)): Path<(String, String)>) -> Result<Json<Value>, Refusal> {
+    show(api, Path(name)).await
+}
+
+/// The job that an installer outside the agent would take next: none is left for it while the agent installs itself.
+async fn next_job(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let ready = jobs(&api, |_, job| job.phase == Phase::Downloaded).await?;
+    Ok(Json(Value::Object(ready.into_iter().take(1).collect())))
+}
+
+async fn reset(api: &Api, name: Option<String>) -> Result<(StatusCode, String), Refusal> {
+    let chosen = name.clone();
+    let count = api
+        .handle
+        .with(move |journal| {
+            let before = journal.jobs.len();
+            journal.jobs.retain(|job, _| chosen.as_ref().is_some_and(|chosen| chosen != job));
+            before - journal.jobs.len()
+        })
+        .await?;
+    match name {
+        Some(name) if count == 0 => {
+            Err(Refusal::NotFound(format!("management policy {name} does not concern this node")))
+        }
+        _ => Ok((StatusCode::CREATED, format!("{count} management policies start anew"))),
+    }
+}
+
+async fn reset_all(State(api): State<Api>) -> Result<(StatusCode, String), Refusal> {
+    reset(&api, None).await
+}
+
+async fn reset_one(State(api): State<Api>, Path(name): Path<String>) -> Result<(StatusCode, String), Refusal> {
+    reset(&api, Some(name)).await
+}
+
+async fn reset_in_org(
+    State(api): State<Api>,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<(StatusCode, String), Refusal> {
+    reset(&api, Some(name)).await
+}

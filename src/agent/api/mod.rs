@@ -1,0 +1,148 @@
+//! The local API, by which the command line sees and steers the agent (agbot 5.7). It has no authentication and
+//! belongs on a loopback address; it never returns the node's token.
+
+mod agreement;
+mod management;
+mod node;
+mod service;
+mod trust;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::{
+    AgentSettings,
+    core::{Ended, Handle, Order},
+    hub::Hub,
+    journal::Journal,
+    machine::Machine,
+};
+
+/// Oldest exchange that agents of this contract work with.
+const REQUIRED_EXCHANGE: &str = "2.124.0";
+/// Exchange that they prefer.
+const PREFERRED_EXCHANGE: &str = "2.126.1";
+
+/// What the handlers share.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub handle: Handle,
+    pub settings: Arc<AgentSettings>,
+    pub machine: Arc<Machine>,
+}
+
+/// An answer other than success.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The input is wrong.
+    Input(String, &'static str),
+    /// The thing does not exist.
+    NotFound(String),
+    /// The agent is in another state.
+    Conflict(String),
+    /// The node must be registered first.
+    NotRegistered,
+    /// It did not work now.
+    Unavailable(String),
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let explained = |status: StatusCode, error: String, input: &str| {
+            (status, Json(json!({"error": error, "input": input}))).into_response()
+        };
+        match self {
+            Self::Input(error, input) => explained(StatusCode::BAD_REQUEST, error, input),
+            Self::NotFound(error) => explained(StatusCode::NOT_FOUND, error, ""),
+            Self::Conflict(text) => (StatusCode::CONFLICT, text).into_response(),
+            Self::NotRegistered => {
+                let text = "the node must be registered first".to_owned();
+                explained(StatusCode::FAILED_DEPENDENCY, text, "registration")
+            }
+            Self::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
+        }
+    }
+}
+
+impl From<Ended> for Refusal {
+    fn from(error: Ended) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl Api {
+    /// A copy of the journal.
+    async fn journal(&self) -> Result<Journal, Refusal> {
+        Ok(self.handle.with(|journal| journal.clone()).await?)
+    }
+
+    /// The hub, when the node is registered.
+    async fn hub(&self) -> Result<Arc<Hub>, Refusal> {
+        let (give, take) = oneshot::channel();
+        self.handle.order(Order::Hub(give)).await?;
+        take.await.map_err(|_| Ended)?.ok_or(Refusal::NotRegistered)
+    }
+}
+
+/// All routes of the local API.
+pub(crate) fn router(handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Router {
+    Router::new()
+        .route("/status", get(status))
+        .route("/status/workers", get(workers))
+        .route("/attribute", get(|| async { Json(json!({"attributes": []})) }))
+        .merge(node::routes())
+        .merge(agreement::routes())
+        .merge(service::routes())
+        .merge(management::routes())
+        .merge(trust::routes())
+        .with_state(Api { handle, settings, machine })
+}
+
+async fn status(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let version = api.handle.with(|journal| journal.software_version.clone()).await?;
+    let version = if version.is_empty() { api.settings.software_version.clone() } else { version };
+    let exchange_version = match api.hub().await {
+        Ok(hub) => hub.exchange.exchange_version().await.unwrap_or_default(),
+        Err(_) => String::new(),
+    };
+    Ok(Json(json!({
+        "configuration": {
+            "exchange_api": format!("{}/v1/", api.settings.hub_root()),
+            "exchange_version": exchange_version,
+            "required_minimum_exchange_version": REQUIRED_EXCHANGE,
+            "preferred_exchange_version": PREFERRED_EXCHANGE,
+            "mms_api": "",
+            "architecture": api.machine.arch,
+            "horizon_version": version,
+            "cert_file_version": "",
+            "config_file_version": "",
+        },
+        "liveHealth": null,
+    })))
+}
+
+async fn workers(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let is_joined = api.handle.with(|journal| journal.state.is_joined).await?;
+    let worker = |name: &str, is_running: bool| {
+        let word = if is_running { "initialized" } else { "waiting" };
+        json!({"name": name, "status": word, "subworker_status": {}})
+    };
+    Ok(Json(json!({
+        "workers": {
+            "Agreement": worker("Agreement", is_joined),
+            "ChangesWorker": worker("ChangesWorker", is_joined),
+            "Container": worker("Container", true),
+            "NodeManagement": worker("NodeManagement", is_joined),
+        },
+        "worker_status_log": [],
+    })))
+}

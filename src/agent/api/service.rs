@@ -1,0 +1,138 @@
+//! `/service`: what runs on the node.
+
+use axum::{
+    Json, Router,
+    extract::{State, rejection::JsonRejection},
+    http::StatusCode,
+    routing::get,
+};
+use serde_json::{Map, Value, json};
+
+use super::{Api, Refusal};
+use crate::step::{Agreement, State as Steps};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/service", get(list))
+        .route("/service/config", get(|| async { Json(json!({"config": []})) }))
+        .route("/service/configstate", get(config_states).post(set_config_state))
+        .route("/service/policy", get(policies))
+}
+
+fn instance(agreement: &Agreement, state: &Steps) -> Value {
+    let workload = &agreement.workload;
+    let containers: Vec<Value> = state.observed.get(&agreement.id).map_or_else(Vec::new, |observation| {
+        let container = |one: &crate::step::ContainerState| {
+            json!({"Names": [format!("/{}-{}", agreement.id, one.name)], "Image": one.image,
+                   "Created": one.created_at, "State": one.state.word()})
+        };
+        observation.containers.iter().map(container).collect()
+    });
+    json!({
+        "ref_url": workload.url,
+        "organization": workload.org,
+        "version": workload.version,
+        "arch": workload.arch,
+        "instance_id": agreement.id,
+        "archived": agreement.is_archived(),
+        "instance_creation_time": agreement.accepted_at.unwrap_or(0),
+        "execution_start_time": agreement.started_at.unwrap_or(0),
+        "execution_failure_code": 0,
+        "execution_failure_desc": "",
+        "cleanup_start_time": agreement.ending.map_or(0, |ending| ending.at),
+        "associated_agreements": [agreement.id],
+        "microservicedef_id": agreement.service_id,
+        "service_instance_path": [[{"url": workload.url, "org": workload.org, "version": workload.version}]],
+        "agreement_less": false,
+        "max_retries": 0,
+        "max_retry_duration": 0,
+        "current_retry_count": 0,
+        "retry_start_time": 0,
+        "env_vars": {},
+        "top_level_service": true,
+        "containers": containers,
+    })
+}
+
+fn definition(agreement: &Agreement) -> Value {
+    let workload = &agreement.workload;
+    json!({
+        "record_id": agreement.service_id,
+        "specRef": workload.url,
+        "organization": workload.org,
+        "version": workload.version,
+        "arch": workload.arch,
+        "deployment": agreement.deployment,
+        "archived": !agreement.is_live(),
+        "name": "",
+        "userInput": [],
+        "requiredServices": [],
+    })
+}
+
+async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let journal = api.journal().await?;
+    if journal.registration.is_none() {
+        return Err(Refusal::NotRegistered);
+    }
+    let observed = api.handle.with(|journal| journal.state.observed.clone()).await?;
+    let state = Steps { observed, ..journal.state };
+    let (live, ended): (Vec<_>, Vec<_>) = state.agreements.values().partition(|agreement| agreement.is_live());
+    let instances = |list: &[&Agreement]| list.iter().map(|one| instance(one, &state)).collect::<Vec<_>>();
+    let definitions = |list: &[&Agreement]| {
+        let mut found: Vec<Value> = list.iter().map(|one| definition(one)).collect();
+        found.dedup_by(|one, two| one["record_id"] == two["record_id"]);
+        found
+    };
+    Ok(Json(json!({
+        "config": [],
+        "instances": {"active": instances(&live), "archived": instances(&ended)},
+        "definitions": {"active": definitions(&live), "archived": definitions(&ended)},
+    })))
+}
+
+async fn config_states(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let registered = match api.hub().await {
+        Ok(hub) => {
+            let node = hub.exchange.node(&hub.org, &hub.id).await;
+            let node = node.map_err(|error| Refusal::Unavailable(error.to_string()))?;
+            node.unwrap_or_default().registered_services
+        }
+        Err(_) => Vec::new(),
+    };
+    let states: Vec<Value> = registered
+        .iter()
+        .map(|service| {
+            let (org, url) = service.url.split_once('/').unwrap_or_default();
+            let word = if service.config_state.is_empty() { "active" } else { &service.config_state };
+            json!({"url": url, "org": org, "version": service.version, "configState": word})
+        })
+        .collect();
+    Ok(Json(json!({"configstates": states})))
+}
+
+async fn set_config_state(
+    State(api): State<Api>,
+    body: Result<Json<Value>, JsonRejection>,
+) -> Result<StatusCode, Refusal> {
+    let Json(wanted) = body.map_err(|error| Refusal::Input(error.body_text(), "configstate"))?;
+    let hub = api.hub().await?;
+    match hub.exchange.set_service_config_state(&hub.org, &hub.id, &wanted).await {
+        Ok(_) => Ok(StatusCode::OK),
+        Err(error) if matches!(error.status(), Some(400 | 404)) => {
+            Err(Refusal::Input(error.to_string(), "configstate"))
+        }
+        Err(error) => Err(Refusal::Unavailable(error.to_string())),
+    }
+}
+
+/// The policies that live agreements run under, by name.
+async fn policies(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let journal = api.journal().await?;
+    let found: Map<String, Value> = journal
+        .state
+        .live()
+        .filter_map(|agreement| Some((agreement.name.clone(), serde_json::from_str(&agreement.producer_policy).ok()?)))
+        .collect();
+    Ok(Json(Value::Object(found)))
+}

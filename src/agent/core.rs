@@ -1,0 +1,412 @@
+//! The one task that owns the journal: takes events in, writes them down, and has the resulting commands carried out.
+//!
+//! Decisions are made in `step`; here they only meet time, disk and network. Nothing is acknowledged to anybody and
+//! no command is given out before the journal is on disk.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use evenkeel_client::{Client, Credentials};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    AgentError, AgentSettings, clock,
+    drivers::Driver,
+    effects::{self, Context},
+    files,
+    hub::Hub,
+    journal::{Journal, JournalFile, Registration},
+    keyring,
+    machine::Machine,
+    step::{Event, State},
+    workers::{self, Session},
+};
+
+/// Refused credentials in a row that mean: the node was deleted.
+const REFUSALS: u32 = 3;
+/// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+/// Something for the core to do.
+pub(crate) enum Order {
+    /// Take an event in; the answer comes when it is on disk.
+    Apply(Box<Event>, Option<oneshot::Sender<()>>),
+    /// Look at or change the journal; the answer comes when it is on disk.
+    With(Box<dyn FnOnce(&mut Journal) + Send>, oneshot::Sender<()>),
+    /// A command was carried out or failed.
+    Done(String, Result<Option<Event>, String>),
+    /// The hub answered.
+    Heard,
+    /// The hub refused the credentials.
+    Refused,
+    /// Register as a node.
+    Register(Registration, String, oneshot::Sender<()>),
+    /// Complete the registration.
+    Configure(oneshot::Sender<()>),
+    /// Give the hub as the registered node sees it.
+    Hub(oneshot::Sender<Option<Arc<Hub>>>),
+    /// Forget the registration and everything that belongs to it.
+    Forget(oneshot::Sender<()>),
+}
+
+/// The way to the core.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    orders: mpsc::Sender<Order>,
+}
+
+/// The core has ended.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the agent is ending")]
+pub(crate) struct Ended;
+
+impl Handle {
+    pub fn new() -> (Self, mpsc::Receiver<Order>) {
+        let (orders, receiver) = mpsc::channel(64);
+        (Self { orders }, receiver)
+    }
+
+    /// Takes an event in and waits until it is on disk.
+    pub async fn apply(&self, event: Event) -> Result<(), Ended> {
+        let (done, wait) = oneshot::channel();
+        self.order(Order::Apply(Box::new(event), Some(done))).await?;
+        wait.await.map_err(|_| Ended)
+    }
+
+    /// Looks at or changes the journal and waits until changes are on disk.
+    pub async fn with<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Journal) -> R + Send + 'static,
+    ) -> Result<R, Ended> {
+        let (give, take) = oneshot::channel();
+        let (done, wait) = oneshot::channel();
+        // Whoever stopped waiting for the result does not want it.
+        let work = Box::new(move |journal: &mut Journal| drop(give.send(change(journal))));
+        self.order(Order::With(work, done)).await?;
+        wait.await.map_err(|_| Ended)?;
+        take.await.map_err(|_| Ended)
+    }
+
+    pub async fn order(&self, order: Order) -> Result<(), Ended> {
+        self.orders.send(order).await.map_err(|_| Ended)
+    }
+}
+
+/// The task's own data.
+pub(crate) struct Core {
+    settings: Arc<AgentSettings>,
+    machine: Arc<Machine>,
+    driver: Arc<dyn Driver>,
+    journal: Journal,
+    file: JournalFile,
+    handle: Handle,
+    session: Option<Session>,
+    under_way: BTreeSet<String>,
+    pauses: BTreeMap<String, (Instant, Duration)>,
+    refusals: u32,
+    is_leaving: bool,
+    acknowledgements: Vec<oneshot::Sender<()>>,
+}
+
+impl Core {
+    pub fn new(
+        settings: Arc<AgentSettings>,
+        machine: Arc<Machine>,
+        driver: Arc<dyn Driver>,
+        file: JournalFile,
+        journal: Journal,
+        handle: Handle,
+    ) -> Self {
+        Self {
+            settings,
+            machine,
+            driver,
+            journal,
+            file,
+            handle,
+            session: None,
+            under_way: BTreeSet::new(),
+            pauses: BTreeMap::new(),
+            refusals: 0,
+            is_leaving: false,
+            acknowledgements: Vec::new(),
+        }
+    }
+
+    /// Runs until cancelled.
+    pub async fn run(
+        mut self,
+        mut orders: mpsc::Receiver<Order>,
+        shutdown: CancellationToken,
+    ) -> Result<(), AgentError> {
+        self.prepare().await?;
+        let mut tick = interval(Duration::from_secs(1));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                Some(order) = orders.recv() => self.take(order).await?,
+                _ = tick.tick() => self.apply(Event::Tick),
+            }
+            self.settle().await?;
+        }
+        self.end().await
+    }
+
+    /// Takes over what runs before anything else, the hub included.
+    async fn prepare(&mut self) -> Result<(), AgentError> {
+        if let (None, Some(identity)) = (&self.journal.registration, &self.settings.identity) {
+            let registration = Registration {
+                org: identity.org.clone(),
+                id: identity.id.clone(),
+                name: identity.id.clone(),
+                is_configured: true,
+                changed_at: clock::now_secs(),
+                ..Registration::default()
+            };
+            self.journal.registration = Some(registration);
+        }
+        self.journal.state.builtin = self.machine.properties();
+        let specs = self
+            .journal
+            .state
+            .live()
+            .filter(|agreement| agreement.is_start_ordered)
+            .filter_map(|agreement| effects::service_spec(agreement, &self.journal, &self.settings, &self.machine).ok())
+            .collect::<Vec<_>>();
+        if let Err(error) = self.driver.adopt(&specs).await {
+            tracing::warn!(%error, "running services cannot be taken over now");
+        }
+        self.file.save(&self.journal)?;
+        self.begin_session().await
+    }
+
+    async fn take(&mut self, order: Order) -> Result<(), AgentError> {
+        match order {
+            Order::Apply(event, done) => {
+                self.apply(*event);
+                self.acknowledgements.extend(done);
+            }
+            Order::With(work, done) => {
+                work(&mut self.journal);
+                self.acknowledgements.push(done);
+            }
+            Order::Done(key, outcome) => self.done(key, outcome),
+            Order::Heard => {
+                self.refusals = 0;
+                if let Some(registration) = &mut self.journal.registration {
+                    registration.was_known = true;
+                }
+            }
+            Order::Refused => self.refused(),
+            Order::Register(registration, token, done) => {
+                self.register(registration, &token).await?;
+                self.acknowledgements.push(done);
+            }
+            Order::Configure(done) => {
+                if let Some(registration) = &mut self.journal.registration {
+                    registration.is_configured = true;
+                    registration.changed_at = clock::now_secs();
+                }
+                self.begin_session().await?;
+                self.acknowledgements.push(done);
+            }
+            // Whoever stopped waiting does not want it.
+            Order::Hub(give) => drop(give.send(self.session.as_ref().map(|session| session.hub.clone()))),
+            Order::Forget(done) => {
+                self.forget().await?;
+                self.acknowledgements.push(done);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, event: Event) {
+        let now = clock::now_secs();
+        if let Some(note) = self.journal.state.apply(event, now).note {
+            tracing::info!("{note}");
+            self.journal.note(note, now);
+        }
+    }
+
+    fn done(&mut self, key: String, outcome: Result<Option<Event>, String>) {
+        self.under_way.remove(&key);
+        match outcome {
+            Ok(event) => {
+                self.pauses.remove(&key);
+                event.into_iter().for_each(|event| self.apply(event));
+            }
+            Err(error) => {
+                let pause = self.pauses.get(&key).map_or(FIRST_PAUSE, |(_, last)| (*last * 2).min(LONGEST_PAUSE));
+                tracing::debug!(command = key, %error, pause_ms = pause.as_millis() as u64, "command failed");
+                self.pauses.insert(key, (Instant::now() + pause, pause));
+            }
+        }
+    }
+
+    /// Only a node that the hub once knew can have been deleted there.
+    fn refused(&mut self) {
+        self.refusals += 1;
+        let was_known = self.journal.registration.as_ref().is_some_and(|registration| registration.was_known);
+        if self.refusals < REFUSALS || self.is_leaving {
+            return;
+        }
+        if was_known {
+            tracing::warn!("the hub no longer knows this node: it is unregistered");
+            self.is_leaving = true;
+            self.session = None;
+            self.apply(Event::Deleted);
+        } else if self.refusals == REFUSALS {
+            tracing::warn!("the hub does not know this node, or its token is wrong; it is asked again");
+        }
+    }
+
+    /// Writes the journal, answers those who waited for that, and gives out commands.
+    async fn settle(&mut self) -> Result<(), AgentError> {
+        if let Err(error) = self.file.save(&self.journal) {
+            // Unanswered, the askers repeat; nothing is done that the disk does not know of.
+            tracing::error!(%error, "the journal cannot be written");
+            self.acknowledgements.clear();
+            return Ok(());
+        }
+        for done in self.acknowledgements.drain(..) {
+            // Whoever stopped waiting does not need the answer.
+            let _unheard = done.send(());
+        }
+        self.act();
+        if self.is_leaving && self.journal.state.agreements.values().all(|agreement| agreement.is_stopped) {
+            self.is_leaving = false;
+            self.forget().await?;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self) {
+        let now = Instant::now();
+        for command in self.journal.state.plan() {
+            let key = command.key();
+            let is_pausing = self.pauses.get(&key).is_some_and(|(until, _)| now < *until);
+            if is_pausing || !self.under_way.insert(key.clone()) {
+                continue;
+            }
+            let context = Context {
+                driver: self.driver.clone(),
+                hub: self.session.as_ref().map(|session| session.hub.clone()),
+                settings: self.settings.clone(),
+            };
+            let work = effects::prepare(&command, &self.journal, &self.machine, context);
+            let handle = self.handle.clone();
+            tokio::spawn(async move {
+                let outcome = work.await;
+                // When the core has ended, nobody needs the outcome.
+                let _ended = handle.order(Order::Done(key, outcome)).await;
+            });
+        }
+        self.pauses.retain(|_, (until, pause)| now < *until + *pause * 4);
+    }
+
+    async fn register(&mut self, registration: Registration, token: &str) -> Result<(), AgentError> {
+        files::write_atomic(&self.token_path(), token.as_bytes(), 0o600)
+            .map_err(|error| AgentError::DataDir(error.to_string()))?;
+        self.journal.registration = Some(registration);
+        self.file.save(&self.journal)?;
+        self.begin_session().await
+    }
+
+    /// Back to a node that is not registered; with an identity in the settings it registers anew.
+    async fn forget(&mut self) -> Result<(), AgentError> {
+        self.session = None;
+        let log = std::mem::take(&mut self.journal.log);
+        let kept = std::mem::take(&mut self.journal);
+        self.journal = Journal {
+            agent: kept.agent,
+            hardware_id: kept.hardware_id,
+            software_version: kept.software_version,
+            next_entry: kept.next_entry,
+            log,
+            ..Journal::default()
+        };
+        self.refusals = 0;
+        self.pauses.clear();
+        keyring::remove(&self.settings.data_dir)?;
+        files::remove(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))?;
+        self.prepare().await
+    }
+
+    fn token_path(&self) -> std::path::PathBuf {
+        self.settings.data_dir.join("token")
+    }
+
+    fn token(&self, registration: &Registration) -> Result<Option<String>, AgentError> {
+        if let Some(identity) = &self.settings.identity
+            && (&identity.org, &identity.id) == (&registration.org, &registration.id)
+        {
+            return Ok(Some(identity.token.clone()));
+        }
+        files::read_optional(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))
+    }
+
+    /// Starts the workers that talk to the hub, when the registration is complete.
+    async fn begin_session(&mut self) -> Result<(), AgentError> {
+        self.session = None;
+        let Some(registration) = self.journal.registration.clone().filter(|registration| registration.is_configured)
+        else {
+            return Ok(());
+        };
+        let Some(token) = self.token(&registration)? else {
+            return Err(AgentError::Setting(format!("no token for node {}/{}", registration.org, registration.id)));
+        };
+        self.journal.state.node = format!("{}/{}", registration.org, registration.id);
+        self.file.save(&self.journal)?;
+        let folder = self.settings.data_dir.clone();
+        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&folder))
+            .await
+            .map_err(|error| AgentError::Setting(error.to_string()))??;
+        let credentials = Credentials::new(&registration.org, &registration.id, token);
+        let setting = |error: evenkeel_client::ClientError| AgentError::Setting(error.to_string());
+        let exchange =
+            Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
+        let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
+        let hub = Arc::new(Hub::new(registration.org, registration.id, exchange, agbot, Arc::new(key)));
+        self.session = Some(workers::begin(
+            hub,
+            self.handle.clone(),
+            self.settings.clone(),
+            self.machine.clone(),
+            registration.pattern,
+        ));
+        Ok(())
+    }
+
+    /// Ends; services go on unless the settings say otherwise.
+    async fn end(&mut self) -> Result<(), AgentError> {
+        self.session = None;
+        if self.settings.stops_services {
+            let keys: Vec<String> = running_keys(&self.journal.state);
+            for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await {
+                if let Err(error) = outcome {
+                    tracing::warn!(%error, "a service cannot be stopped");
+                }
+            }
+        }
+        self.file.save(&self.journal)
+    }
+}
+
+/// Services that the driver was told to run.
+pub(crate) fn running_keys(state: &State) -> Vec<String> {
+    state
+        .agreements
+        .values()
+        .filter(|agreement| agreement.is_start_ordered && !agreement.is_stopped)
+        .map(|agreement| agreement.id.clone())
+        .collect()
+}

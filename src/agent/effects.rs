@@ -1,0 +1,197 @@
+//! Carries out the commands of the step machine. Each may be repeated; each ends in the event that records it.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use evenkeel_client::model::{AgreementService, NodeErrors, PutNodeAgreement};
+use serde_json::json;
+
+use crate::{
+    AgentSettings,
+    deployment::Deployment,
+    drivers::{Driver, DriverError, RegistryLogin, ServiceSpec},
+    environment::{self, Platform},
+    hub::{Delivery, Hub},
+    journal::Journal,
+    machine::Machine,
+    settings::DriverKind,
+    step::{Agreement, Command, Event, ExchangeState},
+};
+
+/// What effects act on.
+pub(crate) struct Context {
+    pub driver: Arc<dyn Driver>,
+    /// Absent while the node is not registered.
+    pub hub: Option<Arc<Hub>>,
+    pub settings: Arc<AgentSettings>,
+}
+
+/// The outcome of a command: the event that records it, or why it failed and is to be repeated.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Option<Event>, String>> + Send>>;
+
+/// Takes what a command needs from the journal and returns the work.
+pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, context: Context) -> Work {
+    let agreement_of = |id: &String| journal.state.agreements.get(id).cloned();
+    match command {
+        Command::Start { agreement } => {
+            let Some(agreement) = agreement_of(agreement) else { return nothing() };
+            let spec = service_spec(&agreement, journal, &context.settings, machine);
+            Box::pin(start(context, agreement, spec))
+        }
+        Command::Stop { agreement } => Box::pin(stop(context, agreement.clone())),
+        Command::Send(number) => {
+            let Some(outgoing) = journal.state.outbox.get(number).cloned() else { return nothing() };
+            Box::pin(send(context, *number, outgoing.agbot, outgoing.text))
+        }
+        Command::Record { agreement, state } => {
+            let Some(agreement) = agreement_of(agreement) else { return nothing() };
+            let pattern = journal.state.facts.pattern.clone();
+            Box::pin(record(context, agreement, *state, pattern))
+        }
+        Command::ReportStatus(status) => {
+            let status = status.clone();
+            Box::pin(async move {
+                let hub = hub(&context)?;
+                hub.exchange.put_node_status(&hub.org, &hub.id, &status).await.map_err(text)?;
+                Ok(Some(Event::StatusReported(status)))
+            })
+        }
+        Command::ReportServices(services) => {
+            let services = services.clone();
+            Box::pin(async move {
+                let hub = hub(&context)?;
+                let value = json!(services);
+                hub.exchange.patch_node(&hub.org, &hub.id, "registeredServices", value).await.map_err(text)?;
+                Ok(Some(Event::ServicesReported(services)))
+            })
+        }
+        Command::ReportErrors(errors) => {
+            let errors = errors.clone();
+            Box::pin(async move {
+                let hub = hub(&context)?;
+                let list = errors.iter().map(crate::step::SurfaceError::document).collect();
+                hub.exchange
+                    .put_node_errors(&hub.org, &hub.id, &NodeErrors { errors: list })
+                    .await
+                    .map_err(text)?;
+                Ok(Some(Event::ErrorsReported(errors)))
+            })
+        }
+    }
+}
+
+/// The service of an agreement, ready for a driver.
+///
+/// # Errors
+/// [`DriverError::Unsuitable`] when its deployment cannot be read.
+pub(crate) fn service_spec(
+    agreement: &Agreement,
+    journal: &Journal,
+    settings: &AgentSettings,
+    machine: &Machine,
+) -> Result<ServiceSpec, DriverError> {
+    let deployment = Deployment::parse(&agreement.deployment, &agreement.deployment_overrides)
+        .map_err(|error| DriverError::Unsuitable(error.to_string()))?;
+    let (org, node) = journal.state.node.split_once('/').unwrap_or_default();
+    let exchange_url = format!("{}/v1", settings.hub_root());
+    let platform = Platform {
+        org,
+        node,
+        pattern: &journal.state.facts.pattern,
+        exchange_url: &exchange_url,
+        allows_privileged: journal.state.local_policy().properties.allows_privileged(),
+        machine,
+    };
+    Ok(ServiceSpec {
+        key: agreement.id.clone(),
+        deployment,
+        environment: environment::variables(agreement, &platform),
+        logins: Vec::new(),
+    })
+}
+
+async fn start(
+    context: Context,
+    agreement: Agreement,
+    spec: Result<ServiceSpec, DriverError>,
+) -> Result<Option<Event>, String> {
+    let outcome = match spec {
+        Ok(mut spec) => {
+            spec.logins = logins(&context, &agreement).await;
+            context.driver.start(&spec).await
+        }
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(()) => Ok(Some(Event::Started { agreement: agreement.id })),
+        Err(error) => match error.cancel_reason() {
+            Some(reason) => {
+                tracing::warn!(agreement.id = agreement.id, %error, "service cannot be started");
+                Ok(Some(Event::StartFailed { agreement: agreement.id, reason }))
+            }
+            None => Err(error.to_string()),
+        },
+    }
+}
+
+/// Registry logins of the service. Without the hub an image that is here already is enough.
+async fn logins(context: &Context, agreement: &Agreement) -> Vec<RegistryLogin> {
+    let (Some(hub), Some((org, id)), DriverKind::Docker) =
+        (&context.hub, agreement.service_id.split_once('/'), context.settings.driver)
+    else {
+        return Vec::new();
+    };
+    let found = hub.exchange.list_service_dockauths(org, id).await.unwrap_or_default();
+    found
+        .into_iter()
+        .map(|login| RegistryLogin { registry: login.registry, username: login.username, password: login.token })
+        .collect()
+}
+
+async fn stop(context: Context, agreement: String) -> Result<Option<Event>, String> {
+    context.driver.stop(&agreement).await.map_err(|error| error.to_string())?;
+    Ok(Some(Event::Stopped { agreement }))
+}
+
+async fn send(context: Context, number: u64, agbot: String, message: String) -> Result<Option<Event>, String> {
+    match hub(&context)?.send(&agbot, &message).await.map_err(text)? {
+        Delivery::Delivered => {}
+        Delivery::NoReceiver => tracing::info!(agbot, "message has no receiver any more"),
+    }
+    Ok(Some(Event::Sent { number }))
+}
+
+async fn record(
+    context: Context,
+    agreement: Agreement,
+    state: ExchangeState,
+    pattern: String,
+) -> Result<Option<Event>, String> {
+    let hub = hub(&context)?;
+    if state == ExchangeState::Absent {
+        hub.exchange.delete_node_agreement(&hub.org, &hub.id, &agreement.id).await.map_err(text)?;
+    } else {
+        let body = PutNodeAgreement {
+            services: Vec::new(),
+            agreement_service: AgreementService {
+                orgid: hub.org.clone(),
+                pattern,
+                url: agreement.workload.qualified_url(),
+            },
+            state: state.words().to_owned(),
+        };
+        hub.exchange.put_node_agreement(&hub.org, &hub.id, &agreement.id, &body).await.map_err(text)?;
+    }
+    Ok(Some(Event::Recorded { agreement: agreement.id, state }))
+}
+
+fn hub(context: &Context) -> Result<Arc<Hub>, String> {
+    context.hub.clone().ok_or_else(|| "the node is not registered".to_owned())
+}
+
+fn nothing() -> Work {
+    Box::pin(async { Ok(None) })
+}
+
+fn text(error: evenkeel_client::ClientError) -> String {
+    error.to_string()
+}

@@ -1,0 +1,138 @@
+//! Brings the hub's record of this node in line with the machine, and reads what the hub says about it
+//! (agreement protocol 5.1, 5.2). Run at the start and whenever the record changes.
+
+use evenkeel_client::{ClientError, model::Node};
+use evenkeel_domain::policy::{NodePolicy, PropertyList};
+use serde_json::{Value, json};
+
+use crate::{
+    hub::Hub,
+    machine::Machine,
+    step::{NodeFacts, merge_builtin},
+};
+
+/// What the node wants to be recorded as.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Version of the agent's software.
+    pub software_version: &'a str,
+    /// Pattern asked for at registration, or empty.
+    pub pattern: &'a str,
+}
+
+/// Repairs and reads the record.
+///
+/// # Errors
+/// [`ClientError`] of the first call that fails; 401 means that the hub does not know the node or its token.
+pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientError> {
+    let node = hub.exchange.node(&hub.org, &hub.id).await?.ok_or_else(|| ClientError::Status {
+        status: 401,
+        code: "not-found".to_owned(),
+        msg: "the node does not exist".to_owned(),
+    })?;
+    let policy = join_policy(hub, wanted).await?;
+    let patch = |name, value| hub.exchange.patch_node(&hub.org, &hub.id, name, value);
+    if node.arch != wanted.machine.arch {
+        patch("arch", json!(wanted.machine.arch)).await?;
+    }
+    if node.software_versions.get("horizon").map(String::as_str) != Some(wanted.software_version) {
+        let mut versions = node.software_versions.clone();
+        versions.insert("horizon".to_owned(), wanted.software_version.to_owned());
+        patch("softwareVersions", json!(versions)).await?;
+    }
+    let mut pattern = node.pattern.clone();
+    if pattern.is_empty() && !wanted.pattern.is_empty() {
+        patch("pattern", json!(wanted.pattern)).await?;
+        pattern = wanted.pattern.to_owned();
+    }
+    join_key(hub, &node).await?;
+    let max_heartbeat_secs = max_heartbeat_secs(hub, &node).await?;
+    Ok(NodeFacts {
+        policy,
+        ha_group: node.ha_group.filter(|group| !group.is_empty()),
+        pattern,
+        registered: node.registered_services,
+        max_heartbeat_secs,
+    })
+}
+
+/// Last, because the key makes the node visible to searches. A key that is not ours belongs to a lost data folder.
+async fn join_key(hub: &Hub, node: &Node) -> Result<(), ClientError> {
+    let public = hub.key.public_key().map_err(|error| ClientError::Request(error.to_string()))?.to_base64();
+    if node.public_key == public {
+        return Ok(());
+    }
+    if !node.public_key.is_empty() {
+        hub.exchange.patch_node(&hub.org, &hub.id, "publicKey", json!("")).await?;
+    }
+    hub.exchange.patch_node(&hub.org, &hub.id, "publicKey", json!(public)).await?;
+    Ok(())
+}
+
+async fn max_heartbeat_secs(hub: &Hub, node: &Node) -> Result<u64, ClientError> {
+    let positive = |secs: i64| u64::try_from(secs).ok().filter(|secs| *secs > 0);
+    if let Some(secs) = positive(node.heartbeat_intervals.max_interval) {
+        return Ok(secs);
+    }
+    let org = hub.exchange.org(&hub.org).await?;
+    Ok(org.and_then(|org| positive(org.heartbeat_intervals.max_interval)).unwrap_or_default())
+}
+
+async fn join_policy(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodePolicy, ClientError> {
+    let stored = hub.exchange.node_policy(&hub.org, &hub.id).await?;
+    let (document, is_changed) = with_builtin(stored, &wanted.machine.properties());
+    if is_changed {
+        hub.exchange.put_node_policy(&hub.org, &hub.id, &document).await?;
+    }
+    serde_json::from_value(document).map_err(|error| ClientError::Decode(format!("the node's policy: {error}")))
+}
+
+/// Lays the built-in properties over the stored policy; tells whether that changed anything.
+fn with_builtin(stored: Option<Value>, builtin: &PropertyList) -> (Value, bool) {
+    let is_new = stored.is_none();
+    let mut document = stored.unwrap_or_else(|| {
+        json!({"properties": [], "constraints": [], "deployment": {"properties": [], "constraints": []},
+               "management": {"properties": [], "constraints": []}})
+    });
+    let before: PropertyList = serde_json::from_value(document["properties"].clone()).unwrap_or_default();
+    let mut after = before.clone();
+    merge_builtin(&mut after, builtin);
+    let is_changed = is_new || !before.is_same(&after);
+    if let Some(members) = document.as_object_mut() {
+        members.remove("lastUpdated");
+        if is_changed {
+            members.insert("properties".to_owned(), json!(after));
+            members.insert("nodePolicyVersion".to_owned(), json!("v2"));
+        }
+    }
+    (document, is_changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_domain::policy::Property;
+
+    use super::*;
+
+    #[test]
+    fn read_only_properties_are_corrected_and_writable_ones_kept() {
+        let builtin: PropertyList = vec![
+            Property::new("openhorizon.arch", "amd64"),
+            Property::new("openhorizon.allowPrivileged", false),
+        ]
+        .into();
+        let stored = json!({"properties": [{"name": "openhorizon.arch", "value": "arm"},
+            {"name": "openhorizon.allowPrivileged", "value": true}, {"name": "site", "value": "north"}],
+            "constraints": ["a == b"], "lastUpdated": "x"});
+        let (document, is_changed) = with_builtin(Some(stored), &builtin);
+        assert!(is_changed);
+        assert_eq!(document["properties"][0]["value"], "amd64");
+        assert_eq!(document["properties"][1]["value"], true);
+        assert_eq!(document["constraints"], json!(["a == b"]));
+        assert!(document.get("lastUpdated").is_none());
+        let (_, is_changed) = with_builtin(Some(document), &builtin);
+        assert!(!is_changed, "a second look changes nothing");
+    }
+}

@@ -1,0 +1,160 @@
+//! What the agent remembers over restarts and crashes: `journal.json`.
+//!
+//! The file is replaced as a whole before anything that follows from a change is done, so that after a kill at any
+//! moment the agent knows at least everything it promised to anybody.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    AgentError, files,
+    step::{State, management::Job},
+};
+
+/// Entries of the event log that are kept.
+const MOST_LOGGED: usize = 200;
+
+/// Who the agent is registered as.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Registration {
+    /// Organisation.
+    pub org: String,
+    /// Node id.
+    pub id: String,
+    /// Display name.
+    pub name: String,
+    /// Pattern asked for, or empty.
+    pub pattern: String,
+    /// Whether the registration is complete, so that agreements may be made.
+    pub is_configured: bool,
+    /// When that last changed, seconds since 1970.
+    pub changed_at: u64,
+    /// Whether the hub ever knew the node.
+    pub was_known: bool,
+}
+
+/// One entry of the event log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// Number.
+    pub id: u64,
+    /// Seconds since 1970.
+    pub at: u64,
+    /// Text for people.
+    pub message: String,
+}
+
+/// Everything durable.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Journal {
+    /// Identity of this data folder.
+    pub agent: String,
+    /// Registration.
+    pub registration: Option<Registration>,
+    /// Serial number made up for machines that show none.
+    pub hardware_id: String,
+    /// Version of the agent's software after upgrades, empty before the first.
+    pub software_version: String,
+    /// Agreements and what belongs to them.
+    pub state: State,
+    /// Management jobs by policy name.
+    pub jobs: BTreeMap<String, Job>,
+    /// Event log, oldest first.
+    pub log: VecDeque<LogEntry>,
+    /// Number of the next log entry.
+    pub next_entry: u64,
+}
+
+impl Journal {
+    /// Adds to the event log.
+    pub fn note(&mut self, message: String, at: u64) {
+        self.log.push_back(LogEntry { id: self.next_entry, at, message });
+        self.next_entry += 1;
+        while self.log.len() > MOST_LOGGED {
+            self.log.pop_front();
+        }
+    }
+}
+
+/// The file behind a [`Journal`].
+#[derive(Debug)]
+pub struct JournalFile {
+    path: PathBuf,
+    written: String,
+}
+
+impl JournalFile {
+    /// Reads the journal of a data folder, or begins one.
+    ///
+    /// # Errors
+    /// [`AgentError::DataDir`] when it cannot be read, [`AgentError::Journal`] when its content is not a journal: it
+    /// is never thrown away silently, because services may run that only it knows.
+    pub fn open(folder: &Path) -> Result<(Self, Journal), AgentError> {
+        let path = folder.join("journal.json");
+        let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
+        let journal = match &text {
+            None => Journal {
+                agent: Uuid::new_v4().simple().to_string(),
+                hardware_id: Uuid::new_v4().simple().to_string(),
+                ..Journal::default()
+            },
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| AgentError::Journal { path: path.clone(), reason: error.to_string() })?,
+        };
+        Ok((Self { path, written: text.unwrap_or_default() }, journal))
+    }
+
+    /// Writes the journal when it differs from what is on disk.
+    ///
+    /// # Errors
+    /// [`AgentError::DataDir`] when it cannot be written.
+    pub fn save(&mut self, journal: &Journal) -> Result<(), AgentError> {
+        let text = serde_json::to_string(journal).map_err(|error| AgentError::DataDir(error.to_string()))?;
+        if text == self.written {
+            return Ok(());
+        }
+        files::write_atomic(&self.path, text.as_bytes(), 0o600)
+            .map_err(|error| AgentError::DataDir(error.to_string()))?;
+        self.written = text;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_survives_and_keeps_its_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut file, mut journal) = JournalFile::open(folder.path()).unwrap();
+        journal.note("hello".to_owned(), 7);
+        journal.state.node = "a/b".to_owned();
+        file.save(&journal).unwrap();
+        let (_, again) = JournalFile::open(folder.path()).unwrap();
+        assert_eq!((again.agent, again.state.node), (journal.agent, journal.state.node));
+        assert_eq!(again.log.len(), 1);
+    }
+
+    #[test]
+    fn a_damaged_journal_is_an_error_and_not_a_new_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("journal.json"), "{").unwrap();
+        assert!(matches!(JournalFile::open(folder.path()), Err(AgentError::Journal { .. })));
+    }
+
+    #[test]
+    fn the_event_log_is_bounded() {
+        let mut journal = Journal::default();
+        (0..500).for_each(|number| journal.note(number.to_string(), number));
+        assert_eq!(journal.log.len(), MOST_LOGGED);
+        assert_eq!(journal.log.back().map(|entry| entry.id), Some(499));
+    }
+}

@@ -1,0 +1,67 @@
+//! The agent's messaging key pair and the signing keys that it trusts.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_wire::agreement::keys::{MESSAGING_KEY_BITS, PrivateKey};
+
+use crate::{AgentError, files};
+
+/// File of the private messaging key.
+const PRIVATE: &str = "privateMessagingKey.pem";
+/// File of the public messaging key.
+const PUBLIC: &str = "publicMessagingKey.pem";
+
+/// Reads the messaging key of a data folder, or makes one. Takes part of a second: call it off the async threads.
+///
+/// # Errors
+/// [`AgentError::DataDir`] when a file cannot be used, [`AgentError::Key`] when the key is no key.
+pub fn load_or_create(folder: &Path) -> Result<PrivateKey, AgentError> {
+    let path = folder.join(PRIVATE);
+    let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
+    let key_error = |error: evenkeel_wire::agreement::keys::KeyError| AgentError::Key {
+        path: path.clone(),
+        reason: error.to_string(),
+    };
+    if let Some(text) = text {
+        return PrivateKey::from_pem(&text).map_err(key_error);
+    }
+    let key = PrivateKey::generate(&mut rand::rng(), MESSAGING_KEY_BITS).map_err(key_error)?;
+    let public = key.public_key().map_err(key_error)?.to_pem();
+    let private = key.to_pkcs1_pem().map_err(key_error)?;
+    let write = |name: &str, text: &str| {
+        files::write_atomic(&folder.join(name), text.as_bytes(), 0o600)
+            .map_err(|error| AgentError::DataDir(error.to_string()))
+    };
+    write(PUBLIC, &public)?;
+    write(PRIVATE, &private)?;
+    Ok(key)
+}
+
+/// Removes the messaging key, as unregistering asks for.
+///
+/// # Errors
+/// [`AgentError::DataDir`] when a file cannot be removed.
+pub fn remove(folder: &Path) -> Result<(), AgentError> {
+    [PRIVATE, PUBLIC].iter().try_for_each(|name| {
+        files::remove(&folder.join(name)).map_err(|error| AgentError::DataDir(error.to_string()))
+    })
+}
+
+/// Texts of all `*.pem` files in the given folders, in order of path. Unreadable ones are left out with a warning.
+pub fn trusted_keys(folders: &[PathBuf]) -> Vec<String> {
+    let mut paths: Vec<PathBuf> = folders
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "pem"))
+        .collect();
+    paths.sort();
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path)
+            .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "trusted key cannot be read"))
+            .ok()
+    };
+    paths.iter().filter_map(read).collect()
+}

@@ -1,0 +1,137 @@
+//! What an agent has to be told.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use evenkeel_client::{HttpSettings, Transport};
+
+use crate::AgentError;
+
+/// How services are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriverKind {
+    /// As containers, through the Engine API.
+    Docker,
+    /// As plain processes.
+    Process,
+}
+
+/// Who the agent is at the hub.
+#[derive(Clone)]
+pub struct NodeIdentity {
+    /// Organisation.
+    pub org: String,
+    /// Node id inside the organisation.
+    pub id: String,
+    /// Secret.
+    pub token: String,
+}
+
+impl fmt::Debug for NodeIdentity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "NodeIdentity({}/{})", self.org, self.id)
+    }
+}
+
+/// Settings of an agent.
+#[derive(Debug, Clone)]
+pub struct AgentSettings {
+    /// Address of the hub, with or without the final `/v1`.
+    pub hub: String,
+    /// Identity; without it the agent waits for a registration through its local API.
+    pub identity: Option<NodeIdentity>,
+    /// How services are run.
+    pub driver: DriverKind,
+    /// Address of the container engine, empty for the usual one.
+    pub docker_endpoint: String,
+    /// Folder for the journal, keys, logs and packages; one agent at a time may use it.
+    pub data_dir: PathBuf,
+    /// Where the local API answers; `None` for nowhere.
+    pub api_listen: Option<SocketAddr>,
+    /// Address of the agbot's own API, when it is not that of the hub.
+    pub agbot_url: Option<String>,
+    /// PEM file of the certificate authority to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Pause between polls of an exchange that does not park them.
+    pub poll_interval: Duration,
+    /// How long a poll is parked.
+    pub park: Duration,
+    /// Pause between looks at the management policies, and between questions for a group's permission.
+    pub management_interval: Duration,
+    /// Folder with further trusted signing keys (`*.pem`).
+    pub trusted_keys: Option<PathBuf>,
+    /// Folder with agent packages: `<manifest>.json` and one folder per version.
+    pub upgrade_source: Option<PathBuf>,
+    /// Version that the agent reports until it is upgraded.
+    pub software_version: String,
+    /// Whether services are stopped when the agent is told to end; otherwise they go on and are adopted later.
+    pub stops_services: bool,
+    /// Time a process gets to end by itself.
+    pub stop_grace: Duration,
+    /// The way to the hub instead of HTTP, for an agent inside the hub's process.
+    pub transport: Option<Transport>,
+}
+
+impl AgentSettings {
+    /// Usual settings.
+    pub fn new(hub: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            hub: hub.into(),
+            identity: None,
+            driver: DriverKind::Process,
+            docker_endpoint: String::new(),
+            data_dir: data_dir.into(),
+            api_listen: None,
+            agbot_url: None,
+            ca_file: None,
+            poll_interval: Duration::from_secs(20),
+            park: Duration::from_secs(30),
+            management_interval: Duration::from_secs(60),
+            trusted_keys: None,
+            upgrade_source: None,
+            software_version: "2.31.0".to_owned(),
+            stops_services: false,
+            stop_grace: Duration::from_secs(10),
+            transport: None,
+        }
+    }
+
+    /// Address of the hub without `/v1`.
+    pub fn hub_root(&self) -> &str {
+        let trimmed = self.hub.trim_end_matches('/');
+        trimmed.strip_suffix("/v1").unwrap_or(trimmed)
+    }
+
+    /// Opens the way to the hub.
+    ///
+    /// # Errors
+    /// [`AgentError::Setting`] for an unusable address or CA file.
+    pub fn hub_transport(&self) -> Result<Transport, AgentError> {
+        match &self.transport {
+            Some(transport) => Ok(transport.clone()),
+            None => self.http(self.hub_root()),
+        }
+    }
+
+    /// Opens the way to the agbot's own API.
+    ///
+    /// # Errors
+    /// [`AgentError::Setting`] for an unusable address or CA file.
+    pub fn agbot_transport(&self) -> Result<Transport, AgentError> {
+        match &self.agbot_url {
+            Some(url) => self.http(url),
+            None => self.hub_transport(),
+        }
+    }
+
+    fn http(&self, url: &str) -> Result<Transport, AgentError> {
+        let ca_pem = match &self.ca_file {
+            Some(path) => Some(
+                std::fs::read(path)
+                    .map_err(|error| AgentError::Setting(format!("{}: {error}", path.display())))?,
+            ),
+            None => None,
+        };
+        let settings = HttpSettings { ca_pem, ..HttpSettings::new(url) };
+        Transport::http(settings).map_err(|error| AgentError::Setting(error.to_string()))
+    }
+}

@@ -1,0 +1,80 @@
+//! Errors of services that people should see in the exchange (agreement protocol 5.6).
+
+use evenkeel_wire::agreement::reason;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{State, WorkloadName};
+
+/// Seconds that a service must run well before its error is taken back.
+const HEALED_SECS: u64 = 90;
+
+/// One error; at most one per service.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SurfaceError {
+    /// Number.
+    pub id: u64,
+    /// Event code.
+    pub code: String,
+    /// Text for people.
+    pub message: String,
+    /// The service.
+    pub workload: WorkloadName,
+    /// When it happened, seconds since 1970.
+    pub at: u64,
+}
+
+impl SurfaceError {
+    /// The entry of the exchange's error list.
+    pub fn document(&self) -> Value {
+        let time = i64::try_from(self.at).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
+        let time = time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%S +0000 UTC").to_string());
+        json!({
+            "record_id": self.id.to_string(),
+            "message": self.message,
+            "event_code": self.code,
+            "hidden": false,
+            "workload": {"url": self.workload.url, "org": self.workload.org,
+                         "version": self.workload.version, "arch": self.workload.arch},
+            "timestamp": time,
+        })
+    }
+}
+
+fn event_code(reason: u64) -> Option<&'static str> {
+    Some(match reason {
+        reason::SERVICE_TERMINATED => "error_start_container",
+        reason::START_TIMEOUT => "cancel_agreement_execution_timeout",
+        reason::SERVICE_SUSPENDED => "cancel_agreement_service_suspended",
+        reason::IMAGE_LOAD_FAILED
+        | reason::IMAGE_DATA_ERROR
+        | reason::IMAGE_FETCH_FAILED
+        | reason::IMAGE_FETCH_UNAUTHORIZED => "error_image_load",
+        _ => return None,
+    })
+}
+
+impl State {
+    /// Puts the end of an agreement among the errors when its reason is one; a newer error replaces the older one of
+    /// the same service.
+    pub(super) fn surface(&mut self, workload: WorkloadName, reason: u64, now: u64) {
+        let Some(code) = event_code(reason) else { return };
+        let is_other = |error: &SurfaceError| error.workload.qualified_url() != workload.qualified_url();
+        let id = self.errors.iter().map(|error| error.id + 1).max().unwrap_or(1);
+        self.errors.retain(is_other);
+        let message = format!("{} {}: {}", workload.qualified_url(), workload.version, reason::describe(reason));
+        self.errors.push(SurfaceError { id, code: code.to_owned(), message, workload, at: now });
+    }
+
+    /// Takes back the errors of services that run well for a while.
+    pub(super) fn forget_healed(&mut self, now: u64) {
+        let healed: Vec<String> = self
+            .live()
+            .filter(|agreement| agreement.down_since.is_none())
+            .filter(|agreement| agreement.started_at.is_some_and(|at| now.saturating_sub(at) >= HEALED_SECS))
+            .map(|agreement| agreement.workload.qualified_url())
+            .collect();
+        self.errors.retain(|error| !healed.contains(&error.workload.qualified_url()));
+    }
+}

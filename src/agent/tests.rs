@@ -1,0 +1,1 @@
+//! An agent against a small hub made for the purpose.

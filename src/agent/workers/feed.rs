@@ -1,0 +1,192 @@
+//! Parks on the change feed, which is also the heartbeat, and keeps the node's record right (agreement protocol 5.3).
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use evenkeel_client::{
+    ClientError,
+    model::{ChangesAnswer, ChangesRequest},
+};
+use tokio::time::{Instant, sleep};
+
+use super::Signals;
+use crate::{
+    AgentSettings,
+    core::{Ended, Handle, Order},
+    hub::Hub,
+    join::{self, Wanted},
+    machine::Machine,
+    step::{Event, ExchangeState},
+};
+
+/// Most changes in one answer.
+const MOST_RECORDS: i64 = 1000;
+/// Pause after a failed call; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Silence after which agreements are verified once the hub answers again.
+const LONG_SILENCE: Duration = Duration::from_secs(60);
+/// An answer without changes that came this fast was not parked.
+const NOT_PARKED: Duration = Duration::from_millis(300);
+/// Everything is read anew this often, should a change have been missed.
+const FULL_LOOK: Duration = Duration::from_secs(300);
+
+pub(super) struct Feed {
+    pub hub: Arc<Hub>,
+    pub handle: Handle,
+    pub settings: Arc<AgentSettings>,
+    pub machine: Arc<Machine>,
+    pub pattern: String,
+    pub signals: Arc<Signals>,
+}
+
+impl Feed {
+    /// Runs until cancelled or the core ends.
+    pub async fn run(self) {
+        // The end of the core ends everything; there is nobody to tell.
+        let _ended = tokio::join!(self.follow(), self.refresh_when_told());
+    }
+
+    async fn follow(&self) -> Result<(), Ended> {
+        let mut next = None;
+        let mut pause = FIRST_PAUSE;
+        let mut silent_since: Option<Instant> = None;
+        let mut looked_at = Instant::now();
+        loop {
+            match self.poll(next).await {
+                Ok((following, answer, took)) => {
+                    self.handle.order(Order::Heard).await?;
+                    let was_silent = silent_since.take().is_some_and(|since| since.elapsed() >= LONG_SILENCE);
+                    if was_silent {
+                        self.handle.apply(Event::Reconnected).await?;
+                    }
+                    let is_first = next.is_none();
+                    if is_first || was_silent || looked_at.elapsed() >= FULL_LOOK {
+                        looked_at = Instant::now();
+                        self.signal_all();
+                    }
+                    self.signal(&answer);
+                    next = Some(following);
+                    pause = FIRST_PAUSE;
+                    if !is_first && answer.changes.is_empty() && took < NOT_PARKED {
+                        sleep(self.settings.poll_interval).await;
+                    }
+                }
+                Err(error) => {
+                    silent_since.get_or_insert_with(Instant::now);
+                    self.failed("the change feed", &error).await?;
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// The first call only finds the place in the feed: everything before it is read directly.
+    async fn poll(&self, next: Option<i64>) -> Result<(i64, ChangesAnswer, Duration), ClientError> {
+        let Some(change_id) = next else {
+            let latest = self.hub.exchange.max_change_id().await?;
+            return Ok((latest + 1, ChangesAnswer::default(), Duration::ZERO));
+        };
+        let request = ChangesRequest { change_id, max_records: MOST_RECORDS, org_list: None };
+        let (answer, took) =
+            self.hub.exchange.wait_for_changes(&self.hub.org, &request, self.settings.park).await?;
+        // An exchange that was restored from an older state counts from there again.
+        let following = if answer.most_recent_change_id > 0 { answer.most_recent_change_id + 1 } else { change_id };
+        Ok((following, answer, took))
+    }
+
+    fn signal(&self, answer: &ChangesAnswer) {
+        for change in &answer.changes {
+            let is_own = change.id == self.hub.id && change.org_id == self.hub.org;
+            match change.resource.as_str() {
+                "nodemsgs" if is_own => self.signals.mail.notify_one(),
+                "node" | "nodepolicies" | "services_configstate" if is_own => self.signals.node.notify_one(),
+                "org" => self.signals.node.notify_one(),
+                "nodemgmtpolstatus" if is_own => self.signals.management.notify_one(),
+                "mgmtpolicy" | "agentfileversion" => self.signals.management.notify_one(),
+                _ => {}
+            }
+        }
+    }
+
+    fn signal_all(&self) {
+        self.signals.node.notify_one();
+        self.signals.mail.notify_one();
+        self.signals.management.notify_one();
+    }
+
+    async fn refresh_when_told(&self) -> Result<(), Ended> {
+        let mut is_first = true;
+        loop {
+            self.signals.node.notified().await;
+            let mut pause = FIRST_PAUSE;
+            while let Err(error) = self.refresh(is_first).await? {
+                self.failed("the node's record", &error).await?;
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            is_first = false;
+            // A new pattern or policy may match other management policies.
+            self.signals.management.notify_one();
+        }
+    }
+
+    async fn refresh(&self, is_first: bool) -> Result<Result<(), ClientError>, Ended> {
+        let version = self.handle.with(|journal| journal.software_version.clone()).await?;
+        let version = if version.is_empty() { self.settings.software_version.clone() } else { version };
+        let wanted =
+            Wanted { machine: &self.machine, software_version: &version, pattern: &self.pattern };
+        if is_first {
+            if let Err(error) = self.reconcile_agreements().await? {
+                return Ok(Err(error));
+            }
+        }
+        match join::join(&self.hub, &wanted).await {
+            Ok(facts) => {
+                self.handle.apply(Event::Joined(Box::new(facts))).await?;
+                if is_first {
+                    tracing::info!(node.id = format!("{}/{}", self.hub.org, self.hub.id), "node is registered");
+                    self.handle.apply(Event::Reconnected).await?;
+                }
+                Ok(Ok(()))
+            }
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Compares the agreements in the exchange with the journal: unknown ones are removed there, lost ones are
+    /// recorded again.
+    async fn reconcile_agreements(&self) -> Result<Result<(), ClientError>, Ended> {
+        let recorded = match self.hub.exchange.list_node_agreements(&self.hub.org, &self.hub.id).await {
+            Ok(agreements) => agreements.into_keys().collect::<BTreeSet<String>>(),
+            Err(error) => return Ok(Err(error)),
+        };
+        let present = recorded.clone();
+        let known = self
+            .handle
+            .with(move |journal| {
+                for agreement in journal.state.agreements.values_mut() {
+                    if !present.contains(&agreement.id) {
+                        agreement.recorded = ExchangeState::Absent;
+                    }
+                }
+                journal.state.agreements.keys().cloned().collect::<BTreeSet<_>>()
+            })
+            .await?;
+        for unknown in recorded.difference(&known) {
+            tracing::info!(agreement.id = unknown, "agreement of a lost journal is removed from the exchange");
+            if let Err(error) = self.hub.exchange.delete_node_agreement(&self.hub.org, &self.hub.id, unknown).await {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    async fn failed(&self, what: &str, error: &ClientError) -> Result<(), Ended> {
+        tracing::debug!(%error, "{what} cannot be read");
+        if error.is_unauthorized() {
+            self.handle.order(Order::Refused).await?;
+        }
+        Ok(())
+    }
+}

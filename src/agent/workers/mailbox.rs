@@ -1,0 +1,183 @@
+//! Reads the node's mailbox: opens envelopes, looks up what proposals need, hands messages to the core, and removes
+//! them when the core has written down what follows (agreement protocol 1.2, 1.3, 2.6).
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use evenkeel_client::{ClientError, model::NodeMessage};
+use evenkeel_domain::policy::internal::InternalPolicy;
+use evenkeel_wire::{
+    agreement::{
+        envelope::{self, EnvelopeError, ReplayGuard},
+        message::{Body, Message, PROTOCOL},
+    },
+    base64_text,
+};
+use tokio::time::sleep;
+
+use super::Signals;
+use crate::{
+    AgentSettings,
+    core::{Ended, Handle},
+    environment,
+    hub::Hub,
+    keyring,
+    step::{Event, ProposalFacts, WorkloadName},
+};
+
+/// Envelopes that are remembered to tell copies.
+const REMEMBERED: usize = 500;
+/// Pause before a message that could not be judged is looked at again.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Services whose definition and keys a node reads for one proposal.
+const MOST_KEYS: usize = 50;
+
+pub(super) struct Mailbox {
+    hub: Arc<Hub>,
+    handle: Handle,
+    settings: Arc<AgentSettings>,
+    signals: Arc<Signals>,
+    seen: ReplayGuard,
+    dropped: u64,
+}
+
+/// What becomes of a message in the mailbox.
+enum Fate {
+    Delete,
+    Keep,
+}
+
+impl Mailbox {
+    pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, signals: Arc<Signals>) -> Self {
+        Self { hub, handle, settings, signals, seen: ReplayGuard::new(REMEMBERED), dropped: 0 }
+    }
+
+    /// Runs until cancelled or the core ends.
+    pub async fn run(mut self) {
+        loop {
+            self.signals.mail.notified().await;
+            while let Ok(is_done) = self.read_all().await {
+                if is_done {
+                    break;
+                }
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Reads every message once; false when some have to be looked at again.
+    async fn read_all(&mut self) -> Result<bool, Ended> {
+        let messages = match self.hub.exchange.list_node_messages(&self.hub.org, &self.hub.id).await {
+            Ok(messages) => messages,
+            Err(error) => {
+                tracing::debug!(%error, "the mailbox cannot be read");
+                return Ok(false);
+            }
+        };
+        let mut is_done = true;
+        for message in messages {
+            let fate = self.process(&message).await?;
+            is_done &= match fate {
+                Fate::Keep => false,
+                Fate::Delete => self.delete(&message).await,
+            };
+        }
+        Ok(is_done)
+    }
+
+    async fn delete(&self, message: &NodeMessage) -> bool {
+        match self.hub.exchange.delete_node_message(&self.hub.org, &self.hub.id, message.msg_id).await {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::debug!(%error, message.id = message.msg_id, "message cannot be removed");
+                !error.is_retryable()
+            }
+        }
+    }
+
+    async fn process(&mut self, entry: &NodeMessage) -> Result<Fate, Ended> {
+        let message = match self.open(entry).await {
+            Ok(message) => message,
+            Err(reason) => {
+                self.dropped += 1;
+                tracing::warn!(agbot = entry.agbot_id, reason, dropped = self.dropped, "message is dropped");
+                return Ok(Fate::Delete);
+            }
+        };
+        let from = entry.agbot_id.clone();
+        let event = match &message.body {
+            Body::Proposal { terms, .. } => match self.look_up(terms).await {
+                Ok(facts) => Event::Proposal { from, message, facts },
+                Err(error) if error.is_retryable() => {
+                    tracing::debug!(%error, "proposal waits for its service's keys");
+                    return Ok(Fate::Keep);
+                }
+                // Without keys no signature verifies: the proposal will be ignored.
+                Err(_) => Event::Proposal { from, message, facts: ProposalFacts::default() },
+            },
+            _ => Event::Message { from, message },
+        };
+        self.handle.apply(event).await?;
+        self.seen.record(&entry.message);
+        Ok(Fate::Delete)
+    }
+
+    async fn open(&self, entry: &NodeMessage) -> Result<Message, String> {
+        self.seen.check(&entry.message).map_err(|error| error.to_string())?;
+        let sender = base64_text::decode(&entry.agbot_pub_key).map_err(|error| error.to_string())?;
+        let (key, text) = (self.hub.key.clone(), entry.message.clone());
+        let opened: Result<Vec<u8>, EnvelopeError> =
+            tokio::task::spawn_blocking(move || envelope::open(&text, &key, &sender, &mut rand::rng()))
+                .await
+                .map_err(|error| error.to_string())?;
+        let plain = opened.map_err(|error| error.to_string())?;
+        let message = Message::parse(&String::from_utf8_lossy(&plain)).map_err(|error| error.to_string())?;
+        if message.protocol == PROTOCOL {
+            Ok(message)
+        } else {
+            Err(format!("protocol {:?} is not spoken here", message.protocol))
+        }
+    }
+
+    /// Signing keys, and the user input that the service gets.
+    async fn look_up(&self, terms: &str) -> Result<ProposalFacts, ClientError> {
+        let Ok(terms) = InternalPolicy::from_text(terms) else { return Ok(ProposalFacts::default()) };
+        let Some(workload) = terms.workloads.first() else { return Ok(ProposalFacts::default()) };
+        let exchange = &self.hub.exchange;
+        let arch = Some(workload.arch.as_str()).filter(|arch| !arch.is_empty() && *arch != "*");
+        let found = exchange.find_services(&workload.org, &workload.url, Some(&workload.version), arch).await?;
+        let mut keys = self.trusted_keys().await;
+        let Some((service_id, service)) = found.into_iter().next() else {
+            return Ok(ProposalFacts { trusted_keys: keys, ..ProposalFacts::default() });
+        };
+        if let Some((org, id)) = service_id.split_once('/') {
+            for name in exchange.list_service_keys(org, id).await?.into_iter().take(MOST_KEYS) {
+                keys.extend(exchange.service_key(org, id, &name).await?);
+            }
+        }
+        if let Some((org, id)) = terms.pattern_id.split_once('/') {
+            for name in exchange.list_pattern_keys(org, id).await?.into_iter().take(MOST_KEYS) {
+                keys.extend(exchange.pattern_key(org, id, &name).await?);
+            }
+        }
+        let node = exchange.node(&self.hub.org, &self.hub.id).await?.unwrap_or_default();
+        let policy_input: Vec<serde_json::Value> =
+            terms.user_input.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect();
+        let name = WorkloadName {
+            url: workload.url.clone(),
+            org: workload.org.clone(),
+            version: workload.version.clone(),
+            arch: service.arch,
+        };
+        let inputs = environment::user_inputs(&service.user_input, &[&policy_input, &node.user_input], &name);
+        Ok(ProposalFacts { trusted_keys: keys, service_id, inputs })
+    }
+
+    async fn trusted_keys(&self) -> Vec<String> {
+        let folders: Vec<PathBuf> =
+            [Some(self.settings.data_dir.join("userkeys")), self.settings.trusted_keys.clone()]
+                .into_iter()
+                .flatten()
+                .collect();
+        tokio::task::spawn_blocking(move || keyring::trusted_keys(&folders)).await.unwrap_or_default()
+    }
+}

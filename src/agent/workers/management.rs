@@ -1,0 +1,246 @@
+//! Carries out management policies: fetches, asks the group's permission, installs, reports every state
+//! (agreement protocol 6).
+
+use std::sync::Arc;
+
+use evenkeel_client::ClientError;
+use tokio::time::timeout;
+
+use super::{Signals, package};
+use crate::{
+    AgentSettings, clock,
+    core::{Ended, Handle},
+    hub::Hub,
+    step::management::{self, Job, MOST_DOWNLOADS, ManagementCommand, Phase, VersionStep},
+};
+
+/// Phases that a job can go through in one pass, and one more to see that nothing is left.
+const MOST_ROUNDS: u32 = 8;
+/// Seconds until a failed fetch is tried again.
+const FETCH_AGAIN_SECS: u64 = 60;
+
+pub(super) struct Management {
+    pub hub: Arc<Hub>,
+    pub handle: Handle,
+    pub settings: Arc<AgentSettings>,
+    pub signals: Arc<Signals>,
+}
+
+impl Management {
+    /// Runs until cancelled or the core ends.
+    pub async fn run(self) {
+        if self.recover().await.is_err() {
+            return;
+        }
+        loop {
+            // Whatever comes first; one look sees both.
+            let _told = timeout(self.settings.management_interval, self.signals.management.notified()).await;
+            match self.pass().await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "management policies cannot be followed now"),
+                Err(Ended) => return,
+            }
+        }
+    }
+
+    /// An agent that was restarted in the middle of fetching fetches again.
+    async fn recover(&self) -> Result<(), Ended> {
+        self.handle
+            .with(|journal| {
+                let fetching = journal.jobs.values_mut().filter(|job| job.phase == Phase::Downloading);
+                fetching.for_each(|job| job.enter(Phase::Waiting, clock::now_secs()));
+            })
+            .await
+    }
+
+    async fn pass(&self) -> Result<Result<(), ClientError>, Ended> {
+        if !self.handle.with(|journal| journal.state.is_joined).await? {
+            return Ok(Ok(()));
+        }
+        let policies = match self.hub.exchange.list_management_policies(&self.hub.org).await {
+            Ok(policies) => policies,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Err(error) = self.take_resets().await? {
+            return Ok(Err(error));
+        }
+        // A job moves through several phases in one pass; permission is asked for at most once.
+        let mut has_asked = false;
+        for _ in 0..MOST_ROUNDS {
+            let policies = policies.clone();
+            let jitter = rand::random::<f64>();
+            let commands = self
+                .handle
+                .with(move |journal| {
+                    let now = clock::now_secs();
+                    management::step(&mut journal.jobs, &policies, &journal.state.facts, now, jitter)
+                })
+                .await?;
+            let is_question = |command: &ManagementCommand| matches!(command, ManagementCommand::AskGroup { .. });
+            let todo: Vec<_> = commands.into_iter().filter(|command| !(has_asked && is_question(command))).collect();
+            if todo.is_empty() {
+                break;
+            }
+            for command in todo {
+                has_asked |= is_question(&command);
+                if let Err(error) = self.carry_out(command).await? {
+                    return Ok(Err(error));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// An operator resets a job by writing `reset` into its status.
+    async fn take_resets(&self) -> Result<Result<(), ClientError>, Ended> {
+        let statuses = match self.hub.exchange.list_management_statuses(&self.hub.org, &self.hub.id).await {
+            Ok(statuses) => statuses,
+            Err(error) => return Ok(Err(error)),
+        };
+        let reset: Vec<String> = statuses
+            .into_iter()
+            .filter(|(_, status)| status.agent_upgrade_policy_status.status == "reset")
+            .map(|(id, _)| id.split_once('/').map_or(id.clone(), |(_, name)| name.to_owned()))
+            .collect();
+        self.handle.with(move |journal| reset.iter().for_each(|name| drop(journal.jobs.remove(name)))).await?;
+        Ok(Ok(()))
+    }
+
+    async fn carry_out(&self, command: ManagementCommand) -> Result<Result<(), ClientError>, Ended> {
+        match command {
+            ManagementCommand::Report(name) => self.report(name).await,
+            ManagementCommand::Withdraw(name) => {
+                if let Err(error) =
+                    self.hub.exchange.delete_management_status(&self.hub.org, &self.hub.id, &name).await
+                {
+                    return Ok(Err(error));
+                }
+                self.handle.with(move |journal| drop(journal.jobs.remove(&name))).await?;
+                Ok(Ok(()))
+            }
+            ManagementCommand::Download(name) => self.download(name).await,
+            ManagementCommand::AskGroup { job, group } => self.ask(job, group).await,
+            ManagementCommand::Install(name) => self.install(name).await,
+        }
+    }
+
+    async fn job(&self, name: &str) -> Result<Job, Ended> {
+        let name = name.to_owned();
+        self.handle.with(move |journal| journal.jobs.get(&name).cloned().unwrap_or_default()).await
+    }
+
+    async fn enter(&self, name: &str, phase: Phase, change: impl FnOnce(&mut Job) + Send + 'static) -> Result<(), Ended> {
+        let name = name.to_owned();
+        self.handle
+            .with(move |journal| {
+                let now = clock::now_secs();
+                if let Some(job) = journal.jobs.get_mut(&name) {
+                    job.enter(phase, now);
+                    change(job);
+                    journal.note(format!("management policy {name}: {}", phase.word()), now);
+                }
+            })
+            .await
+    }
+
+    async fn report(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
+        let job = self.job(&name).await?;
+        let status = job.status();
+        let call = self.hub.exchange.put_management_status(&self.hub.org, &self.hub.id, &name, &status);
+        if let Err(error) = call.await {
+            return Ok(Err(error));
+        }
+        self.handle
+            .with(move |journal| {
+                if let Some(stored) = journal.jobs.get_mut(&name).filter(|stored| **stored == job) {
+                    stored.is_reported = true;
+                }
+            })
+            .await?;
+        Ok(Ok(()))
+    }
+
+    /// Finds the wanted version, compares it with the installed one, and fetches its files.
+    async fn download(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
+        let job = self.job(&name).await?;
+        let published = match self.hub.exchange.agent_file_versions().await {
+            Ok(versions) => versions.unwrap_or_default().agent_software_versions,
+            Err(error) => return Ok(Err(error)),
+        };
+        let source = self.settings.upgrade_source.clone();
+        let wanted = match package::wanted_version(source.as_deref(), &job.manifest) {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                let text = error.to_string();
+                self.enter(&name, Phase::PrecheckFailed, |job| job.error = text).await?;
+                return Ok(Ok(()));
+            }
+        };
+        let Some(version) = management::resolve(&wanted, &published) else {
+            self.enter(&name, Phase::NoAction, |_| {}).await?;
+            return Ok(Ok(()));
+        };
+        let installed = self.installed().await?;
+        if management::compare(&version, &installed, job.allows_downgrade) == VersionStep::Keep {
+            self.enter(&name, Phase::NoAction, move |job| job.version = version).await?;
+            return Ok(Ok(()));
+        }
+        match package::fetch(source.as_deref(), &self.settings.data_dir, &version) {
+            Ok(()) => {
+                let is_grouped = self.handle.with(|journal| journal.state.facts.ha_group.is_some()).await?;
+                let phase = if is_grouped { Phase::AwaitingGroup } else { Phase::Downloaded };
+                self.enter(&name, phase, move |job| job.version = version).await?;
+            }
+            Err(error) => {
+                let phase =
+                    if job.downloads + 1 >= MOST_DOWNLOADS { Phase::DownloadFailed } else { Phase::Waiting };
+                let text = error.to_string();
+                self.enter(&name, phase, |job| {
+                    job.downloads += 1;
+                    job.scheduled_at = clock::now_secs() + FETCH_AGAIN_SECS;
+                    job.error = text;
+                })
+                .await?;
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    async fn installed(&self) -> Result<String, Ended> {
+        let installed = self.handle.with(|journal| journal.software_version.clone()).await?;
+        Ok(if installed.is_empty() { self.settings.software_version.clone() } else { installed })
+    }
+
+    /// Every other answer than a clear yes means: ask again later.
+    async fn ask(&self, job: String, group: String) -> Result<Result<(), ClientError>, Ended> {
+        match self.hub.agbot.ask_node_management(&self.hub.org, &group, &self.hub.id, &job).await {
+            Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
+            Ok(false) => tracing::info!(policy = job, group, "another member of the group is being upgraded"),
+            Err(error) => tracing::info!(policy = job, group, %error, "the group's permission cannot be had now"),
+        }
+        Ok(Ok(()))
+    }
+
+    async fn install(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
+        let job = self.job(&name).await?;
+        if job.phase != Phase::Initiated {
+            self.enter(&name, Phase::Initiated, |_| {}).await?;
+            return self.report(name).await;
+        }
+        match package::activate(&self.settings.data_dir, &job.version) {
+            Ok(()) => {
+                let version = job.version.clone();
+                self.handle.with(move |journal| journal.software_version = version).await?;
+                // The node's record then names the new version.
+                self.signals.node.notify_one();
+                self.enter(&name, Phase::Successful, |_| {}).await?;
+            }
+            Err(error) => {
+                let text = error.to_string();
+                self.enter(&name, Phase::Failed, |job| job.error = text).await?;
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+

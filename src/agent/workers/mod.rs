@@ -1,0 +1,66 @@
+//! The workers that talk to the hub while the node is registered, and the one that watches services.
+
+mod feed;
+mod mailbox;
+mod management;
+mod observer;
+mod package;
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use observer::observe;
+
+use crate::{AgentSettings, core::Handle, hub::Hub, machine::Machine};
+
+/// What the feed found worth looking at.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// Messages may wait.
+    pub mail: Notify,
+    /// The node's record may have changed.
+    pub node: Notify,
+    /// Management policies or their statuses may have changed.
+    pub management: Notify,
+}
+
+/// Running workers; dropping it ends them.
+pub(crate) struct Session {
+    /// The hub.
+    pub hub: Arc<Hub>,
+    stop: CancellationToken,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Starts the workers of a registered node.
+pub(crate) fn begin(
+    hub: Arc<Hub>,
+    handle: Handle,
+    settings: Arc<AgentSettings>,
+    machine: Arc<Machine>,
+    pattern: String,
+) -> Session {
+    let stop = CancellationToken::new();
+    let signals = Arc::new(Signals::default());
+    let feed = feed::Feed {
+        hub: hub.clone(),
+        handle: handle.clone(),
+        settings: settings.clone(),
+        machine,
+        pattern,
+        signals: signals.clone(),
+    };
+    let mailbox = mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone());
+    let management = management::Management { hub: hub.clone(), handle, settings, signals };
+    tokio::spawn(stop.clone().run_until_cancelled_owned(feed.run()));
+    tokio::spawn(stop.clone().run_until_cancelled_owned(mailbox.run()));
+    tokio::spawn(stop.clone().run_until_cancelled_owned(management.run()));
+    Session { hub, stop }
+}

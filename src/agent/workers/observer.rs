@@ -1,0 +1,38 @@
+//! Tells the core what the driver sees of every service.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use crate::{
+    core::{Handle, running_keys},
+    drivers::Driver,
+    step::{Event, Observation},
+};
+
+/// Longest pause between looks, should a driver miss a change.
+const LOOK: Duration = Duration::from_secs(10);
+/// Shortest pause between looks, so that a service that flaps does not keep the agent busy.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs until the core ends.
+pub(crate) async fn observe(driver: Arc<dyn Driver>, handle: Handle) {
+    let mut seen: BTreeMap<String, Observation> = BTreeMap::new();
+    while let Ok(keys) = handle.with(|journal| running_keys(&journal.state)).await {
+        seen.retain(|key, _| keys.contains(key));
+        for key in keys {
+            let observation = driver.observe(&key).await;
+            if seen.get(&key) == Some(&observation) {
+                continue;
+            }
+            let event = Event::Observed { key: key.clone(), observation: observation.clone() };
+            if handle.apply(event).await.is_err() {
+                return;
+            }
+            seen.insert(key, observation);
+        }
+        tokio::time::sleep(PAUSE).await;
+        // Either way the next look follows.
+        let _changed = timeout(LOOK, driver.changed()).await;
+    }
+}
