@@ -3,12 +3,12 @@
 //! Source: exchange contract 4.4.
 
 use evenkeel_access::{Caller, Role};
-use evenkeel_domain::version::{Version, VersionRange};
 use evenkeel_store::PgConnection;
 use evenkeel_store::exchange::node_user_input::{KnownService, list_known_services};
 use evenkeel_wire::exchange::user_input::UserInputService;
 
 use crate::ApiError;
+use crate::routes::reference::{ExchangeVersion, only_version};
 
 /// Checks every entry; root may refer to services of every organization, others to their own and public ones.
 ///
@@ -28,8 +28,8 @@ pub(crate) async fn check_user_input(
     let reader = (caller.role != Role::Root).then_some(org);
     let known = list_known_services(conn, &references, reader).await?;
     for entry in entries {
-        let wanted = exact_version(entry)?;
-        if !known.iter().any(|service| is_meant(entry, wanted.as_ref(), service)) {
+        let wanted = entry.service_version_range.as_deref().and_then(only_version);
+        if !known.iter().any(|service| is_meant(entry, wanted.as_deref(), service)) {
             return Err(ApiError::invalid_input(format!(
                 "userInput refers to a service that does not exist: {}/{} arch '{}' version '{}'",
                 entry.service_orgid,
@@ -43,18 +43,9 @@ pub(crate) async fn check_user_input(
 }
 
 /// Only a range that names a single version restricts the versions; a wider one may be filled later.
-fn exact_version(entry: &UserInputService) -> Result<Option<Version>, ApiError> {
-    let Some(text) = entry.service_version_range.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
-        return Ok(None);
-    };
-    let range = VersionRange::parse(text)
-        .map_err(|error| ApiError::invalid_input(format!("userInput: serviceVersionRange: {error}")))?;
-    Ok((range.start() == range.end()).then(|| range.start().clone()))
-}
-
-fn is_meant(entry: &UserInputService, wanted: Option<&Version>, service: &KnownService) -> bool {
+fn is_meant(entry: &UserInputService, wanted: Option<&str>, service: &KnownService) -> bool {
     service.org == entry.service_orgid
         && service.url == entry.service_url
-        && entry.service_arch.as_deref().is_none_or(|arch| arch.is_empty() || arch == "*" || arch == service.arch)
-        && wanted.is_none_or(|wanted| Version::parse(&service.version).is_ok_and(|version| version == *wanted))
+        && entry.service_arch.as_deref().is_none_or(|arch| arch.is_empty() || arch == service.arch)
+        && wanted.is_none_or(|wanted| ExchangeVersion::parse(wanted) == ExchangeVersion::parse(&service.version))
 }

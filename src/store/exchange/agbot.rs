@@ -188,6 +188,19 @@ pub async fn has_agbot(conn: &mut PgConnection, org: &str, agbot: &str) -> Resul
     Ok(row.is_there)
 }
 
+/// The key for messages of an agbot; `None` when the agbot does not exist.
+pub async fn find_public_key(conn: &mut PgConnection, org: &str, agbot: &str) -> Result<Option<String>, StoreError> {
+    let row = sqlx::query!(
+        "-- agbot.find_public_key
+        SELECT public_key FROM agbot WHERE org = $1 AND agbot = $2",
+        org,
+        agbot,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.public_key))
+}
+
 /// Removes an agbot with everything that belongs to it; false when it does not exist.
 pub async fn delete_agbot(tx: &mut PgConnection, org: &str, agbot: &str) -> Result<bool, StoreError> {
     let done = sqlx::query!(

@@ -2,13 +2,19 @@
 
 pub mod agbot;
 pub mod changes;
+pub mod deployment_policy;
+pub mod ha_group;
 pub mod lenient;
-pub mod shared;
+pub mod management_policy;
 pub mod map_order;
 pub mod message;
 pub mod node;
+pub mod node_part;
 pub mod organization;
+pub mod pattern;
 pub mod query;
+pub mod service;
+pub mod shared;
 pub mod time;
 pub mod user;
 pub mod user_input;

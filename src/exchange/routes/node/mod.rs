@@ -2,11 +2,19 @@
 //!
 //! Source: exchange contract 4.4 and 4.4.1.
 
+mod agreement;
 mod change;
+mod config_state;
 mod delete;
+mod errors;
 mod get;
+mod heartbeat;
+mod management_status;
+mod message;
 mod patch;
+mod policy;
 mod put;
+mod status;
 mod validate;
 
 use axum::routing::{delete, get, patch, put};
@@ -16,6 +24,7 @@ use evenkeel_wire::exchange::node::{
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 
+use crate::ApiError;
 use crate::endpoint::{Content, Endpoint, endpoint};
 
 pub(super) use change::node_change;
@@ -28,7 +37,7 @@ const NODE: &str = "/orgs/{organization}/nodes/{node}";
 
 /// The routes of this module.
 pub fn endpoints() -> Vec<Endpoint> {
-    vec![
+    let mut endpoints = vec![
         endpoint(Method::GET, NODES, "list_nodes", get(get::list_nodes))
             .doc(TAG, "Lists the nodes of an organization that the caller may see")
             .query::<NodesQuery>()
@@ -50,5 +59,19 @@ pub fn endpoints() -> Vec<Endpoint> {
         endpoint(Method::DELETE, NODE, "delete_node", delete(delete::delete_node))
             .doc(TAG, "Removes a node with everything that belongs to it")
             .answer_with(204, "removed", Content::None),
-    ]
+    ];
+    endpoints.extend(heartbeat::endpoints());
+    endpoints.extend(config_state::endpoints());
+    endpoints.extend(policy::endpoints());
+    endpoints.extend(status::endpoints());
+    endpoints.extend(errors::endpoints());
+    endpoints.extend(agreement::endpoints());
+    endpoints.extend(message::endpoints());
+    endpoints.extend(management_status::endpoints());
+    endpoints
+}
+
+/// 404 of what belongs to a node that does not exist.
+fn missing_node(org: &str, node: &str) -> ApiError {
+    ApiError::not_found(format!("node '{org}/{node}' not found"))
 }

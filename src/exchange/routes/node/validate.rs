@@ -3,7 +3,6 @@
 //! Source: exchange contract 4.4.
 
 use evenkeel_access::{Caller, Role};
-use evenkeel_domain::version::VersionRange;
 use evenkeel_store::PgConnection;
 use evenkeel_store::exchange::node::JsonText;
 use evenkeel_store::exchange::node_limit::has_usable_pattern;
@@ -13,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::ApiError;
+use crate::routes::reference::ExchangeRange;
 
 /// Logins with a meaning of their own.
 const RESERVED: [&str; 2] = ["iamapikey", "iamtoken"];
@@ -67,7 +67,7 @@ fn problem(property: &ServiceProperty) -> Option<&'static str> {
         "int" if op == "in" => Some("op of an int must be =, >= or <="),
         "int" if !is_any && value.parse::<i32>().is_err() => Some("value must be a whole number"),
         "version" if op != "=" && op != "in" => Some("op of a version must be = or in"),
-        "version" if !is_any && VersionRange::parse(value).is_err() => {
+        "version" if !is_any && ExchangeRange::parse(value).is_none() => {
             Some("value must be a version or a range of versions")
         }
         "boolean" | "int" | "version" => None,

@@ -80,7 +80,8 @@ pub async fn require_user_input(conn: &mut PgConnection, input: &[UserInputServi
 }
 
 /// The version of a range that holds exactly one, as `[1.2.3,1.2.3]`.
-fn only_version(range: &str) -> Option<String> {
+#[must_use]
+pub fn only_version(range: &str) -> Option<String> {
     let (first, last) = range.trim().strip_prefix('[')?.strip_suffix(']')?.split_once(',')?;
     let (first, last) = (first.trim(), last.trim());
     (ExchangeVersion::parse(first)? == ExchangeVersion::parse(last)?).then(|| first.to_owned())

@@ -1,0 +1,172 @@
+//! Agreements as a node records them.
+//!
+//! Source: exchange contract 4.4.1.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{delete, get, put};
+use evenkeel_access::Access;
+use evenkeel_store::exchange::agreement::{self, NodeAgreementRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node;
+use evenkeel_wire::exchange::node::HeartbeatQuery;
+use evenkeel_wire::exchange::node_part::{NodeAgreement, NodeAgreementsAnswer, PutNodeAgreement};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use super::{json, missing_node, node_change};
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::routes::shape::{found_or_empty, no_content};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "node agreement";
+const ALL: &str = "/orgs/{organization}/nodes/{node}/agreements";
+const ONE: &str = "/orgs/{organization}/nodes/{node}/agreements/{agreement}";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, ALL, "list_node_agreements", get(list_agreements))
+            .doc(TAG, "Lists the agreements of a node")
+            .answer::<NodeAgreementsAnswer>(200, "the agreements")
+            .answer::<NodeAgreementsAnswer>(404, "there is none"),
+        endpoint(Method::GET, ONE, "get_node_agreement", get(get_agreement))
+            .doc(TAG, "Answers an agreement of a node")
+            .answer::<NodeAgreementsAnswer>(200, "the agreement")
+            .answer::<NodeAgreementsAnswer>(404, "it is not there"),
+        endpoint(Method::PUT, ONE, "replace_node_agreement", put(replace_agreement))
+            .doc(TAG, "Records an agreement of a node")
+            .query::<HeartbeatQuery>()
+            .body::<PutNodeAgreement>()
+            .answer::<ApiResponse>(201, "recorded"),
+        endpoint(Method::DELETE, ALL, "delete_node_agreements", delete(delete_agreements))
+            .doc(TAG, "Removes all agreements of a node")
+            .answer_with(204, "removed", Content::None),
+        endpoint(Method::DELETE, ONE, "delete_node_agreement", delete(delete_agreement))
+            .doc(TAG, "Removes an agreement of a node")
+            .answer_with(204, "removed", Content::None),
+    ]
+}
+
+async fn list_agreements(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    read(&state, &caller, &org, &id, None).await
+}
+
+async fn get_agreement(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, agreement)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    read(&state, &caller, &org, &id, Some(&agreement)).await
+}
+
+async fn read(
+    exchange: &Exchange,
+    caller: &CurrentCaller,
+    org: &str,
+    id: &str,
+    agreement: Option<&str>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(caller, Access::NodeRead, FactKind::Node, org, Some(id)).await?;
+    let rows = agreement::list_of_node(&mut *exchange.database().acquire().await?, org, id, agreement).await?;
+    let agreements: BTreeMap<String, NodeAgreement> = rows
+        .into_iter()
+        .map(|row| {
+            let agreement = NodeAgreement {
+                services: row.services,
+                agr_service: row.agreement_service,
+                state: row.state,
+                last_updated: wire_time(row.updated_at),
+            };
+            (row.agreement, agreement)
+        })
+        .collect();
+    Ok(found_or_empty(agreements.is_empty(), NodeAgreementsAnswer { agreements, last_index: 0 }))
+}
+
+async fn replace_agreement(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, agreement)): Path<(String, String, String)>,
+    Query(query): Query<HeartbeatQuery>,
+    Body(request): Body<PutNodeAgreement>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    if request.services.is_none() && request.agreement_service.is_none() {
+        return Err(ApiError::invalid_input("services or agreementService must be given"));
+    }
+    let limit = exchange.settings().limits.agreements;
+    let workload = request.agreement_service.unwrap_or_default();
+    let row = NodeAgreementRow {
+        agreement,
+        services: json(&request.services.unwrap_or_default())?,
+        agreement_service: json(&workload)?,
+        service_url: workload.url,
+        state: request.state,
+        updated_at: exchange.now(),
+    };
+    evenkeel_store::retry("node_agreement.replace", || async {
+        let mut tx = exchange.begin().await?;
+        if !node::touch_node(&mut tx, &org, &id, row.updated_at).await? {
+            return Err(missing_node(&org, &id));
+        }
+        if limit > 0 && agreement::count_others_of_node(&mut tx, &org, &id, &row.agreement).await? >= limit {
+            return Err(ApiError::access_denied(format!("a node may have {limit} agreements, no more")));
+        }
+        agreement::upsert_of_node(&mut tx, &org, &id, &row).await?;
+        tx.commit(&[node_change(&org, &id, "nodeagreements", "created/modified")]).await
+    })
+    .await?;
+    if query.noheartbeat != Some(true) {
+        exchange.heartbeats().touch_node(&org, &id, row.updated_at).await?;
+    }
+    Ok(created("agreement added or updated"))
+}
+
+async fn delete_agreements(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    remove(&state, &caller, &org, &id, None).await
+}
+
+async fn delete_agreement(
+    state: State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, agreement)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    remove(&state, &caller, &org, &id, Some(&agreement)).await
+}
+
+async fn remove(
+    exchange: &Exchange,
+    caller: &CurrentCaller,
+    org: &str,
+    id: &str,
+    agreement: Option<&str>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(caller, Access::NodeWrite, FactKind::Node, org, Some(id)).await?;
+    evenkeel_store::retry("node_agreement.delete", || async {
+        let mut tx = exchange.begin().await?;
+        // The node first, as every write about a node: two of them must not wait for each other.
+        node::touch_node(&mut tx, org, id, exchange.now()).await?;
+        if agreement::delete_of_node(&mut tx, org, id, agreement).await? == 0 {
+            return Err(ApiError::not_found(match agreement {
+                Some(agreement) => format!("agreement '{agreement}' of node '{org}/{id}' not found"),
+                None => format!("no agreements of node '{org}/{id}': not found"),
+            }));
+        }
+        tx.commit(&[node_change(org, id, "nodeagreements", "deleted")]).await
+    })
+    .await?;
+    Ok(no_content())
+}

@@ -1,0 +1,39 @@
+//! Signs of life of a node.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use evenkeel_access::{Access, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use super::missing_node;
+use crate::endpoint::{Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{CurrentCaller, Path};
+use crate::{ApiError, Exchange};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::POST, "/orgs/{organization}/nodes/{node}/heartbeat", "heartbeat_node", post(heartbeat_node))
+            .doc(super::TAG, "Takes a sign of life of a node")
+            .answer::<ApiResponse>(201, "taken"),
+    ]
+}
+
+async fn heartbeat_node(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    // A node that calls for itself exists: the poll of a whole fleet must not cost a query each.
+    let is_itself = caller.role == Role::Node;
+    if !is_itself && !node::has_node(&mut *exchange.database().acquire().await?, &org, &id).await? {
+        return Err(missing_node(&org, &id));
+    }
+    exchange.heartbeats().touch_node(&org, &id, exchange.now()).await?;
+    Ok(created("node updated"))
+}

@@ -1,0 +1,140 @@
+//! The mailbox of a node.
+//!
+//! Source: exchange contract 4.4.1.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{delete, get, post};
+use evenkeel_access::{Access, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::message::{self, MessageFilter, MessageRow, NewMessage};
+use evenkeel_store::exchange::agbot;
+use evenkeel_wire::exchange::message::{MessagesQuery, NodeMessage, NodeMessagesAnswer, PostMessage};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use super::{missing_node, node_change};
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::routes::mailbox::{check_space, expiry, limit, long_expired, parse_id};
+use crate::routes::shape::{found, found_or_empty, no_content};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "node message";
+const ALL: &str = "/orgs/{organization}/nodes/{node}/msgs";
+const ONE: &str = "/orgs/{organization}/nodes/{node}/msgs/{msgid}";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, ALL, "list_node_messages", get(list_messages))
+            .doc(TAG, "Lists the messages to a node, oldest first")
+            .query::<MessagesQuery>()
+            .answer::<NodeMessagesAnswer>(200, "the messages")
+            .answer::<NodeMessagesAnswer>(404, "there is none"),
+        endpoint(Method::POST, ALL, "create_node_message", post(create_message))
+            .doc(TAG, "Sends a message of an agbot to a node")
+            .body::<PostMessage>()
+            .answer::<ApiResponse>(201, "sent"),
+        endpoint(Method::GET, ONE, "get_node_message", get(get_message))
+            .doc(TAG, "Answers a message to a node")
+            .answer::<NodeMessagesAnswer>(200, "the message"),
+        endpoint(Method::DELETE, ONE, "delete_node_message", delete(delete_message))
+            .doc(TAG, "Removes a message to a node")
+            .answer_with(204, "removed, or not there", Content::None),
+    ]
+}
+
+async fn list_messages(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<MessagesQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+    let filter = MessageFilter { message_id: None, now: exchange.now(), limit: limit(query.maxmsgs) };
+    let messages = shapes(message::list_to_node(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    Ok(found_or_empty(messages.is_empty(), NodeMessagesAnswer { messages, last_index: 0 }))
+}
+
+async fn get_message(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, number)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+    let filter = MessageFilter { message_id: Some(parse_id(&number)?), now: exchange.now(), limit: None };
+    let messages = shapes(message::list_to_node(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    if messages.is_empty() {
+        return Err(ApiError::not_found("not found"));
+    }
+    Ok(found(NodeMessagesAnswer { messages, last_index: 0 }))
+}
+
+fn shapes(rows: Vec<MessageRow>) -> Vec<NodeMessage> {
+    rows.into_iter()
+        .map(|row| NodeMessage {
+            msg_id: row.message_id,
+            agbot_id: format!("{}/{}", row.sender_org, row.sender),
+            agbot_pub_key: row.public_key,
+            message: row.message,
+            time_sent: wire_time(row.sent_at),
+            time_expires: wire_time(row.expires_at),
+        })
+        .collect()
+}
+
+async fn create_message(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostMessage>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeMessage, FactKind::Node, &org, Some(&id)).await?;
+    if caller.role != Role::Agbot {
+        return Err(ApiError::invalid_input(format!("'{}' is not an agbot: only agbots send messages to nodes", caller.0)));
+    }
+    let now = exchange.now();
+    let capacity = exchange.settings().limits.messages;
+    let number = evenkeel_store::retry("node_message.create", || async {
+        let mut tx = exchange.begin().await?;
+        let public_key = agbot::find_public_key(&mut tx, &caller.org, &caller.id)
+            .await?
+            .filter(|key| !key.is_empty())
+            .ok_or_else(|| ApiError::invalid_input(format!("agbot '{}' has no public key, it cannot send messages", caller.0)))?;
+        message::delete_to_node(&mut tx, &org, &id, None, long_expired(now)).await?;
+        if capacity > 0 {
+            check_space(message::count_to_node(&mut tx, &org, &id).await?, capacity)?;
+        }
+        let new = NewMessage {
+            org: &org,
+            receiver: &id,
+            sender_org: &caller.org,
+            sender: &caller.id,
+            public_key: &public_key,
+            message: &request.message,
+            sent_at: now,
+            expires_at: expiry(now, request.ttl),
+        };
+        let number = message::insert_to_node(&mut tx, new)
+            .await
+            .map_err(|error| ApiError::from(error).explain("node_message_node_fk", || missing_node(&org, &id)))?;
+        tx.commit(&[node_change(&org, &id, "nodemsgs", "created")]).await?;
+        Ok::<_, ApiError>(number)
+    })
+    .await?;
+    Ok(created(format!("node msg {number} inserted")))
+}
+
+async fn delete_message(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, number)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let number = parse_id(&number)?;
+    let mut connection = exchange.database().acquire().await?;
+    message::delete_to_node(&mut connection, &org, &id, Some(number), exchange.now()).await?;
+    Ok(no_content())
+}

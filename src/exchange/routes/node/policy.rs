@@ -1,0 +1,125 @@
+//! The policy of a node.
+//!
+//! Source: exchange contract 4.4.1.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{delete, get, put};
+use evenkeel_access::Access;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node;
+use evenkeel_store::exchange::node_part::{self, NodePolicyRow};
+use evenkeel_wire::exchange::node::HeartbeatQuery;
+use evenkeel_wire::exchange::node_part::{NodePolicyAnswer, PolicyPart, PutNodePolicy};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use super::{json, missing_node, node_change};
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::routes::reference::require_property_types;
+use crate::routes::shape::{found, no_content};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "node policy";
+const PATH: &str = "/orgs/{organization}/nodes/{node}/policy";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, PATH, "get_node_policy", get(get_policy))
+            .doc(TAG, "Answers the policy of a node")
+            .answer::<NodePolicyAnswer>(200, "the policy"),
+        endpoint(Method::PUT, PATH, "replace_node_policy", put(replace_policy))
+            .doc(TAG, "Replaces the policy of a node")
+            .query::<HeartbeatQuery>()
+            .body::<PutNodePolicy>()
+            .answer::<ApiResponse>(201, "replaced"),
+        endpoint(Method::DELETE, PATH, "delete_node_policy", delete(delete_policy))
+            .doc(TAG, "Removes the policy of a node")
+            .answer_with(204, "removed", Content::None),
+    ]
+}
+
+async fn get_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+    let row = node_part::find_policy(&mut *exchange.database().acquire().await?, &org, &id)
+        .await?
+        .ok_or_else(|| ApiError::not_found("not found"))?;
+    Ok(found(NodePolicyAnswer {
+        label: row.label,
+        description: row.description,
+        properties: row.properties,
+        constraints: row.constraints,
+        deployment: row.deployment,
+        management: row.management,
+        node_policy_version: row.version,
+        last_updated: wire_time(row.updated_at),
+    }))
+}
+
+async fn replace_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<HeartbeatQuery>,
+    Body(request): Body<PutNodePolicy>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    require_property_types(&request.properties)?;
+    let (deployment, management) = (checked(request.deployment)?, checked(request.management)?);
+    let now = exchange.now();
+    let row = NodePolicyRow {
+        label: request.label.unwrap_or_default(),
+        description: request.description.unwrap_or_default(),
+        properties: json(&request.properties)?,
+        constraints: json(&request.constraints)?,
+        deployment: json(&deployment)?,
+        management: json(&management)?,
+        version: request.node_policy_version.unwrap_or_default(),
+        updated_at: now,
+    };
+    evenkeel_store::retry("node_policy.replace", || async {
+        let mut tx = exchange.begin().await?;
+        if !node::touch_node(&mut tx, &org, &id, now).await? {
+            return Err(missing_node(&org, &id));
+        }
+        node_part::upsert_policy(&mut tx, &org, &id, &row).await?;
+        tx.commit(&[node_change(&org, &id, "nodepolicies", "created/modified")]).await
+    })
+    .await?;
+    if query.noheartbeat != Some(true) {
+        exchange.heartbeats().touch_node(&org, &id, now).await?;
+    }
+    Ok(created("policy added or updated"))
+}
+
+fn checked(part: Option<PolicyPart>) -> Result<PolicyPart, ApiError> {
+    let part = part.unwrap_or_default();
+    require_property_types(part.properties.as_deref().unwrap_or_default())?;
+    Ok(part)
+}
+
+async fn delete_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    evenkeel_store::retry("node_policy.delete", || async {
+        let mut tx = exchange.begin().await?;
+        // The node first, as every write about a node: two of them must not wait for each other.
+        node::touch_node(&mut tx, &org, &id, exchange.now()).await?;
+        if !node_part::delete_policy(&mut tx, &org, &id).await? {
+            return Err(ApiError::not_found(format!("policy of node '{org}/{id}' not found")));
+        }
+        tx.commit(&[node_change(&org, &id, "nodepolicies", "deleted")]).await
+    })
+    .await?;
+    Ok(no_content())
+}

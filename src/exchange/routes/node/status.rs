@@ -1,0 +1,113 @@
+//! The status that a node reports.
+//!
+//! Source: exchange contract 4.4.1.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{delete, get, put};
+use evenkeel_access::Access;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node_part::{self, NodeStatusRow};
+use evenkeel_wire::exchange::node_part::{NodeStatusAnswer, PutNodeStatus, RunningService};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
+
+use super::{json, missing_node, node_change};
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::{found, no_content};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "node status";
+const PATH: &str = "/orgs/{organization}/nodes/{node}/status";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, PATH, "get_node_status", get(get_status))
+            .doc(TAG, "Answers the status of a node")
+            .answer::<NodeStatusAnswer>(200, "the status"),
+        endpoint(Method::PUT, PATH, "replace_node_status", put(replace_status))
+            .doc(TAG, "Replaces the status of a node")
+            .body::<PutNodeStatus>()
+            .answer::<ApiResponse>(201, "replaced"),
+        endpoint(Method::DELETE, PATH, "delete_node_status", delete(delete_status))
+            .doc(TAG, "Removes the status of a node")
+            .answer_with(204, "removed", Content::None),
+    ]
+}
+
+async fn get_status(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+    let row = node_part::find_status(&mut *exchange.database().acquire().await?, &org, &id)
+        .await?
+        .ok_or_else(|| ApiError::not_found("not found"))?;
+    Ok(found(NodeStatusAnswer {
+        connectivity: row.connectivity,
+        services: row.services,
+        running_services: row.running_services,
+        last_updated: wire_time(row.updated_at),
+    }))
+}
+
+async fn replace_status(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PutNodeStatus>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let row = NodeStatusRow {
+        connectivity: json(&request.connectivity.unwrap_or_default())?,
+        services: json(&request.services)?,
+        running_services: running_services(&request.services),
+        updated_at: exchange.now(),
+    };
+    evenkeel_store::retry("node_status.replace", || async {
+        let mut tx = exchange.begin().await?;
+        node_part::upsert_status(&mut tx, &org, &id, &row)
+            .await
+            .map_err(|error| ApiError::from(error).explain("node_status_node_fk", || missing_node(&org, &id)))?;
+        tx.commit(&[node_change(&org, &id, "nodestatus", "created/modified")]).await
+    })
+    .await?;
+    Ok(created("status added or update"))
+}
+
+/// The text in which searches look for a service: `|org/url_version_arch|…|`.
+fn running_services(services: &[RunningService]) -> String {
+    let mut text = "|".to_owned();
+    for service in services {
+        let part = |value: &Option<String>| value.clone().unwrap_or_default();
+        text.push_str(&format!(
+            "{}/{}_{}_{}|",
+            part(&service.orgid),
+            part(&service.service_url),
+            part(&service.version),
+            part(&service.arch)
+        ));
+    }
+    text
+}
+
+async fn delete_status(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    evenkeel_store::retry("node_status.delete", || async {
+        let mut tx = exchange.begin().await?;
+        if !node_part::delete_status(&mut tx, &org, &id).await? {
+            return Err(ApiError::not_found(format!("status of node '{org}/{id}' not found")));
+        }
+        tx.commit(&[node_change(&org, &id, "nodestatus", "deleted")]).await
+    })
+    .await?;
+    Ok(no_content())
+}

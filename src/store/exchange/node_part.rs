@@ -1,0 +1,312 @@
+//! What belongs to a node: policy, status, errors, statuses of management policies.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use super::node::JsonText;
+use crate::{StoreError, from_sql, to_sql};
+
+/// The policy of a node.
+#[derive(Debug, Clone)]
+pub struct NodePolicyRow {
+    /// Display name.
+    pub label: String,
+    /// Description.
+    pub description: String,
+    /// List of properties.
+    pub properties: JsonText,
+    /// List of constraints.
+    pub constraints: JsonText,
+    /// Object with properties and constraints for deployments.
+    pub deployment: JsonText,
+    /// Object with properties and constraints for management.
+    pub management: JsonText,
+    /// Version of the policy's format.
+    pub version: String,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// The status of a node.
+#[derive(Debug, Clone)]
+pub struct NodeStatusRow {
+    /// Object of reachable hosts.
+    pub connectivity: JsonText,
+    /// List of running services.
+    pub services: JsonText,
+    /// The running services as text to search in.
+    pub running_services: String,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// Errors of a node, or the status of a management policy on it.
+#[derive(Debug, Clone)]
+pub struct JsonRow {
+    /// The value.
+    pub value: JsonText,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// Finds the policy of a node.
+pub async fn find_policy(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<NodePolicyRow>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node_part.find_policy
+        SELECT label, description, properties AS "properties: Json<JsonText>", constraints AS "constraints: Json<JsonText>",
+               deployment AS "deployment: Json<JsonText>", management AS "management: Json<JsonText>", version,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_policy
+        WHERE org = $1 AND node = $2"#,
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| NodePolicyRow {
+        label: row.label,
+        description: row.description,
+        properties: row.properties.0,
+        constraints: row.constraints.0,
+        deployment: row.deployment.0,
+        management: row.management.0,
+        version: row.version,
+        updated_at: from_sql(row.updated_at),
+    }))
+}
+
+/// Writes the policy of a node.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the node does not exist.
+pub async fn upsert_policy(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    row: &NodePolicyRow,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node_part.upsert_policy
+        INSERT INTO node_policy (org, node, label, description, properties, constraints, deployment, management, version,
+                                 updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        ON CONFLICT (org, node) DO UPDATE
+        SET label = excluded.label, description = excluded.description, properties = excluded.properties,
+            constraints = excluded.constraints, deployment = excluded.deployment, management = excluded.management,
+            version = excluded.version, updated_at = excluded.updated_at",
+        org,
+        node,
+        row.label,
+        row.description,
+        Json(&row.properties) as _,
+        Json(&row.constraints) as _,
+        Json(&row.deployment) as _,
+        Json(&row.management) as _,
+        row.version,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Removes the policy of a node; false when there is none.
+pub async fn delete_policy(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node_part.delete_policy
+        DELETE FROM node_policy WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Finds the status of a node.
+pub async fn find_status(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<NodeStatusRow>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node_part.find_status
+        SELECT connectivity AS "connectivity: Json<JsonText>", services AS "services: Json<JsonText>", running_services,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_status
+        WHERE org = $1 AND node = $2"#,
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| NodeStatusRow {
+        connectivity: row.connectivity.0,
+        services: row.services.0,
+        running_services: row.running_services,
+        updated_at: from_sql(row.updated_at),
+    }))
+}
+
+/// Writes the status of a node.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the node does not exist.
+pub async fn upsert_status(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    row: &NodeStatusRow,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node_part.upsert_status
+        INSERT INTO node_status (org, node, connectivity, services, running_services, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (org, node) DO UPDATE
+        SET connectivity = excluded.connectivity, services = excluded.services,
+            running_services = excluded.running_services, updated_at = excluded.updated_at",
+        org,
+        node,
+        Json(&row.connectivity) as _,
+        Json(&row.services) as _,
+        row.running_services,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Removes the status of a node; false when there is none.
+pub async fn delete_status(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node_part.delete_status
+        DELETE FROM node_status WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Finds the errors of a node.
+pub async fn find_errors(conn: &mut PgConnection, org: &str, node: &str) -> Result<Option<JsonRow>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node_part.find_errors
+        SELECT errors AS "errors: Json<JsonText>", updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_error
+        WHERE org = $1 AND node = $2"#,
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| JsonRow { value: row.errors.0, updated_at: from_sql(row.updated_at) }))
+}
+
+/// Writes the errors of a node.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the node does not exist.
+pub async fn upsert_errors(tx: &mut PgConnection, org: &str, node: &str, row: &JsonRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node_part.upsert_errors
+        INSERT INTO node_error (org, node, errors, updated_at)
+        VALUES ($1, $2, $3, $4)
+        ON CONFLICT (org, node) DO UPDATE SET errors = excluded.errors, updated_at = excluded.updated_at",
+        org,
+        node,
+        Json(&row.value) as _,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Removes the errors of a node; false when there are none.
+pub async fn delete_errors(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node_part.delete_errors
+        DELETE FROM node_error WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Lists the statuses of management policies on a node by policy, or the one of the given policy.
+pub async fn list_management_statuses(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+    policy: Option<&str>,
+) -> Result<Vec<(String, JsonText)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- node_part.list_management_statuses
+        SELECT policy, status AS "status: Json<JsonText>"
+        FROM node_management_status
+        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR policy = $3)
+        ORDER BY policy"#,
+        org,
+        node,
+        policy,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.policy, row.status.0)).collect())
+}
+
+/// Writes the status of a management policy on a node.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the node or the policy does not exist.
+pub async fn upsert_management_status(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    policy: &str,
+    row: &JsonRow,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node_part.upsert_management_status
+        INSERT INTO node_management_status (org, node, policy, status, updated_at)
+        VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (org, node, policy) DO UPDATE SET status = excluded.status, updated_at = excluded.updated_at",
+        org,
+        node,
+        policy,
+        Json(&row.value) as _,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Removes the status of a management policy on a node; false when there is none.
+pub async fn delete_management_status(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    policy: &str,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node_part.delete_management_status
+        DELETE FROM node_management_status WHERE org = $1 AND node = $2 AND policy = $3",
+        org,
+        node,
+        policy,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
