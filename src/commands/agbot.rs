@@ -19,6 +19,7 @@ use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, refused, secret_of_setting,
 };
+use super::tls::TlsOptions;
 
 /// Organization and id of the agbot inside `up`.
 const HUB_AGBOT: (&str, &str) = ("IBM", "evenkeel");
@@ -60,6 +61,8 @@ pub struct AgbotArguments {
     #[command(flatten)]
     agbot: AgbotOptions,
     #[command(flatten)]
+    tls: TlsOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -70,6 +73,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
         listen: arguments.listen.over(&file).map_err(|error| refused(&error))?,
         database: arguments.database.over(&file).map_err(|error| refused(&error))?,
         agbot: arguments.agbot.over(&file).map_err(|error| refused(&error))?,
+        tls: arguments.tls.over(&file).map_err(|error| refused(&error))?,
         log: arguments.log.over(&file).map_err(|error| refused(&error))?,
         ..arguments
     };
@@ -83,6 +87,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
 async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
+    let tls = settings.tls.open(None, address, &lifecycle.shutdown())?;
     let token = secret_of_setting(&settings.token_file)?;
     let ca_pem = match &settings.hub_ca_file {
         Some(file) => Some(std::fs::read(file).map_err(|error| {
@@ -100,9 +105,9 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     apply(&settings.agbot, &mut agbot);
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
-    let front = Front::new(&lifecycle, &database);
+    let front = Front::new(&lifecycle, &database, tls);
     front.serve(&lifecycle, listener, agbot.router().merge(front.health.router()));
-    tracing::info!(agbot.url = %format!("http://{address}"), "the agbot is ready");
+    tracing::info!(agbot.url = %front.url(address), "the agbot is ready");
     lifecycle.shutdown().cancelled().await;
     agbot.finish().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;

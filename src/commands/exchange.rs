@@ -11,6 +11,7 @@ use super::settings::{
     ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, refused,
     secret_of_setting,
 };
+use super::tls::TlsOptions;
 
 /// How long requests may go on after the signal to stop.
 const TASK_LIMIT: Duration = Duration::from_secs(7);
@@ -27,6 +28,8 @@ pub struct ExchangeArguments {
     #[command(flatten)]
     exchange: ExchangeOptions,
     #[command(flatten)]
+    tls: TlsOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -37,6 +40,7 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
         listen: arguments.listen.over(&file).map_err(|error| refused(&error))?,
         database: arguments.database.over(&file).map_err(|error| refused(&error))?,
         exchange: arguments.exchange.over(&file).map_err(|error| refused(&error))?,
+        tls: arguments.tls.over(&file).map_err(|error| refused(&error))?,
         log: arguments.log.over(&file).map_err(|error| refused(&error))?,
         config: arguments.config,
     };
@@ -50,12 +54,13 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
 async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
+    let tls = settings.tls.open(None, address, &lifecycle.shutdown())?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
     let running = start_exchange(&database, password, &settings.exchange, lifecycle.shutdown()).await?;
-    let front = Front::new(&lifecycle, &database);
+    let front = Front::new(&lifecycle, &database, tls);
     front.serve(&lifecycle, listener, running.exchange.router().merge(front.health.router()));
-    tracing::info!(exchange.url = %format!("http://{address}"), "the exchange is ready");
+    tracing::info!(exchange.url = %front.url(address), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;
     running.finish().await;

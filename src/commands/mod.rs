@@ -1,12 +1,14 @@
 //! Composition roots: each subcommand reads its settings, wires the crates together and runs them.
 
 mod agbot;
+mod demo;
 mod exchange;
 mod hub;
 mod migrate;
 mod openapi;
 mod serve;
 mod settings;
+mod tls;
 mod up;
 
 use std::ffi::OsString;
@@ -31,6 +33,11 @@ enum Command {
     Exchange(exchange::ExchangeArguments),
     /// Runs an agbot alone, against any exchange; several on one database share the work.
     Agbot(agbot::AgbotArguments),
+    /// Shows the main job on real processes: three agents, an HA group, a service that rolls to its next version.
+    Demo(demo::DemoArguments),
+    /// The service of the demo.
+    #[command(hide = true)]
+    DemoService(demo::service::ServiceArguments),
     /// Brings the database's schema to this version.
     Migrate(migrate::MigrateArguments),
     /// Prints the document of the exchange's API.
@@ -47,6 +54,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Up(arguments) => up::run(arguments),
         Command::Exchange(arguments) => exchange::run(arguments),
         Command::Agbot(arguments) => agbot::run(arguments),
+        Command::Demo(arguments) => demo::run(arguments),
+        Command::DemoService(arguments) => demo::service::run(&arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Openapi => openapi::run(),
     };

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use evenkeel_runtime::health::Health;
+use evenkeel_runtime::http::tls::TlsSettings;
 use evenkeel_runtime::http::{self, HttpLimits, HttpMetrics, HttpServer};
 use evenkeel_runtime::metrics::Metrics;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
@@ -16,11 +17,12 @@ pub struct Front {
     /// The process's dependencies; roles add theirs.
     pub health: Health,
     http_metrics: HttpMetrics,
+    tls: Option<TlsSettings>,
 }
 
 impl Front {
-    /// A front that watches the database.
-    pub fn new(lifecycle: &Lifecycle, database: &Database) -> Self {
+    /// A front that watches the database and serves with TLS when there is a certificate.
+    pub fn new(lifecycle: &Lifecycle, database: &Database, tls: Option<TlsSettings>) -> Self {
         let metrics = Metrics::default();
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
         let database = database.clone();
@@ -29,7 +31,13 @@ impl Front {
             // Taking a connection proves that it answers.
             async move { database.acquire().await.map(drop).map_err(|error| error.to_string()) }
         });
-        Self { health, http_metrics: HttpMetrics::new(&metrics) }
+        Self { health, http_metrics: HttpMetrics::new(&metrics), tls }
+    }
+
+    /// The URL of an address that this front serves.
+    pub fn url(&self, address: SocketAddr) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{address}")
     }
 
     /// Serves `router` on `listener` as a tracked task.
@@ -38,7 +46,7 @@ impl Front {
             listener,
             router,
             limits: HttpLimits::default(),
-            tls: None,
+            tls: self.tls.clone(),
             metrics: self.http_metrics.clone(),
         };
         lifecycle.tasks().spawn(server.serve(lifecycle.shutdown()));

@@ -9,6 +9,8 @@ use evenkeel_runtime::settings::{SettingsError, SettingsFile};
 use evenkeel_runtime::telemetry::{self, LogFormat};
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 
+use super::tls::TlsOptions;
+
 /// Connections that one process keeps to the database, unless told otherwise.
 const DATABASE_CONNECTIONS: u32 = 16;
 
@@ -31,6 +33,7 @@ impl ConfigArguments {
             ListenSettings::KEYS,
             AgbotListenSettings::KEYS,
             ExchangeOptions::KEYS,
+            TlsOptions::KEYS,
         ];
         SettingsFile::read(self.config.as_deref(), &known).map_err(|error| refused(&error))
     }

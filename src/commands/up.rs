@@ -15,6 +15,7 @@ use super::settings::{
     AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings,
     ListenSettings, LogSettings, PostgresChoice, refused,
 };
+use super::tls::TlsOptions;
 
 /// How long requests and background work may go on after the signal to stop; the database stops after them.
 const TASK_LIMIT: Duration = Duration::from_millis(4_500);
@@ -39,6 +40,8 @@ pub struct UpArguments {
     #[command(flatten)]
     agbot: AgbotOptions,
     #[command(flatten)]
+    tls: TlsOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -53,6 +56,7 @@ impl UpArguments {
             postgres: self.postgres.over(&file).map_err(|error| refused(&error))?,
             exchange: self.exchange.over(&file).map_err(|error| refused(&error))?,
             agbot: self.agbot.over(&file).map_err(|error| refused(&error))?,
+            tls: self.tls.over(&file).map_err(|error| refused(&error))?,
             log: self.log.over(&file).map_err(|error| refused(&error))?,
             config: self.config,
         })
@@ -69,15 +73,32 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
-    let listener = listen(settings.listen.address()).await?;
+    let listeners = Listeners::bind(&settings).await?;
     let folder = open_folder(&settings.folder.path())?;
     let opening = OpenDatabase::open(&folder, &settings.database, &settings.postgres);
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;
-    let outcome = serve(&lifecycle, &settings, &folder, &open, listener).await;
+    let outcome = serve(&lifecycle, &settings, &folder, &open, listeners).await;
     open.close().await;
     outcome.inspect(|()| tracing::info!("stopped"))
+}
+
+/// The bound addresses.
+struct Listeners {
+    main: (TcpListener, SocketAddr),
+    agbot: Option<(TcpListener, SocketAddr)>,
+}
+
+impl Listeners {
+    async fn bind(settings: &UpArguments) -> Result<Self, Failure> {
+        let main = listen(settings.listen.address()).await?;
+        let agbot = match settings.agbot_listen.address() {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        Ok(Self { main, agbot })
+    }
 }
 
 /// Starts the roles and serves them until a signal comes; then drains in the opposite order.
@@ -86,48 +107,45 @@ async fn serve(
     settings: &UpArguments,
     folder: &DataFolder,
     open: &OpenDatabase,
-    (listener, address): (TcpListener, SocketAddr),
+    listeners: Listeners,
 ) -> Result<(), Failure> {
-    let password = root_password(folder, &settings.exchange)?;
     let shutdown = lifecycle.shutdown();
+    let (listener, address) = listeners.main;
+    let tls = settings.tls.open(Some(folder.path()), address, &shutdown)?;
+    let password = root_password(folder, &settings.exchange)?;
+    let database = &open.database;
     let running =
-        start_exchange(&open.database, Some(password.clone()), &settings.exchange, shutdown.clone()).await?;
-    let front = Front::new(lifecycle, &open.database);
-    let agbot = start_in_hub(
-        folder,
-        &running.exchange,
-        &open.database,
-        &password,
-        &settings.agbot,
-        shutdown.clone(),
-    )
-    .await?;
+        start_exchange(database, Some(password.clone()), &settings.exchange, shutdown.clone()).await?;
+    let exchange = &running.exchange;
+    let agbot =
+        start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone()).await?;
+    let front = Front::new(lifecycle, database, tls);
     let ready = agbot.clone();
     front.health.depend("agbot", move || {
         let is_ready = ready.is_ready();
         async move { if is_ready { Ok(()) } else { Err("still reading what it serves".to_owned()) } }
     });
-    if let Some(address) = settings.agbot_listen.address() {
-        front.serve(lifecycle, listen(address).await?.0, agbot.router());
+    if let Some((listener, address)) = listeners.agbot {
+        tracing::info!(agbot.url = %front.url(address), "the agbot has a listener of its own");
+        front.serve(lifecycle, listener, agbot.router().merge(front.health.router()));
     }
-    let router = running.exchange.router().merge(agbot.router()).merge(front.health.router());
-    front.serve(lifecycle, listener, router);
-    let announced = announce(folder, &address.to_string());
+    front.serve(lifecycle, listener, exchange.router().merge(agbot.router()).merge(front.health.router()));
+    let announced = announce(folder, &front.url(address));
     if announced.is_ok() {
         shutdown.cancelled().await;
     }
     shutdown.cancel();
-    if !lifecycle.finish_tasks(TASK_LIMIT).await {
-        tracing::warn!("some requests did not end in time");
+    let handed_over = tokio::time::timeout(TASK_LIMIT, agbot.finish());
+    let (have_ended, handed_over) = tokio::join!(lifecycle.finish_tasks(TASK_LIMIT), handed_over);
+    if !have_ended || handed_over.is_err() {
+        tracing::warn!("some work did not end in time");
     }
-    agbot.finish().await;
     running.finish().await;
     announced
 }
 
 /// Tells where the hub answers: in the log for people, in a file for programs that let it choose the port.
-fn announce(folder: &DataFolder, address: &str) -> Result<(), Failure> {
-    let url = format!("http://{address}");
+fn announce(folder: &DataFolder, url: &str) -> Result<(), Failure> {
     write_private_file(&folder.path().join("url"), format!("{url}\n").as_bytes())
         .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
     tracing::info!(hub.url = %url, data.folder = %folder.path().display(), "the hub is ready");

@@ -40,14 +40,17 @@ static SERVER: OnceCell<Server> = OnceCell::const_new();
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 async fn server() -> &'static Server {
-    SERVER.get_or_init(|| async { must(tokio::task::spawn_blocking(start).await, "starting the test server") }).await
+    SERVER
+        .get_or_init(|| async { must(tokio::task::spawn_blocking(start).await, "starting the test server") })
+        .await
 }
 
 fn start() -> Server {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = must(runtime, "a runtime");
     let root = Scratch::new().keep();
-    let sweeper = Command::new("/bin/sh").args(["-c", SWEEPER, "sweeper"]).arg(&root).stdin(Stdio::piped()).spawn();
+    let sweeper =
+        Command::new("/bin/sh").args(["-c", SWEEPER, "sweeper"]).arg(&root).stdin(Stdio::piped()).spawn();
     let sweeper = must(sweeper, "the sweeper");
     let folder = must(DataFolder::open(&root.join("data")), "the data folder");
     // Rows need only outlive processes here, not power failures.
@@ -111,7 +114,8 @@ fn url_of(postgres: &EmbeddedPostgres, name: &str) -> String {
 /// Runs a statement on the maintenance database. Names come from this module alone.
 async fn administrate(statement: String) {
     let server = server().await;
-    let mut connection = must(PgConnection::connect(&url_of(&server.postgres, "postgres")).await, "connecting");
+    let mut connection =
+        must(PgConnection::connect(&url_of(&server.postgres, "postgres")).await, "connecting");
     must(connection.execute(sqlx::AssertSqlSafe(statement)).await, "administrating the test server");
     must(connection.close().await, "closing");
 }

@@ -29,13 +29,18 @@ impl Program {
         let errors = scratch.join(&format!("{unique}.err"));
         let mut command = Command::new(executable(scratch, account));
         // Settings of whoever runs the tests must not reach the program.
-        let inherited = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("EVENKEEL_"));
+        let inherited =
+            std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("EVENKEEL_"));
         command.env_clear().envs(inherited).args(arguments).stdin(Stdio::null());
         command.stdout(must(File::create(&output), "a file")).stderr(must(File::create(&errors), "a file"));
         // A process group of its own: a Ctrl-C for the tests is not one for the program.
         command.process_group(0);
         if let Some(account) = account {
-            command.uid(account.uid).gid(account.gid).env("HOME", "/nonexistent").env_remove("XDG_STATE_HOME");
+            command
+                .uid(account.uid)
+                .gid(account.gid)
+                .env("HOME", "/nonexistent")
+                .env_remove("XDG_STATE_HOME");
         }
         Self { child: must(command.spawn(), "starting the program"), output, errors }
     }
@@ -64,7 +69,11 @@ impl Program {
     pub fn ended(&mut self) -> Option<i32> {
         let status = must(self.child.try_wait(), "waiting for the program")?;
         // A signal's number as shells tell it.
-        Some(status.code().unwrap_or_else(|| 128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0)))
+        Some(
+            status
+                .code()
+                .unwrap_or_else(|| 128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0)),
+        )
     }
 
     /// Waits for its end.
@@ -114,6 +123,8 @@ pub struct Hub {
     pub program: Program,
     /// Where it answers, without a slash at the end.
     pub url: String,
+    /// A client that trusts it.
+    pub client: reqwest::Client,
     folder: PathBuf,
 }
 
@@ -139,9 +150,16 @@ impl Hub {
             async move { url }
         });
         let url = url.await.trim().to_owned();
-        eventually("the hub is ready", || async { (status_of(&format!("{url}/readyz")).await? == 200).then_some(()) })
-            .await;
-        Self { program, url, folder }
+        let client = client_for(&folder);
+        let hub = Self { program, url, client, folder };
+        eventually("the hub is ready", || async { (hub.get("/readyz").await?.0 == 200).then_some(()) }).await;
+        hub
+    }
+
+    /// Status and body of a GET outside the API, or nothing when it does not answer.
+    pub async fn get(&self, path: &str) -> Option<(u16, String)> {
+        let answer = self.client.get(format!("{}{path}", self.url)).send().await.ok()?;
+        Some((answer.status().as_u16(), answer.text().await.ok()?))
     }
 
     /// Its data folder.
@@ -151,13 +169,20 @@ impl Hub {
 
     /// The password of root that it made.
     pub fn root_password(&self) -> String {
-        must(std::fs::read_to_string(self.folder.join("root-password")), "the password file").trim().to_owned()
+        must(std::fs::read_to_string(self.folder.join("root-password")), "the password file")
+            .trim()
+            .to_owned()
     }
 
     /// Sends a request as root below `/v1`; answers status and body.
-    pub async fn call(&self, method: &str, path: &str, body: Option<serde_json::Value>) -> (u16, serde_json::Value) {
+    pub async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<serde_json::Value>,
+    ) -> (u16, serde_json::Value) {
         let method = must(method.parse(), "a method");
-        let request = client().request(method, format!("{}/v1{path}", self.url));
+        let request = self.client.request(method, format!("{}/v1{path}", self.url));
         let mut request = request.basic_auth("root/root", Some(self.root_password()));
         if let Some(body) = body {
             request = request.json(&body);
@@ -174,12 +199,18 @@ impl Hub {
     }
 }
 
-/// A client without limits of its own but a generous timeout.
+/// A client with nothing but a generous time limit.
 pub fn client() -> reqwest::Client {
     must(reqwest::Client::builder().timeout(LIMIT).no_proxy().build(), "an HTTP client")
 }
 
-/// The status of a GET, or nothing when nobody answers.
-pub async fn status_of(url: &str) -> Option<u16> {
-    Some(client().get(url).send().await.ok()?.status().as_u16())
+/// The same for a hub on `folder`: it trusts only the hub's own authority when there is one.
+fn client_for(folder: &Path) -> reqwest::Client {
+    let builder = reqwest::Client::builder().timeout(LIMIT).no_proxy();
+    let builder = match std::fs::read(folder.join("tls/ca.pem")) {
+        Ok(pem) => builder
+            .tls_certs_only([must(reqwest::Certificate::from_pem(&pem), "the authority's certificate")]),
+        Err(_) => builder,
+    };
+    must(builder.build(), "an HTTP client")
 }

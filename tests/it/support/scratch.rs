@@ -11,7 +11,8 @@ impl Scratch {
     /// A fresh folder.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("evenkeel-test-").tempdir().expect("a temporary folder");
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711)).expect("its own mode");
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711))
+            .expect("its own mode");
         Self(folder)
     }
 

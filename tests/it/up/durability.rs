@@ -29,7 +29,8 @@ async fn a_kill_loses_no_acknowledged_write() {
     for round in 1..=3 {
         let mut hub = Hub::start(&scratch, &[]).await;
         let goal = acknowledged.load(Ordering::SeqCst) + 25;
-        let writer = tokio::spawn(write_until_refused(hub.url.clone(), hub.root_password(), acknowledged.clone()));
+        let writer =
+            tokio::spawn(write_until_refused(hub.url.clone(), hub.root_password(), acknowledged.clone()));
         eventually("some writes are acknowledged", || {
             let count = acknowledged.load(Ordering::SeqCst);
             async move { (count >= goal).then_some(()) }
@@ -56,7 +57,8 @@ async fn write_until_refused(url: String, password: String, acknowledged: Arc<At
     let body = serde_json::json!({ "label": "x", "description": "y" });
     loop {
         let number = acknowledged.load(Ordering::SeqCst);
-        let request = client.post(format!("{url}/v1/orgs/org-{number}")).basic_auth("root/root", Some(&password));
+        let request =
+            client.post(format!("{url}/v1/orgs/org-{number}")).basic_auth("root/root", Some(&password));
         match request.json(&body).send().await {
             Ok(answer) => assert_eq!(answer.status(), 201),
             Err(_) => return,

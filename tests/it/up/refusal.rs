@@ -131,8 +131,10 @@ async fn a_database_of_a_newer_version_is_status_6_and_stays_as_it_is() {
     assert_eq!(status, 6);
     assert_single_line(&message);
     assert!(message.contains("99990101000000"), "{message}");
-    let orgs: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM organization").fetch_one(&mut connection).await.expect("the table is there");
+    let orgs: i64 = sqlx::query_scalar("SELECT count(*) FROM organization")
+        .fetch_one(&mut connection)
+        .await
+        .expect("the table is there");
     assert_eq!(orgs, 0, "nothing was written");
 }
 
@@ -158,6 +160,24 @@ async fn a_cluster_whose_version_is_not_installed_is_status_8() {
     assert_eq!(status, 8);
     assert_single_line(&message);
     assert!(message.contains("no PostgreSQL 9 is installed"), "{message}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_there_is_status_2() {
+    let scratch = Scratch::new();
+    let database = TestDatabase::new().await;
+    let options = [
+        "--database-url",
+        database.url(),
+        "--tls-cert-file",
+        "/nowhere/cert.pem",
+        "--tls-key-file",
+        "/nowhere",
+    ];
+    let (status, message) = refused(&scratch, &options).await;
+    assert_eq!(status, 2);
+    assert_single_line(&message);
+    assert!(message.contains("/nowhere/cert.pem"), "{message}");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use evenkeel_runtime::postgres::Account;
 
-use crate::support::process::{client, status_of};
+use crate::support::process::client;
 use crate::support::{Hub, Scratch, TestDatabase, account};
 
 fn mode(path: &Path) -> u32 {
@@ -13,20 +13,40 @@ fn mode(path: &Path) -> u32 {
 }
 
 async fn get(hub: &Hub, path: &str) -> String {
-    client().get(format!("{}{path}", hub.url)).send().await.expect("an answer").text().await.expect("a text")
+    hub.get(path).await.expect("an answer").1
 }
 
 #[tokio::test]
 async fn a_hub_is_ready_and_tells_its_health_and_version() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
-    assert_eq!(get(&hub, "/readyz").await, r#"{"status":"ready","dependencies":{"database":"ok"}}"#);
+    let report: serde_json::Value = serde_json::from_str(&get(&hub, "/readyz").await).expect("JSON");
+    let expected =
+        serde_json::json!({ "status": "ready", "dependencies": { "agbot": "ok", "database": "ok" } });
+    assert_eq!(report, expected);
     assert_eq!(get(&hub, "/livez").await, r#"{"status":"alive"}"#);
     assert!(get(&hub, "/version").await.contains(env!("CARGO_PKG_VERSION")));
     let metrics = get(&hub, "/metrics").await;
     assert!(metrics.contains("http_requests_total{class=\"2xx\"}"), "{metrics}");
     assert_eq!(get(&hub, "/v1/admin/version").await, "2.154.0\n");
-    assert_eq!(status_of(&format!("{}/elsewhere", hub.url)).await, Some(404));
+    assert_eq!(hub.get("/elsewhere").await.map(|(status, _)| status), Some(404));
+    assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn a_private_authority_secures_the_listener_and_stays_the_same() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
+    assert!(hub.url.starts_with("https://"), "{}", hub.url);
+    assert_eq!(mode(&hub.folder().join("tls/ca-key.pem")), 0o600);
+    assert_eq!(mode(&hub.folder().join("tls/server-key.pem")), 0o600);
+    let answer = hub.client.get(format!("{}/livez", hub.url)).send().await.expect("an answer");
+    assert_eq!(answer.version(), reqwest::Version::HTTP_2);
+    assert!(client().get(format!("{}/livez", hub.url)).send().await.is_err(), "a stranger does not trust it");
+    let authority = std::fs::read(hub.folder().join("tls/ca.pem")).expect("the authority");
+    assert_eq!(hub.stop().await, 0);
+    let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
+    assert_eq!(std::fs::read(hub.folder().join("tls/ca.pem")).expect("the authority"), authority);
     assert_eq!(hub.stop().await, 0);
 }
 
@@ -35,7 +55,8 @@ async fn secrets_are_private_files_and_never_logged() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--log", "debug"]).await;
     let password = hub.root_password();
-    let server_password = std::fs::read_to_string(hub.folder().join("postgres/password")).expect("a password file");
+    let server_password =
+        std::fs::read_to_string(hub.folder().join("postgres/password")).expect("a password file");
     assert_eq!(mode(&hub.folder().join("root-password")), 0o600);
     assert_eq!(mode(&hub.folder().join("postgres/password")), 0o600);
     let (status, _) = hub.call("GET", "/orgs", None).await;
@@ -45,7 +66,10 @@ async fn secrets_are_private_files_and_never_logged() {
     for process in std::fs::read_dir("/proc").expect("processes").flatten() {
         let command_line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command_line = String::from_utf8_lossy(&command_line);
-        assert!(!command_line.contains(&password) && !command_line.contains(&server_password), "{command_line}");
+        assert!(
+            !command_line.contains(&password) && !command_line.contains(&server_password),
+            "{command_line}"
+        );
     }
 }
 
@@ -67,7 +91,8 @@ async fn an_ordinary_user_runs_a_hub() {
     let scratch = Scratch::new();
     account::give(scratch.path());
     let hub = Hub::start_as(&scratch, &[], account::ordinary()).await;
-    let owner = account::ordinary().map_or_else(|| nix::unistd::geteuid().as_raw(), |account: Account| account.uid);
+    let owner =
+        account::ordinary().map_or_else(|| nix::unistd::geteuid().as_raw(), |account: Account| account.uid);
     assert_ne!(owner, 0);
     assert_eq!(std::fs::metadata(hub.folder().join("postgres/data")).expect("a cluster").uid(), owner);
     assert_eq!(hub.call("GET", "/orgs", None).await.0, 200);
@@ -118,7 +143,8 @@ async fn several_exchanges_share_a_named_database() {
         client().request(method, format!("{}/v1{path}", hub.url)).basic_auth("root/root", Some("shared"))
     };
     let body = serde_json::json!({ "label": "x", "description": "y" });
-    let made = as_root(&first, reqwest::Method::POST, "/orgs/common").json(&body).send().await.expect("an answer");
+    let made =
+        as_root(&first, reqwest::Method::POST, "/orgs/common").json(&body).send().await.expect("an answer");
     assert_eq!(made.status(), 201);
     let seen = as_root(&second, reqwest::Method::GET, "/orgs/common").send().await.expect("an answer");
     assert_eq!(seen.status(), 200);
@@ -138,7 +164,8 @@ async fn settings_come_from_a_file_and_options_win() {
     let file = scratch.write("settings.toml", &file);
     // Hub::start gives --listen, which wins over the file's useless address.
     let hub = Hub::start(&scratch, &["--config", &file.to_string_lossy()]).await;
-    let answer = client().get(format!("{}/v1/orgs", hub.url)).basic_auth("root/root", Some("from-file")).send().await;
+    let answer =
+        client().get(format!("{}/v1/orgs", hub.url)).basic_auth("root/root", Some("from-file")).send().await;
     assert_eq!(answer.expect("an answer").status(), 200);
     let line = hub.program.errors().lines().next().map(str::to_owned).expect("a log line");
     assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "not JSON: {line}");

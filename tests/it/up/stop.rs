@@ -10,7 +10,8 @@ use crate::support::{Hub, Scratch, eventually};
 
 /// The process id of the hub's PostgreSQL.
 fn server_of(hub: &Hub) -> Pid {
-    let text = std::fs::read_to_string(hub.folder().join("postgres/data/postmaster.pid")).expect("a lock file");
+    let text =
+        std::fs::read_to_string(hub.folder().join("postgres/data/postmaster.pid")).expect("a lock file");
     Pid::from_raw(text.lines().next().and_then(|line| line.parse().ok()).expect("a process id"))
 }
 
@@ -47,7 +48,9 @@ async fn a_parked_poll_does_not_hold_up_the_end() {
     eventually("the poll is under way", || async {
         let text = client().get(&metrics).send().await.ok()?.text().await.ok()?;
         // The poll's connection, and this one.
-        text.lines().find_map(|line| line.strip_prefix("http_connections ")?.parse::<u32>().ok()).filter(|open| *open >= 2)
+        text.lines()
+            .find_map(|line| line.strip_prefix("http_connections ")?.parse::<u32>().ok())
+            .filter(|open| *open >= 2)
     })
     .await;
     let begun = Instant::now();

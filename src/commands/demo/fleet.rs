@@ -1,0 +1,125 @@
+//! What the demo makes at the hub, through the public API like everybody else.
+
+use std::path::Path;
+
+use evenkeel_client::model::PutNode;
+use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
+use evenkeel_runtime::files::random_secret;
+use evenkeel_wire::agreement::PrivateKey;
+use evenkeel_wire::signature;
+use serde_json::{Value, json};
+
+/// Organization of the demo.
+pub const ORG: &str = "plant";
+/// HA group of the demo.
+pub const GROUP: &str = "line-1";
+/// The user who owns everything.
+const USER: &str = "operator";
+/// Name of the service.
+const SERVICE: &str = "watch";
+const POLICY: &str = "watch-everywhere";
+const KEY_BITS: usize = 2048;
+
+/// The hub, seen by the demo's user.
+pub struct Fleet {
+    user: Client,
+    key: PrivateKey,
+    password: String,
+    arch: String,
+}
+
+/// A call to the hub, as root.
+pub fn root_client(url: &str, password: &str) -> Result<Client, ClientError> {
+    let transport = Transport::http(HttpSettings::new(url))?;
+    Client::new(transport, "/v1", Credentials::new("root", "root", password))
+}
+
+impl Fleet {
+    /// Makes organization and user.
+    pub async fn create(root: &Client, arch: &str) -> Result<Fleet, ClientError> {
+        let password = random_secret().expose().clone();
+        root.create_org(ORG, &json!({"label": "Plant", "description": "Organization of the demo"})).await?;
+        let user = json!({"password": password, "email": "operator@plant.example", "admin": true});
+        root.create_user(ORG, USER, &user).await?;
+        let key = PrivateKey::generate(&mut rand::rng(), KEY_BITS)
+            .map_err(|error| ClientError::Request(error.to_string()))?;
+        Ok(Fleet {
+            user: root.with_credentials(Credentials::new(ORG, USER, &password))?,
+            key,
+            password,
+            arch: arch.to_owned(),
+        })
+    }
+
+    /// How to log in at the hub as the demo's user.
+    pub fn login(&self) -> (String, &str) {
+        (format!("{ORG}/{USER}"), &self.password)
+    }
+
+    /// Makes a node and returns its token.
+    pub async fn create_node(&self, node: &str) -> Result<String, ClientError> {
+        let token = format!("ek1.{}", random_secret().expose());
+        let body = PutNode {
+            token: Some(token.clone()),
+            name: node.to_owned(),
+            node_type: "device".to_owned(),
+            pattern: Some(String::new()),
+            public_key: Some(String::new()),
+            arch: self.arch.clone(),
+            ..PutNode::default()
+        };
+        self.user.put_node(ORG, node, &body, true).await?;
+        Ok(token)
+    }
+
+    /// Forms the HA group.
+    pub async fn create_group(&self, nodes: &[String]) -> Result<(), ClientError> {
+        let group = evenkeel_client::model::PutHaGroup {
+            description: Some("Watches line 1".to_owned()),
+            members: Some(nodes.to_vec()),
+        };
+        self.user.create_ha_group(ORG, GROUP, &group).await?;
+        Ok(())
+    }
+
+    /// Publishes a version of the service, signed.
+    pub async fn publish_service(&self, version: &str, sockets: &Path) -> Result<(), ClientError> {
+        let program = std::env::current_exe().map_err(|error| ClientError::Request(error.to_string()))?;
+        let deployment = json!({"services": {SERVICE: {
+            "command": [program, "demo-service", "--sockets", sockets, "--version", version],
+        }}})
+        .to_string();
+        let signature = signature::sign(&deployment, &self.key, &mut rand::rng())
+            .map_err(|error| ClientError::Request(error.to_string()))?;
+        let service = json!({
+            "label": format!("Watch {version}"), "url": SERVICE, "version": version, "arch": self.arch,
+            "sharable": "multiple", "public": false, "deployment": deployment, "deploymentSignature": signature,
+        });
+        self.user.create_service(ORG, &service).await?;
+        let public = self.key.public_key().map_err(|error| ClientError::Request(error.to_string()))?;
+        let id = format!("{SERVICE}_{version}_{}", self.arch);
+        self.user.put_service_key(ORG, &id, "demo.pem", &public.to_pem()).await?;
+        Ok(())
+    }
+
+    /// Deploys a version to every node of the group.
+    pub async fn create_policy(&self, version: &str) -> Result<(), ClientError> {
+        self.user.create_deployment_policy(ORG, POLICY, &self.policy(version)).await?;
+        Ok(())
+    }
+
+    /// Wants another version.
+    pub async fn change_policy(&self, version: &str) -> Result<(), ClientError> {
+        self.user.put_deployment_policy(ORG, POLICY, &self.policy(version)).await?;
+        Ok(())
+    }
+
+    fn policy(&self, version: &str) -> Value {
+        json!({
+            "label": "Watch on every member of the group",
+            "service": {"name": SERVICE, "org": ORG, "arch": self.arch, "serviceVersions": [{"version": version}]},
+            "constraints": [format!("openhorizon.hagroup == {GROUP}")],
+        })
+    }
+}
+

@@ -1,0 +1,269 @@
+//! `evenkeel demo`: a hub and three edge agents as real processes; a service reaches all of them by policy, and its next version rolls
+//! through their HA group while at least one copy answers at every instant.
+
+mod fleet;
+mod observer;
+mod processes;
+pub mod service;
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use evenkeel_client::ClientError;
+use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::{ExitStatus, Failure};
+
+use fleet::Fleet;
+use observer::{Observer, Seen};
+use processes::{Processes, log_file};
+use view::View;
+
+/// PostgreSQL may have to be fetched first.
+const HUB_PATIENCE: Duration = Duration::from_secs(600);
+const DEPLOY_PATIENCE: Duration = Duration::from_secs(120);
+const ROLL_PATIENCE: Duration = Duration::from_secs(240);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Options of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// End after the summary: status 0 only if a copy answered at every instant of the rollout
+    #[arg(long)]
+    exit: bool,
+    /// Number of edge agents
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=20))]
+    nodes: u16,
+    /// Folder for everything the demo makes [default: a new one, removed at the end]
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// Address of the hub, HOST:PORT; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: String,
+    /// Programs of the embedded PostgreSQL: found, fetched, or auto
+    #[arg(long, env = "EVENKEEL_POSTGRES_BINARIES", default_value = "auto")]
+    postgres_binaries: String,
+}
+
+/// Runs the demo.
+pub fn run(arguments: DemoArguments) -> Result<(), Failure> {
+    super::block_on(run_demo(arguments))
+}
+
+async fn run_demo(arguments: DemoArguments) -> Result<(), Failure> {
+    let temporary = match &arguments.data_dir {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("evenkeel-demo-").tempdir().map_err(|error| broken(&error))?),
+    };
+    let folder = match (&arguments.data_dir, &temporary) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(folder)) => folder.path().to_owned(),
+        (None, None) => PathBuf::from("."),
+    };
+    let _held = DataFolder::open(&folder).map_err(|error| Failure::from_error(error.exit_status(), &error))?;
+    // What was started ends with this value, however the demo ends; its folder goes after that.
+    let mut processes = Processes::default();
+    let outcome = tokio::select! {
+        outcome = play(&arguments, &folder, &mut processes) => outcome,
+        stopped = tokio::signal::ctrl_c() => stopped.map_err(|error| broken(&error)),
+    };
+    processes.stop();
+    // The copies of the service see that their folder is gone and end.
+    let _ = std::fs::remove_dir_all(folder.join("sockets"));
+    outcome
+}
+
+async fn play(arguments: &DemoArguments, folder: &Path, processes: &mut Processes) -> Result<(), Failure> {
+    let nodes: Vec<String> = (1..=arguments.nodes).map(|number| format!("edge-{number}")).collect();
+    let mut view = View::new(&nodes);
+    let sockets = folder.join("sockets");
+    std::fs::create_dir_all(&sockets).map_err(|error| broken(&error))?;
+
+    view.tell("starting the hub: exchange and agbot on an embedded PostgreSQL (the first run may fetch it)");
+    let hub = start_hub(arguments, folder, processes).await?;
+    view.tell(&format!("the hub answers at {}", hub.url));
+    let root = fleet::root_client(&hub.url, &hub.password).map_err(|error| refused(&error))?;
+    let fleet = Fleet::create(&root, arch()).await.map_err(|error| refused(&error))?;
+    view.tell(&format!("made organization {} with an administrator", fleet::ORG));
+    for node in &nodes {
+        let token = fleet.create_node(node).await.map_err(|error| refused(&error))?;
+        start_agent(node, &token, &hub.url, folder, processes)?;
+    }
+    view.tell(&format!("made and started {} edge agents: {}", nodes.len(), nodes.join(", ")));
+    fleet.create_group(&nodes).await.map_err(|error| refused(&error))?;
+    view.tell(&format!("formed HA group {} of all of them", fleet::GROUP));
+
+    let observer = Observer::start(sockets.clone(), nodes.clone());
+    fleet.publish_service("1.0.0", &sockets).await.map_err(|error| refused(&error))?;
+    let deployed_at = Instant::now();
+    fleet.create_policy("1.0.0").await.map_err(|error| refused(&error))?;
+    view.tell("published service 1.0.0 and a deployment policy for the members of the group");
+    await_version(&observer, &mut view, &nodes, "1.0.0", DEPLOY_PATIENCE, processes).await?;
+    let deploy_time = deployed_at.elapsed();
+
+    view.tell("publishing 2.0.0; the agbot rolls it through the group, one member at a time");
+    observer.begin_counting();
+    fleet.publish_service("2.0.0", &sockets).await.map_err(|error| refused(&error))?;
+    let rolled_at = Instant::now();
+    fleet.change_policy("2.0.0").await.map_err(|error| refused(&error))?;
+    await_version(&observer, &mut view, &nodes, "2.0.0", ROLL_PATIENCE, processes).await?;
+    let roll_time = rolled_at.elapsed();
+    let seen = observer.seen();
+    summary(&hub, &fleet, folder, deploy_time, roll_time, &seen)?;
+    if !arguments.exit {
+        println!("The hub stays up until Ctrl-C.");
+        std::future::pending::<()>().await;
+    }
+    match seen.lowest {
+        Some(lowest) if lowest >= 1 => Ok(()),
+        _ => Err(Failure::new(ExitStatus::Failure, "there was an instant at which no copy of the service answered")),
+    }
+}
+
+/// Where the demo's hub answers, and its root password.
+struct Hub {
+    url: String,
+    password: String,
+}
+
+async fn start_hub(arguments: &DemoArguments, folder: &Path, processes: &mut Processes) -> Result<Hub, Failure> {
+    let data = folder.join("hub");
+    let data_text = data.display().to_string();
+    processes.start(
+        "hub",
+        &["up", "--data-dir", &data_text, "--listen", &arguments.listen],
+        &[("EVENKEEL_POSTGRES_BINARIES", &arguments.postgres_binaries), ("EVENKEEL_UPGRADE_MONITOR_SECS", "1")],
+        &log_file(folder, "hub"),
+    )?;
+    let until = Instant::now() + HUB_PATIENCE;
+    while Instant::now() < until {
+        if processes.find_ended().is_some() {
+            return Err(Failure::new(
+                ExitStatus::Failure,
+                format!("the hub has ended:\n{}", tail(&log_file(folder, "hub"))),
+            ));
+        }
+        if let (Ok(url), Ok(password)) =
+            (std::fs::read_to_string(data.join("url")), std::fs::read_to_string(data.join("root-password")))
+        {
+            let hub = Hub { url: url.trim().to_owned(), password: password.trim().to_owned() };
+            if is_ready(&hub.url).await {
+                return Ok(hub);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Err(Failure::new(ExitStatus::Failure, format!("the hub did not get ready:\n{}", tail(&log_file(folder, "hub")))))
+}
+
+async fn is_ready(url: &str) -> bool {
+    let answer = reqwest::Client::builder()
+        .tls_certs_only([])
+        .timeout(Duration::from_secs(5))
+        .build()
+        .map(|client| client.get(format!("{url}/readyz")).send());
+    match answer {
+        Ok(answer) => answer.await.is_ok_and(|answer| answer.status().is_success()),
+        Err(_) => false,
+    }
+}
+
+fn start_agent(
+    node: &str,
+    token: &str,
+    url: &str,
+    folder: &Path,
+    processes: &mut Processes,
+) -> Result<(), Failure> {
+    let data = folder.join(node);
+    std::fs::create_dir_all(&data).map_err(|error| broken(&error))?;
+    let token_file = data.join("token");
+    write_private_file(&token_file, format!("{token}\n").as_bytes())
+        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+    let (data, token_file) = (data.display().to_string(), token_file.display().to_string());
+    let arguments = [
+        "agent", "--hub", url, "--org", fleet::ORG, "--node-id", node, "--token-file", &token_file, "--driver", "process",
+        "--data-dir", &data, "--stop-services",
+    ];
+    processes.start(node, &arguments, &[], &log_file(folder, node))
+}
+
+/// Waits until every node answers with the version.
+async fn await_version(
+    observer: &Observer,
+    view: &mut View,
+    nodes: &[String],
+    version: &str,
+    patience: Duration,
+    processes: &mut Processes,
+) -> Result<(), Failure> {
+    let until = Instant::now() + patience;
+    loop {
+        let seen = observer.seen();
+        view.show(&seen.versions);
+        if nodes.iter().all(|node| seen.versions.get(node).is_some_and(|found| found == version)) {
+            return Ok(());
+        }
+        if let Some(name) = processes.find_ended() {
+            return Err(Failure::new(ExitStatus::Failure, format!("the process {name} has ended unexpectedly")));
+        }
+        if Instant::now() > until {
+            return Err(Failure::new(
+                ExitStatus::Failure,
+                format!("not every node runs {version} after {} s", patience.as_secs()),
+            ));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn summary(
+    hub: &Hub,
+    fleet: &Fleet,
+    folder: &Path,
+    deploy_time: Duration,
+    roll_time: Duration,
+    seen: &Seen,
+) -> Result<(), Failure> {
+    let (login, password) = fleet.login();
+    let login_file = folder.join("login");
+    write_private_file(&login_file, format!("{login}:{password}\n").as_bytes())
+        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+    println!();
+    println!("Summary");
+    println!("  time to first deployment   {:.1} s", deploy_time.as_secs_f64());
+    println!("  time to roll 2.0.0         {:.1} s", roll_time.as_secs_f64());
+    println!(
+        "  lowest number of copies    {} (seen by an observer outside the hub, {} looks, one every {} ms)",
+        seen.lowest.unwrap_or_default(),
+        seen.looks,
+        LOOK.as_millis()
+    );
+    println!("  API and its document       {0}/v1 and {0}/docs", hub.url);
+    println!("  log in                     user and password are in {}", login_file.display());
+    println!("  try                        curl -u \"$(cat {})\" {}/v1/orgs/{}/hagroups", login_file.display(), hub.url, fleet::ORG);
+    Ok(())
+}
+
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
+}
+
+fn broken(error: &std::io::Error) -> Failure {
+    Failure::from_error(ExitStatus::Failure, error)
+}
+
+fn refused(error: &ClientError) -> Failure {
+    Failure::from_error(ExitStatus::Failure, error)
+}

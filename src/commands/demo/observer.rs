@@ -1,0 +1,80 @@
+//! An observer that knows nothing of the hub: it asks every copy of the service whether it answers, every 20 ms.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::service;
+
+const STEP: Duration = Duration::from_millis(20);
+
+/// What the observer has seen.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// Version that answers now, by node.
+    pub versions: BTreeMap<String, String>,
+    /// Fewest copies that answered at the same time since counting began; `None` before the first look.
+    pub lowest: Option<usize>,
+    /// Looks since counting began.
+    pub looks: u64,
+}
+
+/// A thread that looks every 20 ms.
+pub struct Observer {
+    seen: Arc<Mutex<Seen>>,
+    counts: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Observer {
+    /// Begins to look at the sockets of the nodes.
+    pub fn start(sockets: PathBuf, nodes: Vec<String>) -> Observer {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let counts = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (shared, counting, stopping) = (seen.clone(), counts.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            while !stopping.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                let versions: BTreeMap<String, String> = nodes
+                    .iter()
+                    .filter_map(|node| Some((node.clone(), service::ask(&sockets, node)?)))
+                    .collect();
+                let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                if counting.load(Ordering::Relaxed) {
+                    let count = versions.len();
+                    seen.lowest = Some(seen.lowest.map_or(count, |lowest| lowest.min(count)));
+                    seen.looks += 1;
+                }
+                seen.versions = versions;
+                drop(seen);
+                std::thread::sleep(STEP.saturating_sub(began.elapsed()));
+            }
+        });
+        Observer { seen, counts, stop, thread: Some(thread) }
+    }
+
+    /// From now on the lowest number of copies is remembered.
+    pub fn begin_counting(&self) {
+        self.counts.store(true, Ordering::Relaxed);
+    }
+
+    /// What was seen so far.
+    pub fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panicked observer has already said so.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The real processes of the demo: a hub and its agents, ended with it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use evenkeel_runtime::{ExitStatus, Failure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Longest wait for processes to end by themselves.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// Processes that end when the demo ends.
+#[derive(Default)]
+pub struct Processes {
+    running: Vec<(String, Child)>,
+}
+
+impl Processes {
+    /// Starts this program again with other arguments; what it says goes to a file.
+    pub fn start(&mut self, name: &str, arguments: &[&str], environment: &[(&str, &str)], log: &Path) -> Result<(), Failure> {
+        let broken = |what: &str, error: &std::io::Error| {
+            Failure::new(ExitStatus::Failure, format!("{what} for {name}: {error}"))
+        };
+        let program = std::env::current_exe().map_err(|error| broken("this program cannot be found", &error))?;
+        let log = File::create(log).map_err(|error| broken("the log file cannot be made", &error))?;
+        let errors = log.try_clone().map_err(|error| broken("the log file cannot be made", &error))?;
+        let child = Command::new(program)
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| broken("a process cannot be started", &error))?;
+        self.running.push((name.to_owned(), child));
+        Ok(())
+    }
+
+    /// The name of a process that has ended although it should not.
+    pub fn find_ended(&mut self) -> Option<String> {
+        self.running
+            .iter_mut()
+            .find_map(|(name, child)| matches!(child.try_wait(), Ok(Some(_))).then(|| name.clone()))
+    }
+
+    /// Ends everything, agents before the hub; kills what does not end in time.
+    pub fn stop(&mut self) {
+        while let Some((_, mut child)) = self.running.pop() {
+            if let Ok(id) = i32::try_from(child.id()) {
+                // It may have ended already.
+                let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+            }
+            let until = Instant::now() + PATIENCE;
+            while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Where the log of a process goes.
+pub fn log_file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.log"))
+}

@@ -1,0 +1,57 @@
+//! The service of the demo: answers on a socket with its version, so that somebody from outside can tell whether a copy runs.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use clap::Args;
+use evenkeel_runtime::{ExitStatus, Failure};
+
+/// Options of the demo's service.
+#[derive(Debug, Args)]
+pub struct ServiceArguments {
+    /// Folder of the sockets, one a node
+    #[arg(long)]
+    sockets: PathBuf,
+    /// Version to answer with
+    #[arg(long)]
+    version: String,
+}
+
+/// Answers every connection until the process is ended; ends by itself when the folder of the sockets is gone.
+pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
+    let node = std::env::var("HZN_NODE_ID")
+        .map_err(|_| Failure::new(ExitStatus::Usage, "HZN_NODE_ID is not set: an agent starts this program"))?;
+    let socket = arguments.sockets.join(format!("{node}.sock"));
+    let broken = |error: std::io::Error| Failure::from_error(ExitStatus::Failure, &error);
+    // A copy that was killed leaves its socket behind.
+    if let Err(error) = std::fs::remove_file(&socket)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(broken(error));
+    }
+    let listener = UnixListener::bind(&socket).map_err(broken)?;
+    let folder = arguments.sockets.clone();
+    std::thread::spawn(move || {
+        while folder.exists() {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+        std::process::exit(0);
+    });
+    println!("version {} answers for {node}", arguments.version);
+    let answer = format!("{} {}\n", arguments.version, std::process::id());
+    for connection in listener.incoming() {
+        // A caller that went away is no reason to stop.
+        let _ = connection.and_then(|mut connection| connection.write_all(answer.as_bytes()));
+    }
+    Ok(())
+}
+
+/// Asks the copy on a node for its version; `None` when none answers.
+pub fn ask(sockets: &std::path::Path, node: &str) -> Option<String> {
+    let mut connection = std::os::unix::net::UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;
+    connection.set_read_timeout(Some(std::time::Duration::from_millis(200))).ok()?;
+    let mut text = String::new();
+    connection.read_to_string(&mut text).ok()?;
+    Some(text.split_whitespace().next()?.to_owned())
+}
