@@ -5,6 +5,7 @@
 
 mod account;
 mod caller;
+mod rows;
 mod table;
 
 pub use account::{
@@ -12,6 +13,7 @@ pub use account::{
     may_change_hub_admin_flag, sees_account,
 };
 pub use caller::{Account, Caller, Role};
+pub use rows::{RowFilter, organization_rows, service_rows};
 pub use table::Access;
 
 use table::Cell;
@@ -72,8 +74,8 @@ pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
             Decision::Allow
         }
         Cell::OnlySelf => Decision::Deny,
-        Cell::OnlyOwned if target.id.is_none() => Decision::Allow,
-        Cell::OnlyOwned | Cell::OnlyPublic => Decision::NeedsFacts,
+        Cell::OnlyOwned | Cell::OnlyVisible if target.id.is_none() => Decision::Allow,
+        Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyPublic => Decision::NeedsFacts,
     }
 }
 
@@ -94,16 +96,18 @@ pub fn decide_with_facts(
             return Decision::NotFound;
         }
         return match table::cell(access, caller, target.org) {
-            Cell::Yes | Cell::OnlyOwned => Decision::Allow,
+            Cell::Yes | Cell::OnlyOwned | Cell::OnlyVisible => Decision::Allow,
             Cell::OnlySelf if target.id == Some(caller.id.as_str()) => Decision::Allow,
             Cell::OnlySelf | Cell::OnlyPublic | Cell::No => Decision::Deny,
         };
     };
+    let is_owner = || facts.owner.as_ref().is_some_and(|owner| caller.is_account(owner));
     let allowed = match table::cell(access, caller, target.org) {
         Cell::Yes => true,
         Cell::No => false,
         Cell::OnlySelf => target.org == caller.org && target.id == Some(caller.id.as_str()),
-        Cell::OnlyOwned => facts.owner.as_ref().is_some_and(|owner| caller.is_account(owner)),
+        Cell::OnlyOwned => is_owner(),
+        Cell::OnlyVisible => facts.is_public || is_owner(),
         Cell::OnlyPublic => facts.is_public,
     };
     if allowed { Decision::Allow } else { Decision::Deny }

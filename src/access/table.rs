@@ -11,12 +11,14 @@ pub(super) enum Cell {
     OnlyOwned,
     /// Only the caller's own row.
     OnlySelf,
+    /// Only the owner of the row, unless it is public.
+    OnlyVisible,
     /// Only a public row.
     OnlyPublic,
 }
 
 /// One row: columns are root, hub admin, org admin, user, node, agbot, multi-tenant agbot.
-/// `Y` yes, `-` no, `o` if owned, `s` if it is the caller itself, `p` if public.
+/// `Y` yes, `-` no, `o` if owned, `v` if owned or public, `s` if it is the caller itself, `p` if public.
 struct Row {
     access: Access,
     /// Words used in the refusal: access and type.
@@ -66,7 +68,7 @@ table! {
     AgreementConfirm, "READ", "agbot", b"YYYY-YY", b"YY----Y", b"YY----Y", "Confirm an agreement of an agbot.";
     ServicesList, "READ", "service", b"Y-YYYYY", b"Y-YYYYY", b"Y-YYYYY", "List services (rows are filtered).";
     ServiceRead, "READ", "service", b"Y-YYYYY", b"Y-ppppY", b"Y-ppYpY", "Read one service and its policy.";
-    ServiceSecretsRead, "READ", "service", b"Y-YoYYY", b"Y-ppppY", b"Y-ppYpY", "Read keys and registry credentials of a private service.";
+    ServiceSecretsRead, "READ", "service", b"Y-YvYYY", b"Y-ppppY", b"Y-ppYpY", "Read keys and registry credentials of a private service.";
     ServiceCreate, "CREATE", "service", b"Y-YY---", b"Y-pp---", b"Y-pp---", "Publish a service.";
     ServiceWrite, "WRITE", "service", b"Y-Yo---", b"Y------", b"Y------", "Change or delete a service and all that belongs to it.";
     PatternsList, "READ", "pattern", b"Y-YYYYY", b"Y-YYYYY", b"Y-YYYYY", "List patterns (rows are filtered).";
@@ -142,6 +144,7 @@ pub(super) fn cell(access: Access, caller: &Caller, org: &str) -> Cell {
     match cells[column(caller)] {
         b'Y' => Cell::Yes,
         b'o' => Cell::OnlyOwned,
+        b'v' => Cell::OnlyVisible,
         b's' => Cell::OnlySelf,
         b'p' => Cell::OnlyPublic,
         _ => Cell::No,

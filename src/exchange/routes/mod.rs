@@ -2,14 +2,19 @@
 
 pub mod agbot;
 pub mod changes;
+pub mod deployment_policy;
+pub mod management_policy;
 pub mod node;
 pub mod organization;
+pub mod pattern;
 pub mod reference;
+pub mod service;
 pub mod shape;
 pub mod user;
 pub mod utility;
 
 mod mailbox;
+mod signing_key;
 
 use std::panic::AssertUnwindSafe;
 
@@ -33,6 +38,10 @@ pub fn all() -> Vec<Endpoint> {
     endpoints.extend(agbot::endpoints());
     endpoints.extend(organization::endpoints());
     endpoints.extend(user::endpoints());
+    endpoints.extend(service::endpoints());
+    endpoints.extend(pattern::endpoints());
+    endpoints.extend(deployment_policy::endpoints());
+    endpoints.extend(management_policy::endpoints());
     endpoints
 }
 

@@ -2,10 +2,13 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use evenkeel_wire::exchange::shared::without_nulls;
 use evenkeel_wire::exchange::utility::AttributeAnswer;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::ApiError;
 
 /// 200 with JSON.
 pub fn found<T: Serialize>(body: T) -> Response {
@@ -31,4 +34,29 @@ pub fn attribute(name: &str, value: &Value) -> Response {
         other => other.to_string(),
     };
     found(AttributeAnswer { attribute: name.to_owned(), value })
+}
+
+/// 200 with one member of a resource as the contract writes it: empty lists and objects are the empty text, members without a value
+/// are left out. `None` when the resource has no such member.
+pub fn attribute_of<T: Serialize>(resource: &T, name: &str) -> Option<Response> {
+    let members = serde_json::to_value(resource).ok()?;
+    let value = match members.get(name)? {
+        Value::Array(items) if items.is_empty() => Value::Null,
+        Value::Object(items) if items.is_empty() => Value::Null,
+        value => without_nulls(value.clone()),
+    };
+    Some(attribute(name, &value))
+}
+
+/// Refuses one more of something when an account owns as many as it may; a limit of 0 is none.
+///
+/// # Errors
+/// 403 naming the limit.
+pub fn require_below_limit(what: &str, owned: i64, limit: i64) -> Result<(), ApiError> {
+    if limit > 0 && owned >= limit {
+        return Err(ApiError::access_denied(format!(
+            "you own {owned} {what}, which is the limit of this exchange: {limit}"
+        )));
+    }
+    Ok(())
 }

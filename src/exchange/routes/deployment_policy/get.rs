@@ -1,0 +1,79 @@
+//! Reading deployment policies.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::Access;
+use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyFilter, DeploymentPolicyRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_wire::exchange::deployment_policy::{
+    DeployedService, DeploymentPoliciesAnswer, DeploymentPoliciesQuery, DeploymentPolicyAnswer,
+};
+use evenkeel_wire::exchange::node::AttributeQuery;
+use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding, filled};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::user_input::UserInputService;
+
+use super::absent;
+use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::shape::{attribute_of, found, found_or_empty};
+use crate::{ApiError, Exchange};
+
+pub(super) async fn list_deployment_policies(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<DeploymentPoliciesQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::DeploymentPolicyRead, FactKind::DeploymentPolicy, &org, None).await?;
+    let filter = DeploymentPolicyFilter {
+        id: query.idfilter,
+        owner: query.owner,
+        label: query.label,
+        description: query.description,
+    };
+    let rows = deployment_policy::list(&mut *exchange.database().acquire().await?, &org, &filter).await?;
+    let business_policy: BTreeMap<String, DeploymentPolicyAnswer> = rows.into_iter().map(keyed_answer).collect();
+    Ok(found_or_empty(business_policy.is_empty(), DeploymentPoliciesAnswer { business_policy, last_index: 0 }))
+}
+
+pub(super) async fn get_deployment_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<AttributeQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::DeploymentPolicyRead, FactKind::DeploymentPolicy, &org, Some(&id)).await?;
+    let row = deployment_policy::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
+    let Some(row) = row else {
+        let business_policy = BTreeMap::new();
+        return match query.attribute {
+            Some(_) => Err(absent(&org, &id)),
+            None => Ok(found_or_empty(true, DeploymentPoliciesAnswer { business_policy, last_index: 0 })),
+        };
+    };
+    let (key, answer) = keyed_answer(row);
+    if let Some(name) = &query.attribute
+        && let Some(response) = attribute_of(&answer, name)
+    {
+        return Ok(response);
+    }
+    Ok(found(DeploymentPoliciesAnswer { business_policy: BTreeMap::from([(key, answer)]), last_index: 0 }))
+}
+
+fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyAnswer) {
+    let answer = DeploymentPolicyAnswer {
+        constraints: row.constraints,
+        created: wire_time(row.created_at),
+        description: row.description,
+        label: row.label,
+        last_updated: wire_time(row.updated_at),
+        owner: format!("{}/{}", row.owner_org, row.owner),
+        properties: filled::<Vec<OneProperty>>(row.properties),
+        secret_binding: filled::<Vec<OneSecretBinding>>(row.secret_binding),
+        service: filled::<DeployedService>(row.service),
+        user_input: filled::<Vec<UserInputService>>(row.user_input),
+    };
+    (format!("{}/{}", row.org, row.policy), answer)
+}

@@ -1,0 +1,95 @@
+//! Changing one attribute of a deployment policy.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::Access;
+use evenkeel_store::PgConnection;
+use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_wire::exchange::deployment_policy::{DeployedService, PatchDeploymentPolicy};
+use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
+use evenkeel_wire::exchange::user_input::UserInputService;
+use serde_json::json;
+
+use super::write::{require_deployed_service, validate_service};
+use super::{absent, change};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::reference::require_user_input;
+use crate::{ApiError, Exchange};
+
+/// The attribute that a request changes.
+enum Attribute {
+    Constraints(Vec<String>),
+    Description(String),
+    Label(String),
+    Properties(Vec<OneProperty>),
+    SecretBinding(Vec<OneSecretBinding>),
+    Service(DeployedService),
+    UserInput(Vec<UserInputService>),
+}
+
+pub(super) async fn patch_deployment_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PatchDeploymentPolicy>,
+) -> Result<Response, ApiError> {
+    exchange
+        .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
+        .await?;
+    let (name, attribute) = first_attribute(request)?;
+    evenkeel_store::retry("deployment_policy.patch", || async {
+        let mut tx = exchange.begin().await?;
+        let mut row = deployment_policy::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        require_references(&mut tx, &attribute).await?;
+        apply(&mut row, &attribute);
+        row.updated_at = exchange.now();
+        deployment_policy::update(&mut tx, &row).await?;
+        tx.commit(&[change(&org, &id, "modified")]).await
+    })
+    .await?;
+    Ok(created(format!("attribute '{name}' of business policy '{org}/{id}' updated")))
+}
+
+/// The first attribute present counts, in the order of the contract.
+fn first_attribute(request: PatchDeploymentPolicy) -> Result<(&'static str, Attribute), ApiError> {
+    Ok(if let Some(constraints) = request.constraints {
+        ("constraints", Attribute::Constraints(constraints))
+    } else if let Some(description) = request.description {
+        ("description", Attribute::Description(description))
+    } else if let Some(label) = request.label {
+        ("label", Attribute::Label(label))
+    } else if let Some(properties) = request.properties {
+        ("properties", Attribute::Properties(properties))
+    } else if let Some(binding) = request.secret_binding {
+        ("secretBinding", Attribute::SecretBinding(binding))
+    } else if let Some(service) = request.service {
+        validate_service(&service)?;
+        ("service", Attribute::Service(service))
+    } else if let Some(input) = request.user_input {
+        ("userInput", Attribute::UserInput(input))
+    } else {
+        return Err(ApiError::invalid_input("the body names no attribute of a business policy that can be changed"));
+    })
+}
+
+async fn require_references(conn: &mut PgConnection, attribute: &Attribute) -> Result<(), ApiError> {
+    match attribute {
+        Attribute::Service(service) => require_deployed_service(conn, service).await,
+        Attribute::UserInput(input) => require_user_input(conn, input).await,
+        _ => Ok(()),
+    }
+}
+
+fn apply(row: &mut DeploymentPolicyRow, attribute: &Attribute) {
+    match attribute {
+        Attribute::Constraints(constraints) => row.constraints = json!(constraints),
+        Attribute::Description(description) => row.description.clone_from(description),
+        Attribute::Label(label) => row.label.clone_from(label),
+        Attribute::Properties(properties) => row.properties = json!(properties),
+        Attribute::SecretBinding(binding) => row.secret_binding = json!(binding),
+        Attribute::Service(service) => row.service = json!(service),
+        Attribute::UserInput(input) => row.user_input = json!(input),
+    }
+}

@@ -1,0 +1,144 @@
+//! Publishing, replacing and removing deployment policies.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Account};
+use evenkeel_store::PgConnection;
+use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyRow};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::referenced_service::ServiceReference;
+use evenkeel_wire::exchange::deployment_policy::{DeployedService, PostDeploymentPolicy};
+use evenkeel_wire::exchange::shared::default_node_health;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{absent, change};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::reference::{require_services, require_user_input, require_version, service_id_base};
+use crate::routes::shape::{no_content, require_below_limit};
+use crate::{ApiError, Exchange};
+
+pub(super) async fn create_deployment_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostDeploymentPolicy>,
+) -> Result<Response, ApiError> {
+    exchange
+        .authorize(&caller, Access::DeploymentPolicyCreate, FactKind::DeploymentPolicy, &org, Some(&id))
+        .await?;
+    validate_service(&request.service)?;
+    let row = row(&org, &id, caller.account(), &request, exchange.now());
+    evenkeel_store::retry("deployment_policy.create", || async {
+        let mut tx = exchange.begin().await?;
+        require_references(&mut tx, &request).await?;
+        let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
+        deployment_policy::insert(&mut tx, &row).await?;
+        tx.commit(&[change(&org, &id, "created")]).await
+    })
+    .await
+    .map_err(|error: ApiError| {
+        let exists = || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
+        error
+            .explain("deployment_policy_org_policy_key", exists)
+            .explain("deployment_policy_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+    })?;
+    Ok(created(format!("business policy '{org}/{id}' created")))
+}
+
+pub(super) async fn replace_deployment_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostDeploymentPolicy>,
+) -> Result<Response, ApiError> {
+    exchange
+        .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
+        .await?;
+    validate_service(&request.service)?;
+    let row = row(&org, &id, caller.account(), &request, exchange.now());
+    evenkeel_store::retry("deployment_policy.replace", || async {
+        let mut tx = exchange.begin().await?;
+        require_references(&mut tx, &request).await?;
+        if !deployment_policy::update(&mut tx, &row).await? {
+            return Err(absent(&org, &id));
+        }
+        tx.commit(&[change(&org, &id, "created/modified")]).await
+    })
+    .await?;
+    Ok(created("business policy updated"))
+}
+
+pub(super) async fn delete_deployment_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange
+        .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
+        .await?;
+    evenkeel_store::retry("deployment_policy.delete", || async {
+        let mut tx = exchange.begin().await?;
+        if !deployment_policy::delete(&mut tx, &org, &id).await? {
+            return Err(absent(&org, &id));
+        }
+        tx.commit(&[change(&org, &id, "deleted")]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+fn row(org: &str, id: &str, owner: Account, request: &PostDeploymentPolicy, now: Timestamp) -> DeploymentPolicyRow {
+    let mut service = request.service.clone();
+    service.node_health.get_or_insert_with(default_node_health);
+    DeploymentPolicyRow {
+        org: org.to_owned(),
+        policy: id.to_owned(),
+        owner_org: owner.org,
+        owner: owner.name,
+        label: request.label.clone(),
+        description: request.description.clone().unwrap_or_else(|| request.label.clone()),
+        service: json!(service),
+        user_input: json!(request.user_input),
+        secret_binding: json!(request.secret_binding),
+        properties: json!(request.properties),
+        constraints: json!(request.constraints),
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+/// The rules of the deployed service that need no look at the store.
+///
+/// # Source
+/// Exchange contract 4.8, "Validation".
+pub(super) fn validate_service(service: &DeployedService) -> Result<(), ApiError> {
+    if service.service_versions.is_empty() {
+        return Err(ApiError::invalid_input(format!("no versions specified for service '{}'", service.name)));
+    }
+    service.service_versions.iter().try_for_each(|version| require_version("version", &version.version))
+}
+
+async fn require_references(conn: &mut PgConnection, request: &PostDeploymentPolicy) -> Result<(), ApiError> {
+    require_deployed_service(conn, &request.service).await?;
+    require_user_input(conn, &request.user_input).await
+}
+
+/// Requires every version of the deployed service, in any architecture when none is named.
+pub(super) async fn require_deployed_service(conn: &mut PgConnection, service: &DeployedService) -> Result<(), ApiError> {
+    let arch = Some(service.arch.clone()).filter(|arch| !matches!(arch.as_str(), "" | "*"));
+    let references: Vec<ServiceReference> = service
+        .service_versions
+        .iter()
+        .map(|version| ServiceReference {
+            org: service.org.clone(),
+            url: service.name.clone(),
+            id_base: service_id_base(&service.name),
+            arch: arch.clone(),
+            version: Some(version.version.clone()),
+        })
+        .collect();
+    require_services(conn, &references).await
+}

@@ -1,0 +1,238 @@
+//! Management policies.
+//!
+//! Source: exchange contract 4.9.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{delete, get, post, put};
+use evenkeel_access::{Access, Account};
+use evenkeel_store::exchange::change::Change;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
+use evenkeel_wire::exchange::management_policy::{
+    AgentUpgradePolicy, ManagementPoliciesAnswer, ManagementPoliciesQuery, ManagementPolicyAnswer, PostManagementPolicy,
+};
+use evenkeel_wire::exchange::node::AttributeQuery;
+use evenkeel_wire::exchange::shared::{OneProperty, filled};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
+use http::Method;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::shape::{attribute, attribute_of, found, found_or_empty, no_content, require_below_limit};
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::{ApiError, Exchange};
+
+const TAG: &str = "management policies";
+const LIST: &str = "/orgs/{organization}/managementpolicies";
+const ONE: &str = "/orgs/{organization}/managementpolicies/{policy}";
+const KIND: FactKind = FactKind::ManagementPolicy;
+
+/// The routes of this module.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, LIST, "list_management_policies", get(list_management_policies))
+            .doc(TAG, "Lists the management policies of an organization")
+            .query::<ManagementPoliciesQuery>()
+            .answer::<ManagementPoliciesAnswer>(200, "the policies")
+            .answer::<ManagementPoliciesAnswer>(404, "there is none"),
+        endpoint(Method::GET, ONE, "get_management_policy", get(get_management_policy))
+            .doc(TAG, "Reads a management policy, or one attribute of it")
+            .query::<AttributeQuery>()
+            .answer_with(
+                200,
+                "the policy or the attribute",
+                Content::either::<ManagementPoliciesAnswer, AttributeAnswer>(),
+            )
+            .answer_with(404, "there is none", Content::either::<ManagementPoliciesAnswer, ApiResponse>()),
+        endpoint(Method::POST, ONE, "create_management_policy", post(create_management_policy))
+            .doc(TAG, "Publishes a management policy")
+            .body::<PostManagementPolicy>()
+            .answer::<ApiResponse>(201, "published"),
+        endpoint(Method::PUT, ONE, "replace_management_policy", put(replace_management_policy))
+            .doc(TAG, "Replaces a management policy; its owner stays")
+            .body::<PostManagementPolicy>()
+            .answer::<ApiResponse>(201, "replaced"),
+        endpoint(Method::DELETE, ONE, "delete_management_policy", delete(delete_management_policy))
+            .doc(TAG, "Removes a management policy with the statuses that nodes report for it")
+            .answer_with(204, "removed", Content::None),
+    ]
+}
+
+async fn list_management_policies(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<ManagementPoliciesQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ManagementPolicyRead, KIND, &org, None).await?;
+    let filter = ManagementPolicyFilter {
+        id: query.idfilter,
+        owner: query.owner,
+        label: query.label,
+        description: query.description,
+        manifest: query.manifest,
+    };
+    let rows = management_policy::list(&mut *exchange.database().acquire().await?, &org, &filter).await?;
+    let management_policy: BTreeMap<String, ManagementPolicyAnswer> = rows.into_iter().map(keyed_answer).collect();
+    let is_empty = management_policy.is_empty();
+    Ok(found_or_empty(is_empty, ManagementPoliciesAnswer { management_policy, last_index: 0 }))
+}
+
+async fn get_management_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<AttributeQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ManagementPolicyRead, KIND, &org, Some(&id)).await?;
+    let row = management_policy::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
+    let Some(row) = row else {
+        let management_policy = BTreeMap::new();
+        return match query.attribute {
+            Some(_) => Err(absent(&org, &id)),
+            None => Ok(found_or_empty(true, ManagementPoliciesAnswer { management_policy, last_index: 0 })),
+        };
+    };
+    let (key, answer) = keyed_answer(row);
+    if let Some(name) = &query.attribute {
+        // The parts of the upgrade are attributes of their own.
+        if let Some(part) = answer.agent_upgrade_policy.get(name) {
+            return Ok(attribute(name, part));
+        }
+        if let Some(response) = attribute_of(&answer, name) {
+            return Ok(response);
+        }
+    }
+    Ok(found(ManagementPoliciesAnswer { management_policy: BTreeMap::from([(key, answer)]), last_index: 0 }))
+}
+
+async fn create_management_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostManagementPolicy>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
+    let row = row(&org, &id, caller.account(), request, exchange.now())?;
+    evenkeel_store::retry("management_policy.create", || async {
+        let mut tx = exchange.begin().await?;
+        let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("management policies", owned, exchange.settings().limits.management_policies)?;
+        management_policy::insert(&mut tx, &row).await?;
+        tx.commit(&[change(&org, &id, "created")]).await
+    })
+    .await
+    .map_err(|error: ApiError| {
+        let exists = || ApiError::exists_forbidden(format!("management policy '{org}/{id}' already exists"));
+        error
+            .explain("management_policy_org_policy_key", exists)
+            .explain("management_policy_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+    })?;
+    Ok(created(format!("management policy '{org}/{id}' created")))
+}
+
+async fn replace_management_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostManagementPolicy>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
+    let row = row(&org, &id, caller.account(), request, exchange.now())?;
+    evenkeel_store::retry("management_policy.replace", || async {
+        let mut tx = exchange.begin().await?;
+        if !management_policy::update(&mut tx, &row).await? {
+            return Err(absent(&org, &id));
+        }
+        tx.commit(&[change(&org, &id, "modified")]).await
+    })
+    .await?;
+    Ok(created("management policy updated"))
+}
+
+async fn delete_management_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
+    evenkeel_store::retry("management_policy.delete", || async {
+        let mut tx = exchange.begin().await?;
+        if !management_policy::delete(&mut tx, &org, &id).await? {
+            return Err(absent(&org, &id));
+        }
+        tx.commit(&[change(&org, &id, "deleted")]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+fn row(
+    org: &str,
+    id: &str,
+    owner: Account,
+    request: PostManagementPolicy,
+    now: Timestamp,
+) -> Result<ManagementPolicyRow, ApiError> {
+    if request.constraints.is_some() && request.patterns.is_some() {
+        // Scripts of clients look for exactly these words.
+        return Err(ApiError::invalid_input("you can not specify both constraints and patterns"));
+    }
+    Ok(ManagementPolicyRow {
+        org: org.to_owned(),
+        policy: id.to_owned(),
+        owner_org: owner.org,
+        owner: owner.name,
+        description: request.description.unwrap_or_else(|| request.label.clone()),
+        label: request.label,
+        properties: json!(request.properties),
+        constraints: json!(request.constraints.unwrap_or_default()),
+        patterns: json!(request.patterns.unwrap_or_default()),
+        is_enabled: request.enabled,
+        start: request.start.unwrap_or_else(|| "now".to_owned()),
+        start_window: request.start_window,
+        agent_upgrade_policy: json!(request.agent_upgrade_policy.unwrap_or_default()),
+        created_at: now,
+        updated_at: now,
+    })
+}
+
+fn keyed_answer(row: ManagementPolicyRow) -> (String, ManagementPolicyAnswer) {
+    let answer = ManagementPolicyAnswer {
+        agent_upgrade_policy: filled::<AgentUpgradePolicy>(row.agent_upgrade_policy),
+        constraints: row.constraints,
+        created: wire_time(row.created_at),
+        description: row.description,
+        enabled: row.is_enabled,
+        label: row.label,
+        last_updated: wire_time(row.updated_at),
+        owner: format!("{}/{}", row.owner_org, row.owner),
+        patterns: row.patterns,
+        properties: filled::<Vec<OneProperty>>(row.properties),
+        start: row.start,
+        start_window: row.start_window,
+    };
+    (format!("{}/{}", row.org, row.policy), answer)
+}
+
+/// What the feed tells of a management policy.
+fn change(org: &str, policy: &str, operation: &'static str) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: policy.to_owned(),
+        category: "mgmtpolicy",
+        resource: "mgmtpolicy",
+        operation,
+        is_public: false,
+    }
+}
+
+fn absent(org: &str, id: &str) -> ApiError {
+    ApiError::not_found(format!("management policy '{org}/{id}' not found"))
+}

@@ -1,0 +1,101 @@
+//! Reading patterns.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, organization_rows};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::pattern::{self, PatternFilter, PatternRow};
+use evenkeel_wire::exchange::node::AttributeQuery;
+use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternService, PatternsAnswer, PatternsQuery};
+use evenkeel_wire::exchange::shared::{OneSecretBinding, filled};
+use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::user_input::UserInputService;
+
+use super::absent;
+use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::shape::{attribute, attribute_of, found, found_or_empty};
+use crate::{ApiError, Exchange};
+
+pub(super) async fn list_patterns(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<PatternsQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &org, None).await?;
+    list(&exchange, &caller, Some(org), query).await
+}
+
+pub(super) async fn list_catalog_patterns(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Query(query): Query<PatternsQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &caller.org, None).await?;
+    list(&exchange, &caller, None, query).await
+}
+
+async fn list(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: Option<String>,
+    query: PatternsQuery,
+) -> Result<Response, ApiError> {
+    let filter = PatternFilter {
+        org,
+        id: query.idfilter,
+        owner: query.owner,
+        is_public: query.public,
+        label: query.label,
+        description: query.description,
+        cluster_namespace: query.clusternamespace,
+    };
+    let rows = pattern::list(&mut *exchange.database().acquire().await?, &filter, &organization_rows(caller)).await?;
+    let patterns: BTreeMap<String, PatternAnswer> = rows.into_iter().map(keyed_answer).collect();
+    Ok(found_or_empty(patterns.is_empty(), PatternsAnswer { patterns, last_index: 0 }))
+}
+
+pub(super) async fn get_pattern(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<AttributeQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::PatternRead, FactKind::Pattern, &org, Some(&id)).await?;
+    let row = pattern::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
+    let Some(row) = row else {
+        return match query.attribute {
+            Some(_) => Err(absent(&org, &id)),
+            None => Ok(found_or_empty(true, PatternsAnswer { patterns: BTreeMap::new(), last_index: 0 })),
+        };
+    };
+    let (key, answer) = keyed_answer(row);
+    if let Some(name) = &query.attribute {
+        // The reference knows the time of the last change only under this spelling.
+        if name == "lastpdated" {
+            return Ok(attribute(name, &answer.last_updated.into()));
+        }
+        if let Some(response) = attribute_of(&answer, name) {
+            return Ok(response);
+        }
+    }
+    Ok(found(PatternsAnswer { patterns: BTreeMap::from([(key, answer)]), last_index: 0 }))
+}
+
+fn keyed_answer(row: PatternRow) -> (String, PatternAnswer) {
+    let answer = PatternAnswer {
+        owner: format!("{}/{}", row.owner_org, row.owner),
+        label: row.label,
+        description: row.description,
+        public: row.is_public,
+        services: filled::<Vec<PatternService>>(row.services),
+        user_input: filled::<Vec<UserInputService>>(row.user_input),
+        secret_binding: filled::<Vec<OneSecretBinding>>(row.secret_binding),
+        agreement_protocols: row.agreement_protocols,
+        last_updated: wire_time(row.updated_at),
+        cluster_namespace: row.cluster_namespace,
+    };
+    (format!("{}/{}", row.org, row.pattern), answer)
+}

@@ -1,0 +1,97 @@
+//! Changing one attribute of a pattern.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::Access;
+use evenkeel_store::PgConnection;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::pattern::{self, PatternRow};
+use evenkeel_wire::exchange::pattern::{PatchPattern, PatternService};
+use evenkeel_wire::exchange::shared::OneSecretBinding;
+use evenkeel_wire::exchange::user_input::UserInputService;
+use serde_json::{Value, json};
+
+use super::write::{require_deployed_services, require_shared_type};
+use super::{absent, change};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::reference::require_user_input;
+use crate::{ApiError, Exchange};
+
+/// The attribute that a request changes.
+enum Attribute {
+    AgreementProtocols(Vec<Value>),
+    ClusterNamespace(String),
+    Description(String),
+    Label(String),
+    Public(bool),
+    SecretBinding(Vec<OneSecretBinding>),
+    Services(Vec<PatternService>),
+    UserInput(Vec<UserInputService>),
+}
+
+pub(super) async fn patch_pattern(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PatchPattern>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
+    let (name, attribute) = first_attribute(request)?;
+    evenkeel_store::retry("pattern.patch", || async {
+        let mut tx = exchange.begin().await?;
+        let mut row = pattern::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        require_references(&mut tx, &org, &attribute).await?;
+        apply(&mut row, &attribute);
+        row.updated_at = exchange.now();
+        pattern::update(&mut tx, &row).await?;
+        tx.commit(&[change(&org, &id, "modified", row.is_public)]).await
+    })
+    .await?;
+    Ok(created(format!("attribute '{name}' of pattern '{org}/{id}' updated")))
+}
+
+/// The first attribute present counts, in the order of the contract.
+fn first_attribute(request: PatchPattern) -> Result<(&'static str, Attribute), ApiError> {
+    Ok(if let Some(protocols) = request.agreement_protocols {
+        ("agreementProtocols", Attribute::AgreementProtocols(protocols))
+    } else if let Some(namespace) = request.cluster_namespace {
+        ("clusterNamespace", Attribute::ClusterNamespace(namespace))
+    } else if let Some(description) = request.description {
+        ("description", Attribute::Description(description))
+    } else if let Some(label) = request.label {
+        ("label", Attribute::Label(label))
+    } else if let Some(public) = request.public {
+        ("public", Attribute::Public(public))
+    } else if let Some(binding) = request.secret_binding {
+        ("secretBinding", Attribute::SecretBinding(binding))
+    } else if let Some(services) = request.services {
+        ("services", Attribute::Services(services))
+    } else if let Some(input) = request.user_input {
+        ("userInput", Attribute::UserInput(input))
+    } else {
+        return Err(ApiError::invalid_input("the body names no attribute of a pattern that can be changed"));
+    })
+}
+
+async fn require_references(conn: &mut PgConnection, org: &str, attribute: &Attribute) -> Result<(), ApiError> {
+    match attribute {
+        Attribute::Public(true) => require_shared_type(conn, org).await,
+        Attribute::Services(services) => require_deployed_services(conn, services).await,
+        Attribute::UserInput(input) => require_user_input(conn, input).await,
+        _ => Ok(()),
+    }
+}
+
+fn apply(row: &mut PatternRow, attribute: &Attribute) {
+    match attribute {
+        Attribute::AgreementProtocols(protocols) => row.agreement_protocols = json!(protocols),
+        Attribute::ClusterNamespace(namespace) => row.cluster_namespace.clone_from(namespace),
+        Attribute::Description(description) => row.description.clone_from(description),
+        Attribute::Label(label) => row.label.clone_from(label),
+        Attribute::Public(public) => row.is_public = *public,
+        Attribute::SecretBinding(binding) => row.secret_binding = json!(binding),
+        Attribute::Services(services) => row.services = json!(services),
+        Attribute::UserInput(input) => row.user_input = json!(input),
+    }
+}

@@ -1,0 +1,177 @@
+//! Publishing, replacing and removing patterns.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Account, MULTI_TENANT_ORG};
+use evenkeel_store::PgConnection;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::pattern::{self, PatternRow};
+use evenkeel_store::exchange::referenced_service::ServiceReference;
+use evenkeel_wire::exchange::pattern::{PatternService, PostPattern};
+use evenkeel_wire::exchange::shared::default_node_health;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{absent, change};
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::reference::{require_services, require_user_input, require_version, service_id_base};
+use crate::routes::shape::{no_content, require_below_limit};
+use crate::{ApiError, Exchange};
+
+pub(super) async fn create_pattern(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostPattern>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::PatternCreate, FactKind::Pattern, &org, Some(&id)).await?;
+    validate(&request)?;
+    let row = row(&org, &id, caller.account(), &request, exchange.now());
+    evenkeel_store::retry("pattern.create", || async {
+        let mut tx = exchange.begin().await?;
+        if pattern::lock_visibility(&mut tx, &org, &id).await?.is_some() {
+            return Err(exists(&org, &id));
+        }
+        require_references(&mut tx, &org, &request).await?;
+        let owned = pattern::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("patterns", owned, exchange.settings().limits.patterns)?;
+        pattern::insert(&mut tx, &row).await?;
+        tx.commit(&[change(&org, &id, "created", row.is_public)]).await
+    })
+    .await
+    .map_err(|error: ApiError| {
+        error
+            .explain("pattern_org_pattern_key", || exists(&org, &id))
+            .explain("pattern_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+    })?;
+    Ok(created(format!("pattern '{org}/{id}' created")))
+}
+
+fn exists(org: &str, id: &str) -> ApiError {
+    ApiError::exists_forbidden(format!("pattern '{org}/{id}' already exists"))
+}
+
+pub(super) async fn replace_pattern(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostPattern>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
+    validate(&request)?;
+    let row = row(&org, &id, caller.account(), &request, exchange.now());
+    evenkeel_store::retry("pattern.replace", || async {
+        let mut tx = exchange.begin().await?;
+        require_references(&mut tx, &org, &request).await?;
+        if !pattern::update(&mut tx, &row).await? {
+            return Err(absent(&org, &id));
+        }
+        tx.commit(&[change(&org, &id, "created/modified", row.is_public)]).await
+    })
+    .await?;
+    Ok(created("pattern updated"))
+}
+
+pub(super) async fn delete_pattern(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
+    evenkeel_store::retry("pattern.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = pattern::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        tx.commit(&[change(&org, &id, "deleted", is_public)]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+fn row(org: &str, id: &str, owner: Account, request: &PostPattern, now: Timestamp) -> PatternRow {
+    let mut services = request.services.clone();
+    for service in &mut services {
+        service.node_health.get_or_insert_with(default_node_health);
+    }
+    let basic = || vec![json!({"name": "Basic"})];
+    PatternRow {
+        org: org.to_owned(),
+        pattern: id.to_owned(),
+        owner_org: owner.org,
+        owner: owner.name,
+        label: request.label.clone(),
+        description: request.description.clone().unwrap_or_else(|| request.label.clone()),
+        is_public: request.public,
+        services: json!(services),
+        user_input: json!(request.user_input),
+        secret_binding: json!(request.secret_binding),
+        agreement_protocols: Value::Array(request.agreement_protocols.clone().unwrap_or_else(basic)),
+        cluster_namespace: request.cluster_namespace.clone().unwrap_or_default(),
+        updated_at: now,
+    }
+}
+
+/// The rules that need no look at the store.
+///
+/// # Source
+/// Exchange contract 4.7, "Validation".
+fn validate(request: &PostPattern) -> Result<(), ApiError> {
+    if request.services.is_empty() {
+        return Err(ApiError::invalid_input("services must hold at least one service"));
+    }
+    for service in &request.services {
+        if service.service_versions.is_empty() {
+            return Err(ApiError::invalid_input(format!(
+                "no versions specified for service '{}'",
+                service.service_url
+            )));
+        }
+        for version in &service.service_versions {
+            require_version("version", &version.version)?;
+            let is_given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+            if is_given(&version.deployment_overrides) && !is_given(&version.deployment_overrides_signature) {
+                return Err(ApiError::invalid_input(
+                    "this pattern definition is not signed: deployment_overrides needs a deployment_overrides_signature",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn require_references(conn: &mut PgConnection, org: &str, request: &PostPattern) -> Result<(), ApiError> {
+    if request.public {
+        require_shared_type(conn, org).await?;
+    }
+    require_deployed_services(conn, &request.services).await?;
+    require_user_input(conn, &request.user_input).await
+}
+
+/// Only organizations of the shared type may publish patterns for all.
+pub(super) async fn require_shared_type(conn: &mut PgConnection, org: &str) -> Result<(), ApiError> {
+    match pattern::find_org_type(conn, org).await? {
+        None => Err(ApiError::not_found(format!("organization '{org}' not found"))),
+        Some(org_type) if org_type == MULTI_TENANT_ORG => Ok(()),
+        Some(_) => Err(ApiError::invalid_input("only IBM patterns can be made public")),
+    }
+}
+
+/// Requires every version of every service, exactly.
+pub(super) async fn require_deployed_services(
+    conn: &mut PgConnection,
+    services: &[PatternService],
+) -> Result<(), ApiError> {
+    let references: Vec<ServiceReference> = services
+        .iter()
+        .flat_map(|service| {
+            service.service_versions.iter().map(|version| ServiceReference {
+                org: service.service_orgid.clone(),
+                url: service.service_url.clone(),
+                id_base: service_id_base(&service.service_url),
+                arch: Some(service.service_arch.clone()),
+                version: Some(version.version.clone()),
+            })
+        })
+        .collect();
+    require_services(conn, &references).await
+}

@@ -1,0 +1,152 @@
+//! Registry credentials of a service.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::Access;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::service::lock_visibility;
+use evenkeel_store::exchange::service_part::{self, DockAuthRow};
+use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth};
+use evenkeel_wire::exchange::time::wire_time;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::change;
+use super::get::absent;
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::{found, found_or_empty, no_content};
+use crate::{ApiError, Exchange};
+
+/// Name to log in with when none is given.
+const DEFAULT_USERNAME: &str = "token";
+
+pub(super) async fn list_dockauths(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
+    let rows = service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, None).await?;
+    let answers: Vec<DockAuthAnswer> = rows.into_iter().map(answer).collect();
+    Ok(found_or_empty(answers.is_empty(), answers))
+}
+
+pub(super) async fn get_dockauth(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, number)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
+    let number = parse_number(&number)?;
+    let rows = service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, Some(number)).await?;
+    match rows.into_iter().next() {
+        Some(row) => Ok(found(answer(row))),
+        None => Err(ApiError::empty(json!([]))),
+    }
+}
+
+pub(super) async fn create_dockauth(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PutDockAuth>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let row = row(0, request, exchange.now());
+    let added = evenkeel_store::retry("dockauth.create", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        let added = match service_part::touch_dockauth(&mut tx, &org, &id, &row).await? {
+            Some(_) => None,
+            None => Some(service_part::insert_dockauth(&mut tx, &org, &id, &row).await?),
+        };
+        tx.commit(&[change(&org, &id, "servicedockauths", "created", is_public)]).await?;
+        Ok::<_, ApiError>(added)
+    })
+    .await?;
+    Ok(created(match added {
+        Some(number) => format!("dockauth {number} added"),
+        None => "dockauth resource updated".to_owned(),
+    }))
+}
+
+pub(super) async fn replace_dockauth(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, number)): Path<(String, String, String)>,
+    Body(request): Body<PutDockAuth>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let row = row(parse_number(&number)?, request, exchange.now());
+    evenkeel_store::retry("dockauth.replace", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        if !service_part::update_dockauth(&mut tx, &org, &id, &row).await? {
+            return Err(absent_dockauth(&number, &org, &id));
+        }
+        tx.commit(&[change(&org, &id, "servicedockauths", "created/modified", is_public)]).await
+    })
+    .await?;
+    Ok(created(format!("dockauth {number} updated")))
+}
+
+pub(super) async fn delete_dockauths(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    delete(&exchange, &org, &id, None).await
+}
+
+pub(super) async fn delete_dockauth(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, number)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    delete(&exchange, &org, &id, Some(parse_number(&number)?)).await
+}
+
+async fn delete(exchange: &Exchange, org: &str, id: &str, number: Option<i32>) -> Result<Response, ApiError> {
+    evenkeel_store::retry("dockauth.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        if service_part::delete_dockauths(&mut tx, org, id, number).await? == 0 {
+            let which = number.map_or_else(|| "any".to_owned(), |number| number.to_string());
+            return Err(absent_dockauth(&which, org, id));
+        }
+        tx.commit(&[change(org, id, "servicedockauths", "deleted", is_public)]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+fn parse_number(text: &str) -> Result<i32, ApiError> {
+    text.parse().map_err(|_| ApiError::invalid_input(format!("'{text}' is not the number of a dockauth")))
+}
+
+fn absent_dockauth(number: &str, org: &str, id: &str) -> ApiError {
+    ApiError::not_found(format!("dockauth '{number}' of service '{org}/{id}' not found"))
+}
+
+fn row(id: i32, request: PutDockAuth, now: Timestamp) -> DockAuthRow {
+    DockAuthRow {
+        id,
+        registry: request.registry,
+        username: request.username.unwrap_or_else(|| DEFAULT_USERNAME.to_owned()),
+        token: request.token,
+        updated_at: now,
+    }
+}
+
+fn answer(row: DockAuthRow) -> DockAuthAnswer {
+    DockAuthAnswer {
+        dock_auth_id: row.id,
+        registry: row.registry,
+        username: row.username,
+        token: row.token,
+        last_updated: wire_time(row.updated_at),
+    }
+}

@@ -1,0 +1,82 @@
+//! The policy of a service.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::Access;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::service::lock_visibility;
+use evenkeel_store::exchange::service_part::{self, ServicePolicyRow};
+use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyAnswer};
+use evenkeel_wire::exchange::shared::{OneProperty, filled};
+use evenkeel_wire::exchange::time::wire_time;
+use serde_json::json;
+
+use super::change;
+use super::get::absent;
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::reference::require_property_types;
+use crate::routes::shape::{found, no_content};
+use crate::{ApiError, Exchange};
+
+pub(super) async fn get_service_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceRead, FactKind::Service, &org, Some(&id)).await?;
+    let row = service_part::find_policy(&mut *exchange.database().acquire().await?, &org, &id)
+        .await?
+        .ok_or_else(|| ApiError::not_found("not found"))?;
+    Ok(found(ServicePolicyAnswer {
+        label: row.label,
+        description: row.description,
+        properties: filled::<Vec<OneProperty>>(row.properties),
+        constraints: row.constraints,
+        last_updated: wire_time(row.updated_at),
+    }))
+}
+
+pub(super) async fn replace_service_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PutServicePolicy>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    require_property_types(&request.properties)?;
+    let label = request.label.unwrap_or_default();
+    let row = ServicePolicyRow {
+        description: request.description.unwrap_or_else(|| label.clone()),
+        label,
+        properties: json!(request.properties),
+        constraints: json!(request.constraints),
+        updated_at: exchange.now(),
+    };
+    evenkeel_store::retry("service_policy.replace", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        service_part::upsert_policy(&mut tx, &org, &id, &row).await?;
+        tx.commit(&[change(&org, &id, "servicepolicies", "created/modified", is_public)]).await
+    })
+    .await?;
+    Ok(created("policy added or updated"))
+}
+
+pub(super) async fn delete_service_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    evenkeel_store::retry("service_policy.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        if !service_part::delete_policy(&mut tx, &org, &id).await? {
+            return Err(ApiError::not_found(format!("policy of service '{org}/{id}' not found")));
+        }
+        tx.commit(&[change(&org, &id, "servicepolicies", "deleted", is_public)]).await
+    })
+    .await?;
+    Ok(no_content())
+}

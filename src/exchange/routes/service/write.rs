@@ -1,0 +1,223 @@
+//! Publishing, replacing and removing services.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Account};
+use evenkeel_store::PgConnection;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::referenced_service::{self, ServiceReference};
+use evenkeel_store::exchange::service::{self, ServiceRow};
+use evenkeel_wire::exchange::service::{PostService, RequiredService};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::change;
+use super::get::absent;
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::reference::{ExchangeRange, ExchangeVersion, require_version, service_id, service_id_base};
+use crate::routes::shape::{no_content, require_below_limit};
+use crate::{ApiError, Exchange};
+
+const SHARABLE: &[&str] = &["exclusive", "single", "singleton", "multiple"];
+/// Schemes of an address of a page.
+const SCHEMES: &[&str] = &["http", "https", "ftp", "file", "jar", "mailto"];
+
+pub(super) async fn create_service(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Body(request): Body<PostService>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceCreate, FactKind::Service, &org, None).await?;
+    validate(&request)?;
+    let row = row(&org, caller.account(), &request, exchange.now());
+    let id = format!("{org}/{}", row.service);
+    evenkeel_store::retry("service.create", || async {
+        let mut tx = exchange.begin().await?;
+        require_required_services(&mut tx, &request.required_services).await?;
+        let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("services", owned, exchange.settings().limits.services)?;
+        service::insert(&mut tx, &row).await?;
+        tx.commit(&[change(&org, &row.service, "service", "created", row.is_public)]).await
+    })
+    .await
+    .map_err(|error| explain(error, &org, &id))?;
+    Ok(created(format!("service '{id}' created")))
+}
+
+fn explain(error: ApiError, org: &str, id: &str) -> ApiError {
+    error
+        .explain("service_org_service_key", || ApiError::exists_forbidden(format!("service '{id}' already exists")))
+        .explain("service_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+}
+
+pub(super) async fn replace_service(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Body(request): Body<PostService>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    validate(&request)?;
+    let row = row(&org, caller.account(), &request, exchange.now());
+    if row.service != id {
+        return Err(ApiError::invalid_input(format!(
+            "the id '{id}' in the path is not the one that url, version and arch make: '{}'",
+            row.service
+        )));
+    }
+    evenkeel_store::retry("service.replace", || async {
+        let mut tx = exchange.begin().await?;
+        require_required_services(&mut tx, &request.required_services).await?;
+        if !service::update(&mut tx, &row).await? {
+            return Err(absent(&org, &id));
+        }
+        tx.commit(&[change(&org, &id, "service", "created/modified", row.is_public)]).await
+    })
+    .await?;
+    Ok(created("service updated"))
+}
+
+pub(super) async fn delete_service(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    evenkeel_store::retry("service.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = service::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+        tx.commit(&[change(&org, &id, "service", "deleted", is_public)]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+fn row(org: &str, owner: Account, request: &PostService, now: Timestamp) -> ServiceRow {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    ServiceRow {
+        org: org.to_owned(),
+        service: service_id(&request.url, &request.version, &request.arch),
+        owner_org: owner.org,
+        owner: owner.name,
+        label: request.label.clone(),
+        description: request.description.clone().unwrap_or_else(|| request.label.clone()),
+        is_public: request.public,
+        documentation: text(&request.documentation),
+        url: request.url.clone(),
+        version: request.version.clone(),
+        arch: request.arch.clone(),
+        sharable: request.sharable.clone(),
+        match_hardware: object(request.match_hardware.as_ref()),
+        required_services: json!(request.required_services),
+        user_input: json!(request.user_input),
+        deployment: text(&request.deployment),
+        deployment_signature: text(&request.deployment_signature),
+        cluster_deployment: text(&request.cluster_deployment),
+        cluster_deployment_signature: text(&request.cluster_deployment_signature),
+        image_store: object(request.image_store.as_ref()),
+        updated_at: now,
+    }
+}
+
+fn object(members: Option<&Map<String, Value>>) -> Value {
+    Value::Object(members.cloned().unwrap_or_default())
+}
+
+/// The rules that need no look at the store.
+///
+/// # Source
+/// Exchange contract 4.6, "Validation"; 11.2 refuses an empty url.
+fn validate(request: &PostService) -> Result<(), ApiError> {
+    if request.url.is_empty() {
+        return Err(ApiError::invalid_input("url must not be empty"));
+    }
+    require_version("version", &request.version)?;
+    if request.arch.is_empty() {
+        return Err(ApiError::invalid_input("arch must not be empty"));
+    }
+    require_sharable(&request.sharable)?;
+    if let Some(address) = request.documentation.as_deref().filter(|address| !address.is_empty()) {
+        let is_address = address.split_once(':').is_some_and(|(scheme, _)| SCHEMES.contains(&scheme.to_lowercase().as_str()));
+        if !is_address {
+            return Err(ApiError::invalid_input(format!("documentation '{address}' is not a URL")));
+        }
+    }
+    require_signature("deployment", request.deployment.as_ref(), request.deployment_signature.as_ref())?;
+    require_signature(
+        "clusterDeployment",
+        request.cluster_deployment.as_ref(),
+        request.cluster_deployment_signature.as_ref(),
+    )?;
+    for required in &request.required_services {
+        if required.arch != request.arch {
+            return Err(ApiError::invalid_input(format!(
+                "required service '{}' has arch '{}', but this service has arch '{}'",
+                required.url, required.arch, request.arch
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn require_sharable(sharable: &str) -> Result<(), ApiError> {
+    if SHARABLE.contains(&sharable) {
+        return Ok(());
+    }
+    Err(ApiError::invalid_input(format!("sharable '{sharable}' is none of: {}", SHARABLE.join(", "))))
+}
+
+fn require_signature(name: &str, content: Option<&String>, signature: Option<&String>) -> Result<(), ApiError> {
+    let is_given = |text: Option<&String>| text.is_some_and(|text| !text.is_empty());
+    if is_given(content) && !is_given(signature) {
+        return Err(ApiError::invalid_input(format!(
+            "this service definition is not signed: {name} needs a {name}Signature"
+        )));
+    }
+    Ok(())
+}
+
+/// Requires that each required service exists with a version in its range.
+pub(super) async fn require_required_services(
+    conn: &mut PgConnection,
+    required: &[RequiredService],
+) -> Result<(), ApiError> {
+    if required.is_empty() {
+        return Ok(());
+    }
+    let references: Vec<ServiceReference> = required
+        .iter()
+        .map(|required| ServiceReference {
+            org: required.org.clone(),
+            url: required.url.clone(),
+            id_base: service_id_base(&required.url),
+            arch: Some(required.arch.clone()),
+            version: None,
+        })
+        .collect();
+    let mut is_found = vec![false; required.len()];
+    for (position, version) in referenced_service::list_versions(conn, &references).await? {
+        let range = range_text(&required[position]).and_then(ExchangeRange::parse);
+        let version = ExchangeVersion::parse(&version);
+        is_found[position] |= range.zip(version).is_some_and(|(range, version)| range.contains(version));
+    }
+    match is_found.iter().position(|is_found| !is_found) {
+        None => Ok(()),
+        Some(position) => Err(not_found(&required[position])),
+    }
+}
+
+fn range_text(required: &RequiredService) -> Option<&str> {
+    required.version_range.as_deref().or(required.version.as_deref())
+}
+
+fn not_found(required: &RequiredService) -> ApiError {
+    let Some(range) = range_text(required) else {
+        return ApiError::invalid_input(format!("required service '{}' needs a versionRange", required.url));
+    };
+    ApiError::invalid_input(format!(
+        "the required service org={}, url={}, arch={} does not exist with a version in '{range}'",
+        required.org, required.url, required.arch
+    ))
+}

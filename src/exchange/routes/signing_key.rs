@@ -1,0 +1,194 @@
+//! Signing keys of services and patterns: plain text under a name.
+//!
+//! Source: exchange contract 4.6 and 4.7, rows `…/keys`.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, put};
+use evenkeel_access::Access;
+use evenkeel_store::PgConnection;
+use evenkeel_store::exchange::change::Change;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::signing_key::{self, KeyHolder};
+use evenkeel_store::exchange::{pattern, service};
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::{Method, StatusCode, header};
+
+use super::shape::{found_or_empty, no_content};
+use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::error::created;
+use crate::extract::{CurrentCaller, Path, RawBody};
+use crate::{ApiError, Exchange};
+
+/// What the routes of services and patterns differ in.
+pub(super) trait Keys: Send + Sync + 'static {
+    const HOLDER: KeyHolder;
+    const KIND: FactKind;
+    const READ: Access;
+    const WRITE: Access;
+    /// Word for people and category of changes.
+    const WORD: &'static str;
+    const RESOURCE: &'static str;
+    /// Operation ids: list, delete all, get, put, delete.
+    const OPERATIONS: [&'static str; 5];
+}
+
+/// Keys of services.
+pub(super) struct ServiceKeys;
+
+impl Keys for ServiceKeys {
+    const HOLDER: KeyHolder = KeyHolder::Service;
+    const KIND: FactKind = FactKind::Service;
+    const READ: Access = Access::ServiceSecretsRead;
+    const WRITE: Access = Access::ServiceWrite;
+    const WORD: &'static str = "service";
+    const RESOURCE: &'static str = "servicekeys";
+    const OPERATIONS: [&'static str; 5] =
+        ["list_service_keys", "delete_service_keys", "get_service_key", "replace_service_key", "delete_service_key"];
+}
+
+/// Keys of patterns.
+pub(super) struct PatternKeys;
+
+impl Keys for PatternKeys {
+    const HOLDER: KeyHolder = KeyHolder::Pattern;
+    const KIND: FactKind = FactKind::Pattern;
+    const READ: Access = Access::PatternRead;
+    const WRITE: Access = Access::PatternWrite;
+    const WORD: &'static str = "pattern";
+    const RESOURCE: &'static str = "patternkeys";
+    const OPERATIONS: [&'static str; 5] =
+        ["list_pattern_keys", "delete_pattern_keys", "get_pattern_key", "replace_pattern_key", "delete_pattern_key"];
+}
+
+/// The routes of the keys of services or patterns; `aliases` pairs other paths of the collection and of one key.
+pub(super) fn key_endpoints<K: Keys>(
+    tag: &'static str,
+    all: &'static str,
+    one: &'static str,
+    aliases: &[(&'static str, &'static str)],
+) -> Vec<Endpoint> {
+    let [list_name, delete_all_name, get_name, put_name, delete_name] = K::OPERATIONS;
+    let of_all = vec![
+        endpoint(Method::GET, all, list_name, get(list_keys::<K>))
+            .doc(tag, "Lists the names of signing keys")
+            .answer::<Vec<String>>(200, "the names")
+            .answer_with(404, "there is none", Content::either::<Vec<String>, ApiResponse>()),
+        endpoint(Method::DELETE, all, delete_all_name, delete(delete_keys::<K>))
+            .doc(tag, "Removes all signing keys")
+            .answer_with(204, "removed", Content::None),
+    ];
+    let of_one = vec![
+        endpoint(Method::GET, one, get_name, get(get_key::<K>))
+            .doc(tag, "Reads a signing key as text")
+            .answer_with(200, "the key", Content::Text),
+        endpoint(Method::PUT, one, put_name, put(replace_key::<K>))
+            .doc(tag, "Stores a signing key; the body is taken as it is, whatever its type")
+            .text_body()
+            .answer::<ApiResponse>(201, "stored"),
+        endpoint(Method::DELETE, one, delete_name, delete(delete_key::<K>))
+            .doc(tag, "Removes a signing key")
+            .answer_with(204, "removed", Content::None),
+    ];
+    let with = |endpoint: Endpoint, pick: fn(&(&'static str, &'static str)) -> &'static str| {
+        aliases.iter().fold(endpoint, |endpoint, alias| endpoint.alias(pick(alias)))
+    };
+    let of_all = of_all.into_iter().map(|endpoint| with(endpoint, |alias| alias.0));
+    of_all.chain(of_one.into_iter().map(|endpoint| with(endpoint, |alias| alias.1))).collect()
+}
+
+async fn list_keys<K: Keys>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, K::READ, K::KIND, &org, Some(&id)).await?;
+    let names = signing_key::list_names(&mut *exchange.database().acquire().await?, K::HOLDER, &org, &id).await?;
+    Ok(found_or_empty(names.is_empty(), names))
+}
+
+async fn get_key<K: Keys>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, key)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, K::READ, K::KIND, &org, Some(&id)).await?;
+    let mut connection = exchange.database().acquire().await?;
+    let content = signing_key::find_content(&mut connection, K::HOLDER, &org, &id, &key).await?;
+    let status = if content.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+    let text_type = [(header::CONTENT_TYPE, "text/plain; charset=UTF-8")];
+    Ok((status, text_type, content.unwrap_or_default()).into_response())
+}
+
+async fn replace_key<K: Keys>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, key)): Path<(String, String, String)>,
+    RawBody(content): RawBody,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, K::WRITE, K::KIND, &org, Some(&id)).await?;
+    evenkeel_store::retry("signing_key.replace", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = visibility::<K>(&mut tx, &org, &id).await?;
+        signing_key::upsert(&mut tx, K::HOLDER, (&org, &id, &key), &content, exchange.now()).await?;
+        tx.commit(&[change::<K>(&org, &id, "created/modified", is_public)]).await
+    })
+    .await?;
+    Ok(created("key added or updated"))
+}
+
+async fn delete_keys<K: Keys>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    remove::<K>(&exchange, &caller, &org, &id, None).await
+}
+
+async fn delete_key<K: Keys>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, key)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    remove::<K>(&exchange, &caller, &org, &id, Some(&key)).await
+}
+
+async fn remove<K: Keys>(
+    exchange: &Exchange,
+    caller: &CurrentCaller,
+    org: &str,
+    id: &str,
+    key: Option<&str>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(caller, K::WRITE, K::KIND, org, Some(id)).await?;
+    evenkeel_store::retry("signing_key.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let is_public = visibility::<K>(&mut tx, org, id).await?;
+        if signing_key::delete(&mut tx, K::HOLDER, org, id, key).await? == 0 {
+            let which = key.map_or_else(|| "any key".to_owned(), |key| format!("key '{key}'"));
+            return Err(ApiError::not_found(format!("{which} of {} '{org}/{id}' not found", K::WORD)));
+        }
+        tx.commit(&[change::<K>(org, id, "deleted", is_public)]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+async fn visibility<K: Keys>(tx: &mut PgConnection, org: &str, id: &str) -> Result<bool, ApiError> {
+    let is_public = match K::HOLDER {
+        KeyHolder::Service => service::lock_visibility(tx, org, id).await?,
+        KeyHolder::Pattern => pattern::lock_visibility(tx, org, id).await?,
+    };
+    is_public.ok_or_else(|| ApiError::not_found(format!("{} '{org}/{id}' not found", K::WORD)))
+}
+
+fn change<K: Keys>(org: &str, id: &str, operation: &'static str, is_public: bool) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: id.to_owned(),
+        category: K::WORD,
+        resource: K::RESOURCE,
+        operation,
+        is_public,
+    }
+}

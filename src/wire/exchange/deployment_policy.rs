@@ -1,0 +1,157 @@
+//! Deployment policies on the wire; see the exchange contract 4.8.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::lenient;
+use super::shared::{OneProperty, OneSecretBinding, int_map, text_map};
+use super::user_input::UserInputService;
+
+/// Publishes or replaces a deployment policy.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PostDeploymentPolicy {
+    /// Name for people.
+    #[serde(deserialize_with = "lenient::text")]
+    pub label: String,
+    /// Words for people; without them the label.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// What is deployed.
+    pub service: DeployedService,
+    /// Values for variables of services.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub user_input: Vec<UserInputService>,
+    /// Where secrets come from.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub secret_binding: Vec<OneSecretBinding>,
+    /// Properties.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub properties: Vec<OneProperty>,
+    /// Constraint expressions.
+    #[serde(default, deserialize_with = "lenient::texts")]
+    pub constraints: Vec<String>,
+}
+
+/// Changes one attribute of a deployment policy: the first member present counts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PatchDeploymentPolicy {
+    /// Constraint expressions.
+    #[serde(deserialize_with = "lenient::optional_texts")]
+    pub constraints: Option<Vec<String>>,
+    /// Words for people.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Name for people.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub label: Option<String>,
+    /// Properties.
+    pub properties: Option<Vec<OneProperty>>,
+    /// Where secrets come from.
+    pub secret_binding: Option<Vec<OneSecretBinding>>,
+    /// What is deployed.
+    pub service: Option<DeployedService>,
+    /// Values for variables of services.
+    pub user_input: Option<Vec<UserInputService>>,
+}
+
+/// The service that a deployment policy deploys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeployedService {
+    /// Url.
+    #[serde(deserialize_with = "lenient::text")]
+    pub name: String,
+    /// Organization.
+    #[serde(deserialize_with = "lenient::text")]
+    pub org: String,
+    /// Architecture; `*` or the empty text is any.
+    #[serde(deserialize_with = "lenient::text")]
+    pub arch: String,
+    /// Versions to choose from, at least one.
+    #[serde(deserialize_with = "lenient::list")]
+    pub service_versions: Vec<DeployedServiceVersion>,
+    /// When a silent node counts as lost, in seconds.
+    #[serde(default, deserialize_with = "int_map")]
+    #[schema(value_type = Option<BTreeMap<String, i32>>)]
+    pub node_health: Option<Map<String, Value>>,
+    /// Namespace on cluster nodes.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub cluster_namespace: Option<String>,
+}
+
+/// A version that a deployment policy may choose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeployedServiceVersion {
+    /// Version, exactly.
+    #[serde(deserialize_with = "lenient::text")]
+    pub version: String,
+    /// Order in which versions are tried.
+    #[serde(default, deserialize_with = "int_map")]
+    #[schema(value_type = Option<BTreeMap<String, i32>>)]
+    pub priority: Option<Map<String, Value>>,
+    /// When to move to a newer version.
+    #[serde(default, deserialize_with = "text_map")]
+    #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
+    pub upgrade_policy: Option<Map<String, Value>>,
+}
+
+/// A deployment policy.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentPolicyAnswer {
+    /// Constraint expressions.
+    #[schema(value_type = Vec<String>)]
+    pub constraints: Value,
+    /// When it was published.
+    pub created: String,
+    /// Words for people.
+    pub description: String,
+    /// Name for people.
+    pub label: String,
+    /// When it was changed last.
+    pub last_updated: String,
+    /// Account that owns it.
+    pub owner: String,
+    /// Properties.
+    #[schema(value_type = Vec<OneProperty>)]
+    pub properties: Value,
+    /// Where secrets come from.
+    #[schema(value_type = Vec<OneSecretBinding>)]
+    pub secret_binding: Value,
+    /// What is deployed.
+    #[schema(value_type = DeployedService)]
+    pub service: Value,
+    /// Values for variables of services.
+    #[schema(value_type = Vec<UserInputService>)]
+    pub user_input: Value,
+}
+
+/// Deployment policies by `org/id`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentPoliciesAnswer {
+    /// The policies.
+    pub business_policy: BTreeMap<String, DeploymentPolicyAnswer>,
+    /// Always 0.
+    pub last_index: i64,
+}
+
+/// Filters of the list; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct DeploymentPoliciesQuery {
+    /// Id as `org/id`.
+    pub idfilter: Option<String>,
+    /// Owner as `org/name`.
+    pub owner: Option<String>,
+    /// Name for people.
+    pub label: Option<String>,
+    /// Words for people.
+    pub description: Option<String>,
+}

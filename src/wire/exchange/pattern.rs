@@ -1,0 +1,180 @@
+//! Patterns on the wire; see the exchange contract 4.7.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::shared::{OneSecretBinding, flag_or_none, free_map, int_map, optional_text_maps, text_map};
+use super::user_input::UserInputService;
+use super::{lenient, query};
+
+/// Publishes or replaces a pattern.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PostPattern {
+    /// Name for people.
+    #[serde(deserialize_with = "lenient::text")]
+    pub label: String,
+    /// Words for people; without them the label.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Readable from every organization; only in organizations of type IBM.
+    #[serde(default, deserialize_with = "lenient::flag")]
+    pub public: bool,
+    /// What the pattern deploys, at least one.
+    pub services: Vec<PatternService>,
+    /// Values for variables of services.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub user_input: Vec<UserInputService>,
+    /// Where secrets come from.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub secret_binding: Vec<OneSecretBinding>,
+    /// Objects of texts; without them `[{"name":"Basic"}]`.
+    #[serde(default, deserialize_with = "optional_text_maps")]
+    #[schema(value_type = Option<Vec<BTreeMap<String, Option<String>>>>)]
+    pub agreement_protocols: Option<Vec<Value>>,
+    /// Namespace on cluster nodes.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub cluster_namespace: Option<String>,
+}
+
+/// Changes one attribute of a pattern: the first member present counts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PatchPattern {
+    /// Agreement protocols.
+    #[serde(deserialize_with = "optional_text_maps")]
+    #[schema(value_type = Option<Vec<BTreeMap<String, Option<String>>>>)]
+    pub agreement_protocols: Option<Vec<Value>>,
+    /// Namespace on cluster nodes.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub cluster_namespace: Option<String>,
+    /// Words for people.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Name for people.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub label: Option<String>,
+    /// Readable from every organization.
+    #[serde(deserialize_with = "lenient::optional_flag")]
+    pub public: Option<bool>,
+    /// Where secrets come from.
+    pub secret_binding: Option<Vec<OneSecretBinding>>,
+    /// What the pattern deploys.
+    pub services: Option<Vec<PatternService>>,
+    /// Values for variables of services.
+    pub user_input: Option<Vec<UserInputService>>,
+}
+
+/// A service that a pattern deploys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PatternService {
+    /// Url.
+    #[serde(deserialize_with = "lenient::text")]
+    pub service_url: String,
+    /// Organization.
+    #[serde(deserialize_with = "lenient::text")]
+    pub service_orgid: String,
+    /// Architecture, exactly.
+    #[serde(deserialize_with = "lenient::text")]
+    pub service_arch: String,
+    /// Runs without an agreement; anything but a truth value is none.
+    #[serde(default, deserialize_with = "flag_or_none")]
+    pub agreement_less: Option<bool>,
+    /// Versions to choose from, at least one.
+    pub service_versions: Vec<PatternServiceVersion>,
+    /// Data verification, as given.
+    #[serde(default, deserialize_with = "free_map")]
+    #[schema(value_type = Option<Object>)]
+    pub data_verification: Option<Map<String, Value>>,
+    /// When a silent node counts as lost, in seconds.
+    #[serde(default, deserialize_with = "int_map")]
+    #[schema(value_type = Option<BTreeMap<String, i32>>)]
+    pub node_health: Option<Map<String, Value>>,
+}
+
+/// A version that a pattern may choose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatternServiceVersion {
+    /// Version, exactly.
+    #[serde(deserialize_with = "lenient::text")]
+    pub version: String,
+    /// Changes to the deployment, as text.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub deployment_overrides: Option<String>,
+    /// Signature of `deployment_overrides`.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub deployment_overrides_signature: Option<String>,
+    /// Order in which versions are tried.
+    #[serde(default, deserialize_with = "int_map")]
+    #[schema(value_type = Option<BTreeMap<String, i32>>)]
+    pub priority: Option<Map<String, Value>>,
+    /// When to move to a newer version.
+    #[serde(default, rename = "upgradePolicy", deserialize_with = "text_map")]
+    #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
+    pub upgrade_policy: Option<Map<String, Value>>,
+}
+
+/// A pattern.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PatternAnswer {
+    /// Account that owns it.
+    pub owner: String,
+    /// Name for people.
+    pub label: String,
+    /// Words for people.
+    pub description: String,
+    /// Readable from every organization.
+    pub public: bool,
+    /// What it deploys.
+    #[schema(value_type = Vec<PatternService>)]
+    pub services: Value,
+    /// Values for variables of services.
+    #[schema(value_type = Vec<UserInputService>)]
+    pub user_input: Value,
+    /// Where secrets come from.
+    #[schema(value_type = Vec<OneSecretBinding>)]
+    pub secret_binding: Value,
+    /// Agreement protocols.
+    #[schema(value_type = Vec<BTreeMap<String, Option<String>>>)]
+    pub agreement_protocols: Value,
+    /// When it was changed last.
+    pub last_updated: String,
+    /// Namespace on cluster nodes.
+    pub cluster_namespace: String,
+}
+
+/// Patterns by `org/id`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PatternsAnswer {
+    /// The patterns.
+    pub patterns: BTreeMap<String, PatternAnswer>,
+    /// Always 0.
+    pub last_index: i64,
+}
+
+/// Filters of the pattern lists; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct PatternsQuery {
+    /// Id as `org/id`.
+    pub idfilter: Option<String>,
+    /// Owner as `org/name`.
+    pub owner: Option<String>,
+    /// Only public patterns, or only others.
+    #[serde(deserialize_with = "query::optional_flag")]
+    #[param(value_type = Option<bool>)]
+    pub public: Option<bool>,
+    /// Name for people.
+    pub label: Option<String>,
+    /// Words for people.
+    pub description: Option<String>,
+    /// Namespace on cluster nodes.
+    pub clusternamespace: Option<String>,
+}

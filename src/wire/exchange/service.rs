@@ -1,0 +1,299 @@
+//! Services on the wire; see the exchange contract 4.6.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::shared::{OneProperty, free_map, optional_text_maps, text_maps};
+use super::{lenient, query};
+
+/// Publishes or replaces a service.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PostService {
+    /// Name for people.
+    #[serde(deserialize_with = "lenient::text")]
+    pub label: String,
+    /// Words for people; without them the label.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Readable from every organization.
+    #[serde(default, deserialize_with = "lenient::flag")]
+    pub public: bool,
+    /// Url of a page about the service.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub documentation: Option<String>,
+    /// Url that names the service.
+    #[serde(deserialize_with = "lenient::text")]
+    pub url: String,
+    /// Version: `n`, `n.n` or `n.n.n`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub version: String,
+    /// Architecture.
+    #[serde(deserialize_with = "lenient::text")]
+    pub arch: String,
+    /// `exclusive`, `single`, `singleton` or `multiple`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub sharable: String,
+    /// Hardware the service needs, as given.
+    #[serde(default, deserialize_with = "free_map")]
+    #[schema(value_type = Option<Object>)]
+    pub match_hardware: Option<Map<String, Value>>,
+    /// Services this one needs.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub required_services: Vec<RequiredService>,
+    /// Variables of the service: objects of texts, as given.
+    #[serde(default, deserialize_with = "text_maps")]
+    #[schema(value_type = Vec<BTreeMap<String, Option<String>>>)]
+    pub user_input: Vec<Value>,
+    /// How devices run it, as text.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub deployment: Option<String>,
+    /// Signature of `deployment`.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub deployment_signature: Option<String>,
+    /// How clusters run it, as text.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub cluster_deployment: Option<String>,
+    /// Signature of `clusterDeployment`.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub cluster_deployment_signature: Option<String>,
+    /// Where images come from, as given.
+    #[serde(default, deserialize_with = "free_map")]
+    #[schema(value_type = Option<Object>)]
+    pub image_store: Option<Map<String, Value>>,
+}
+
+/// Changes one attribute of a service: the first member present counts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PatchService {
+    /// Name for people.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub label: Option<String>,
+    /// Words for people.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Readable from every organization.
+    #[serde(deserialize_with = "lenient::optional_flag")]
+    pub public: Option<bool>,
+    /// Url of a page about the service.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub documentation: Option<String>,
+    /// Refused: part of the id.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub url: Option<String>,
+    /// Refused: part of the id.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub version: Option<String>,
+    /// Refused: part of the id.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub arch: Option<String>,
+    /// `exclusive`, `single`, `singleton` or `multiple`.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub sharable: Option<String>,
+    /// Hardware the service needs, as given.
+    #[serde(deserialize_with = "free_map")]
+    #[schema(value_type = Option<Object>)]
+    pub match_hardware: Option<Map<String, Value>>,
+    /// Services this one needs.
+    pub required_services: Option<Vec<RequiredService>>,
+    /// Variables of the service.
+    #[serde(deserialize_with = "optional_text_maps")]
+    #[schema(value_type = Option<Vec<BTreeMap<String, Option<String>>>>)]
+    pub user_input: Option<Vec<Value>>,
+    /// How devices run it.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub deployment: Option<String>,
+    /// Signature of `deployment`.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub deployment_signature: Option<String>,
+    /// Refused: changed by replacing the service.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub cluster_deployment: Option<String>,
+    /// Refused: changed by replacing the service.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub cluster_deployment_signature: Option<String>,
+    /// Where images come from, as given.
+    #[serde(deserialize_with = "free_map")]
+    #[schema(value_type = Option<Object>)]
+    pub image_store: Option<Map<String, Value>>,
+}
+
+/// A service that another one needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RequiredService {
+    /// Url.
+    #[serde(deserialize_with = "lenient::text")]
+    pub url: String,
+    /// Organization.
+    #[serde(deserialize_with = "lenient::text")]
+    pub org: String,
+    /// Older name of `versionRange`.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub version: Option<String>,
+    /// Versions that fit.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub version_range: Option<String>,
+    /// Architecture: that of the service itself.
+    #[serde(deserialize_with = "lenient::text")]
+    pub arch: String,
+}
+
+/// A service.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAnswer {
+    /// Architecture.
+    pub arch: String,
+    /// How clusters run it.
+    pub cluster_deployment: String,
+    /// Signature of `clusterDeployment`.
+    pub cluster_deployment_signature: String,
+    /// How devices run it.
+    pub deployment: String,
+    /// Signature of `deployment`.
+    pub deployment_signature: String,
+    /// Words for people.
+    pub description: String,
+    /// Url of a page about the service.
+    pub documentation: String,
+    /// Where images come from.
+    #[schema(value_type = Object)]
+    pub image_store: Value,
+    /// Name for people.
+    pub label: String,
+    /// When it was changed last.
+    pub last_updated: String,
+    /// Hardware the service needs.
+    #[schema(value_type = Object)]
+    pub match_hardware: Value,
+    /// Organization.
+    pub organization: String,
+    /// Account that owns it.
+    pub owner: String,
+    /// Readable from every organization.
+    pub public: bool,
+    /// Services this one needs.
+    #[schema(value_type = Vec<RequiredService>)]
+    pub required_services: Value,
+    /// How many agreements share one instance.
+    pub sharable: String,
+    /// Url that names the service.
+    pub url: String,
+    /// Variables of the service.
+    #[schema(value_type = Vec<Object>)]
+    pub user_input: Value,
+    /// Version.
+    pub version: String,
+}
+
+/// Services by `org/id`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServicesAnswer {
+    /// The services.
+    pub services: BTreeMap<String, ServiceAnswer>,
+    /// Always 0.
+    pub last_index: i64,
+}
+
+/// Filters of the service lists; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct ServicesQuery {
+    /// Owner as `org/name`.
+    pub owner: Option<String>,
+    /// Only public services, or only others.
+    #[serde(deserialize_with = "query::optional_flag")]
+    #[param(value_type = Option<bool>)]
+    pub public: Option<bool>,
+    /// Url.
+    pub url: Option<String>,
+    /// Version, exactly.
+    pub version: Option<String>,
+    /// Architecture.
+    pub arch: Option<String>,
+    /// `device` (has a deployment) or `cluster` (has a cluster deployment).
+    pub nodetype: Option<String>,
+    /// Url of a service that is needed.
+    pub requiredurl: Option<String>,
+}
+
+/// Filters of the catalogue of services.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct CatalogServicesQuery {
+    /// Organization of the service, a pattern with `%` and `_`.
+    pub organization: Option<String>,
+}
+
+/// Replaces the policy of a service.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PutServicePolicy {
+    /// Name for people.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub label: Option<String>,
+    /// Words for people; without them the label.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Properties.
+    #[serde(deserialize_with = "lenient::list")]
+    pub properties: Vec<OneProperty>,
+    /// Constraint expressions.
+    #[serde(deserialize_with = "lenient::texts")]
+    pub constraints: Vec<String>,
+}
+
+/// The policy of a service.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServicePolicyAnswer {
+    /// Name for people.
+    pub label: String,
+    /// Words for people.
+    pub description: String,
+    /// Properties.
+    #[schema(value_type = Vec<OneProperty>)]
+    pub properties: Value,
+    /// Constraint expressions.
+    #[schema(value_type = Vec<String>)]
+    pub constraints: Value,
+    /// When it was changed last.
+    pub last_updated: String,
+}
+
+/// Credentials for a registry.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutDockAuth {
+    /// Host of the registry.
+    #[serde(deserialize_with = "lenient::text")]
+    pub registry: String,
+    /// Name to log in with; without it `token`.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub username: Option<String>,
+    /// Secret to log in with.
+    #[serde(deserialize_with = "lenient::text")]
+    pub token: String,
+}
+
+/// Credentials for a registry as stored.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DockAuthAnswer {
+    /// Its number.
+    pub dock_auth_id: i32,
+    /// Host of the registry.
+    pub registry: String,
+    /// Name to log in with.
+    pub username: String,
+    /// Secret to log in with.
+    pub token: String,
+    /// When it was changed last.
+    pub last_updated: String,
+}
