@@ -3,6 +3,7 @@
 pub mod agbot;
 pub mod changes;
 pub mod deployment_policy;
+pub mod ha_group;
 pub mod management_policy;
 pub mod node;
 pub mod organization;
@@ -25,6 +26,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, StatusCode, header};
 
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
 use crate::endpoint::Endpoint;
 use crate::{ApiError, Exchange};
 
@@ -38,6 +41,7 @@ pub fn all() -> Vec<Endpoint> {
     endpoints.extend(agbot::endpoints());
     endpoints.extend(organization::endpoints());
     endpoints.extend(user::endpoints());
+    endpoints.extend(ha_group::endpoints());
     endpoints.extend(service::endpoints());
     endpoints.extend(pattern::endpoints());
     endpoints.extend(deployment_policy::endpoints());
@@ -63,6 +67,7 @@ impl Exchange {
         let api = open.merge(protected).layer(DefaultBodyLimit::max(self.settings().max_body_bytes));
         Router::new()
             .nest("/v1", api)
+            .merge(SwaggerUi::new("/docs").config(Config::from("/v1/api-docs/swagger.json")))
             .fallback(outside_of_the_api)
             .layer(middleware::from_fn(around))
             .with_state(self.clone())
