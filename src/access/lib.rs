@@ -5,6 +5,7 @@
 
 mod account;
 mod caller;
+mod ha_group;
 mod rows;
 mod table;
 
@@ -13,6 +14,9 @@ pub use account::{
     may_change_hub_admin_flag, sees_account,
 };
 pub use caller::{Account, Caller, Role};
+pub use ha_group::{
+    HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node, sees_description, sees_member,
+};
 pub use rows::{RowFilter, organization_rows, service_rows};
 pub use table::Access;
 

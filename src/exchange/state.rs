@@ -234,7 +234,14 @@ impl Exchange {
         let decision = match (decide(caller, access, target), id) {
             (Decision::NeedsFacts, Some(id)) => {
                 let facts = self.facts(kind, org, id).await?;
-                decide_with_facts(caller, access, target, facts.as_ref())
+                match decide_with_facts(caller, access, target, facts.as_ref()) {
+                    // What was deleted a moment ago is no secret: the route answers, as it would in its own organization.
+                    Decision::NotFound if self.feed().remembers(org, id, resource_word(kind)) => {
+                        let gone = Facts { owner: None, is_public: false };
+                        decide_with_facts(caller, access, target, Some(&gone))
+                    }
+                    decision => decision,
+                }
             }
             (decision, _) => decision,
         };
@@ -259,6 +266,9 @@ impl Exchange {
         Ok(WriteTx { exchange: self, tx: self.0.database.begin().await? })
     }
 }
+
+/// What internal rows are about.
+const CREDENTIAL: &str = "credential";
 
 /// A write in progress; dropped without a commit nothing of it stays.
 pub struct WriteTx<'e> {
@@ -295,6 +305,20 @@ impl DerefMut for WriteTx<'_> {
     }
 }
 
+/// The word of the feed for a kind of resource; accounts appear there only as credentials.
+fn resource_word(kind: FactKind) -> &'static str {
+    match kind {
+        FactKind::Org => "org",
+        FactKind::User => CREDENTIAL,
+        FactKind::Node => "node",
+        FactKind::Agbot => "agbot",
+        FactKind::Service => "service",
+        FactKind::Pattern => "pattern",
+        FactKind::DeploymentPolicy => "policy",
+        FactKind::ManagementPolicy => "mgmtpolicy",
+    }
+}
+
 /// The internal row that makes every exchange forget a credential: one login, `id` `*` for a whole organization.
 #[must_use]
 pub fn forget_login(org: &str, id: &str) -> Change {
@@ -302,7 +326,7 @@ pub fn forget_login(org: &str, id: &str) -> Change {
         org: org.to_owned(),
         id: id.to_owned(),
         category: INTERNAL,
-        resource: "credential",
+        resource: CREDENTIAL,
         operation: "deleted",
         is_public: false,
     }

@@ -17,7 +17,7 @@ use super::hash::{SecretHasher, is_outdated};
 use crate::ApiError;
 
 /// Id that stands for "any API key of this organization".
-const API_KEY_LOGINS: [&str; 2] = ["apikey", "iamapikey"];
+const API_KEY_LOGIN: &str = "apikey";
 const CAPACITY: u64 = 200_000;
 
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl Credentials {
     /// 401 for wrong or unknown logins; 503 when the store does not answer (never 401: agents unregister on that).
     pub(crate) async fn identify(&self, login: Login) -> Result<Arc<Caller>, ApiError> {
         let verifier = self.verifier(&login);
-        let is_api_key = API_KEY_LOGINS.contains(&login.id.as_str());
+        let is_api_key = login.id == API_KEY_LOGIN;
         let slot = if is_api_key {
             (login.org.clone(), format!("{}\0{}", login.id, hex(&verifier)))
         } else {

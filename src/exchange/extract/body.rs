@@ -9,8 +9,11 @@ use serde::de::DeserializeOwned;
 
 use crate::ApiError;
 
-/// A required JSON body.
+/// A required JSON body that is an object.
 pub struct Body<T>(pub T);
+
+/// A required JSON body that is a list.
+pub struct ListBody<T>(pub Vec<T>);
 
 /// A body of any type, as bytes.
 pub struct RawBody(pub Bytes);
@@ -19,24 +22,45 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let is_json = has_json_type(request.headers());
-        let RawBody(bytes) = RawBody::from_request(request, state).await?;
-        if bytes.is_empty() {
-            return Err(ApiError::Plain {
-                status: StatusCode::BAD_REQUEST,
-                message: "Request entity expected but not supplied".to_owned(),
-            });
+        let bytes = json_bytes(request, state).await?;
+        // Without this check a list would be read as the members of an object in their order.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(ApiError::invalid_input("the request body is not valid: a JSON object is expected"));
         }
-        if !is_json {
-            return Err(ApiError::Plain {
-                status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                message: "The request's Content-Type is not supported. Expected:\napplication/json".to_owned(),
-            });
-        }
-        serde_json::from_slice(&bytes)
-            .map(Body)
-            .map_err(|error| ApiError::invalid_input(format!("the request body is not valid: {error}")))
+        parse(&bytes).map(Body)
     }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ListBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        parse(&json_bytes(request, state).await?).map(ListBody)
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| ApiError::invalid_input(format!("the request body is not valid: {error}")))
+}
+
+/// The bytes of a body that says it is JSON.
+async fn json_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+    let is_json = has_json_type(request.headers());
+    let RawBody(bytes) = RawBody::from_request(request, state).await?;
+    if bytes.is_empty() {
+        return Err(ApiError::Plain {
+            status: StatusCode::BAD_REQUEST,
+            message: "Request entity expected but not supplied".to_owned(),
+        });
+    }
+    if !is_json {
+        return Err(ApiError::Plain {
+            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            message: "The request's Content-Type is not supported. Expected:\napplication/json".to_owned(),
+        });
+    }
+    Ok(bytes)
 }
 
 impl<S: Send + Sync> FromRequest<S> for RawBody {

@@ -5,7 +5,7 @@ mod caller;
 mod path;
 mod query;
 
-pub use body::{Body, RawBody};
+pub use body::{Body, ListBody, RawBody};
 pub use caller::CurrentCaller;
 pub use path::Path;
 pub use query::Query;

@@ -129,6 +129,12 @@ impl Feed {
         Ok(change::find_first_since(&mut connection, since).await?.unwrap_or(self.last() + 1))
     }
 
+    /// Whether a change in memory is about this resource: then it was here not long ago.
+    #[must_use]
+    pub fn remembers(&self, org: &str, id: &str, resource: &str) -> bool {
+        self.tail.any(|row| row.id == id && row.org == org && row.resource == resource)
+    }
+
     /// Drops the rows kept in memory, after a removal by hand.
     pub fn forget_rows(&self) {
         self.tail.forget_rows();

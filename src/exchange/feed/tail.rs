@@ -66,6 +66,12 @@ impl Tail {
         Some(Selection { changes, last: self.last() })
     }
 
+    /// Whether one of the rows in memory is of this kind.
+    pub fn any(&self, is_wanted: impl Fn(&NumberedChange) -> bool) -> bool {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.rows.iter().rev().any(|row| is_wanted(row))
+    }
+
     /// Forgets the rows in memory, for instance after a pruning by hand.
     pub fn forget_rows(&self) {
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,8 @@ use axum::routing::{delete, get, patch, post, put};
 use evenkeel_store::exchange::organization::Organization;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::organization::{
-    CloudAccount, OrganizationAnswer, OrganizationsAnswer, OrganizationsQuery, PatchOrganization, PutOrganization,
+    CloudAccount, OrganizationAnswer, OrganizationsAnswer, OrganizationsQuery, PatchOrganization,
+    PutOrganization,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{answers, part};
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::extract::{CurrentCaller, ListBody, Path, Query};
 use crate::routes::shape::{attribute, found_or_empty};
 use crate::{ApiError, Exchange};
 
@@ -102,7 +102,7 @@ fn retyped<T: DeserializeOwned + Serialize + Default>(stored: Option<Value>) -> 
 pub async fn list_my_organizations(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
-    Body(accounts): Body<Vec<CloudAccount>>,
+    ListBody(accounts): ListBody<CloudAccount>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::MyOrgs, FactKind::Org, &caller.org, None).await?;
     let ids: Vec<String> = accounts.into_iter().map(|account| account.id).collect();

@@ -29,8 +29,9 @@ pub async fn create_organization(
     retry("organization.create", || async {
         let mut tx = exchange.begin().await?;
         organization::insert_organization(&mut tx, &organization).await.map_err(|error| {
-            ApiError::from(error)
-                .explain("organization_org_key", || ApiError::conflict(format!("organization '{org}' already exists")))
+            ApiError::from(error).explain("organization_org_key", || {
+                ApiError::conflict(format!("organization '{org}' already exists"))
+            })
         })?;
         tx.commit(&[change(&org, "created")]).await
     })
@@ -164,5 +165,12 @@ fn absent(org: &str) -> ApiError {
 }
 
 fn change(org: &str, operation: &'static str) -> Change {
-    Change { org: org.to_owned(), id: org.to_owned(), category: "org", resource: "org", operation, is_public: false }
+    Change {
+        org: org.to_owned(),
+        id: org.to_owned(),
+        category: "org",
+        resource: "org",
+        operation,
+        is_public: false,
+    }
 }

@@ -44,11 +44,13 @@ fn user_endpoints() -> Vec<Endpoint> {
         endpoint(Method::POST, ONE, "create_user", post(write::create_user))
             .doc(TAG, "Creates a user")
             .body::<PutUser>()
-            .answer::<ApiResponse>(201, "created"),
+            .answer::<ApiResponse>(201, "created")
+            .answer::<ApiResponse>(409, "a node or an agbot has this id"),
         endpoint(Method::PUT, ONE, "replace_user", put(write::replace_user))
             .doc(TAG, "Replaces or creates a user")
             .body::<PutUser>()
-            .answer::<ApiResponse>(201, "replaced or created"),
+            .answer::<ApiResponse>(201, "replaced or created")
+            .answer::<ApiResponse>(409, "a node or an agbot has this id"),
         endpoint(Method::PATCH, ONE, "patch_user", patch(write::patch_user))
             .doc(TAG, "Changes one attribute of a user")
             .body::<PatchUser>()

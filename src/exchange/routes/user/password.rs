@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, is_root, Role, sees_account};
+use evenkeel_access::{Access, Role, is_root, sees_account};
 use evenkeel_store::exchange::account;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::retry;

@@ -55,7 +55,12 @@ async fn get_own_user(exchange: &Exchange, caller: &Caller, org: &str) -> Result
     answer(exchange, caller, org, Some(&caller.id)).await
 }
 
-async fn answer(exchange: &Exchange, caller: &Caller, org: &str, name: Option<&str>) -> Result<Response, ApiError> {
+async fn answer(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: &str,
+    name: Option<&str>,
+) -> Result<Response, ApiError> {
     let mut connection = exchange.database().acquire().await?;
     let accounts = account::list_accounts(&mut connection, org, name).await?;
     let mut keys: BTreeMap<String, Vec<ApiKeySummary>> = BTreeMap::new();

@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{
-    Access, Caller, FlagsRefused, Role, check_flags, is_root, may_change_admin_flag, may_change_hub_admin_flag, sees_account,
+    Access, Caller, FlagsRefused, Role, check_flags, is_root, may_change_admin_flag,
+    may_change_hub_admin_flag, sees_account,
 };
 use evenkeel_store::exchange::account::{self, AccountRow};
 use evenkeel_store::exchange::change::Change;
@@ -57,7 +58,9 @@ pub async fn replace_user(
         let stored = account::lock_account(&mut tx, &org, &name).await?;
         let is_new = stored.is_none();
         match stored {
-            Some(stored) if sees_account(&caller, facts(&stored)) => account::update_account(&mut tx, &account).await?,
+            Some(stored) if sees_account(&caller, facts(&stored)) => {
+                account::update_account(&mut tx, &account).await?
+            }
             Some(_) => return Err(not_added(&org, &name)),
             None => {
                 check_name(&name)?;
@@ -78,8 +81,9 @@ pub async fn patch_user(
     Body(request): Body<PatchUser>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
-    let attribute = attribute_to_change(&request)
-        .ok_or_else(|| ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given"))?;
+    let attribute = attribute_to_change(&request).ok_or_else(|| {
+        ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given")
+    })?;
     check_patch(&caller, &org, &name, &request)?;
     let password_hash = match request.password.as_deref() {
         Some("") | None => None,
@@ -88,7 +92,9 @@ pub async fn patch_user(
     retry("user.patch", || async {
         let mut tx = exchange.begin().await?;
         let stored = account::lock_account(&mut tx, &org, &name).await?;
-        let mut stored = stored.filter(|stored| may_patch(&caller, stored, attribute)).ok_or_else(|| absent(&org, &name))?;
+        let mut stored = stored
+            .filter(|stored| may_patch(&caller, stored, attribute))
+            .ok_or_else(|| absent(&org, &name))?;
         match attribute {
             "password" => stored.password_hash.clone_from(&password_hash),
             "email" => stored.email = request.email.clone().unwrap_or_default(),
@@ -112,7 +118,11 @@ pub async fn delete_user(
     exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
     if is_root(&org, &name) {
         let reason = "the root user cannot be deleted";
-        return Err(if caller.role == Role::Root { ApiError::invalid_input(reason) } else { ApiError::access_denied(reason) });
+        return Err(if caller.role == Role::Root {
+            ApiError::invalid_input(reason)
+        } else {
+            ApiError::access_denied(reason)
+        });
     }
     retry("user.delete", || async {
         let mut tx = exchange.begin().await?;
@@ -185,7 +195,9 @@ async fn insert(tx: &mut WriteTx<'_>, account: &AccountRow) -> Result<(), ApiErr
         None => {}
         Some(IdentityKind::Account) => return Err(not_added(org, name)),
         Some(IdentityKind::Node | IdentityKind::Agbot) => {
-            return Err(ApiError::invalid_input(format!("username: '{org}/{name}' is the id of a node or an agbot")));
+            return Err(ApiError::conflict(format!(
+                "username: '{org}/{name}' is the id of a node or an agbot"
+            )));
         }
     }
     account::insert_account(tx, account).await.map_err(|error| {

@@ -1,0 +1,130 @@
+//! Who may change which HA group.
+//!
+//! One rule for every write: administrators change every group of their organization; other users change groups that no
+//! administrator made, and only when all nodes that are in the group before or after the change are theirs. A group without members
+//! belongs to the user who made it. Source: exchange contract section 6 and 11.2-10; HA-group design, "Exchange APIs".
+
+use crate::{Account, Caller, Role};
+
+/// What the rule needs to know of a group.
+#[derive(Debug, Clone, Copy)]
+pub struct HaGroupFacts<'a> {
+    /// Organization.
+    pub org: &'a str,
+    /// An administrator made it.
+    pub is_admin: bool,
+    /// Who made it; none when that account is gone.
+    pub owner: Option<&'a Account>,
+}
+
+/// Why a group may not be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HaGroupRefused {
+    /// An administrator made the group.
+    AdminGroup,
+    /// Some nodes belong to somebody else.
+    ForeignNodes,
+    /// The group is empty and somebody else made it.
+    ForeignGroup,
+}
+
+/// Whether groups that the caller makes are closed to plain users.
+#[must_use]
+pub fn makes_admin_groups(caller: &Caller, org: &str) -> bool {
+    caller.is_admin_of(org)
+}
+
+/// Checks a change of an existing group by the owners of the nodes that are in it before the change. The permission table has let the caller
+/// through already.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_ha_group_change<'a>(
+    caller: &Caller,
+    group: HaGroupFacts<'_>,
+    member_owners: impl IntoIterator<Item = &'a Account>,
+) -> Result<(), HaGroupRefused> {
+    if caller.is_admin_of(group.org) {
+        return Ok(());
+    }
+    if group.is_admin {
+        return Err(HaGroupRefused::AdminGroup);
+    }
+    let mut is_empty = true;
+    for owner in member_owners {
+        is_empty = false;
+        if !caller.is_account(owner) {
+            return Err(HaGroupRefused::ForeignNodes);
+        }
+    }
+    if is_empty && !group.owner.is_some_and(|owner| caller.is_account(owner)) {
+        return Err(HaGroupRefused::ForeignGroup);
+    }
+    Ok(())
+}
+
+/// Whether the caller may put a node with this owner into a group of the organization, or take it out.
+#[must_use]
+pub fn may_move_node(caller: &Caller, org: &str, owner: &Account) -> bool {
+    caller.is_admin_of(org) || caller.is_account(owner)
+}
+
+/// Whether the caller sees that a node with this owner is a member.
+#[must_use]
+pub fn sees_member(caller: &Caller, owner: &Account) -> bool {
+    caller.role != Role::User || caller.is_account(owner)
+}
+
+/// Whether the caller sees the description of a group.
+#[must_use]
+pub fn sees_description(caller: &Caller, org: &str, is_admin_group: bool) -> bool {
+    !is_admin_group || caller.is_admin_of(org)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> Caller {
+        Caller { role: Role::User, org: "o".into(), id: name.into(), owner: None }
+    }
+
+    fn account(name: &str) -> Account {
+        Account { org: "o".into(), name: name.into() }
+    }
+
+    fn group(is_admin: bool, owner: &Account) -> HaGroupFacts<'_> {
+        HaGroupFacts { org: "o", is_admin, owner: Some(owner) }
+    }
+
+    #[test]
+    fn user_changes_groups_whose_nodes_are_all_its_own() {
+        let (mine, other) = (account("u"), account("v"));
+        assert_eq!(check_ha_group_change(&user("u"), group(false, &other), [&mine, &mine]), Ok(()));
+        let refused = check_ha_group_change(&user("u"), group(false, &mine), [&mine, &other]);
+        assert_eq!(refused, Err(HaGroupRefused::ForeignNodes));
+    }
+
+    #[test]
+    fn group_of_an_administrator_stays_closed_to_users_but_not_to_root() {
+        let (mine, admin) = (account("u"), account("a"));
+        assert_eq!(
+            check_ha_group_change(&user("u"), group(true, &admin), [&mine]),
+            Err(HaGroupRefused::AdminGroup)
+        );
+        let root = Caller { role: Role::Root, org: "root".into(), id: "root".into(), owner: None };
+        assert_eq!(check_ha_group_change(&root, group(true, &admin), [&mine]), Ok(()));
+    }
+
+    #[test]
+    fn empty_group_is_changed_by_who_made_it() {
+        let mine = account("u");
+        assert_eq!(check_ha_group_change(&user("u"), group(false, &mine), []), Ok(()));
+        assert_eq!(
+            check_ha_group_change(&user("v"), group(false, &mine), []),
+            Err(HaGroupRefused::ForeignGroup)
+        );
+        let orphan = HaGroupFacts { org: "o", is_admin: false, owner: None };
+        assert_eq!(check_ha_group_change(&user("u"), orphan, []), Err(HaGroupRefused::ForeignGroup));
+    }
+}

@@ -1,0 +1,264 @@
+//! The transactions that change groups.
+//!
+//! Each locks the row of its group, then the rows of all nodes concerned by id, then looks at memberships: writers that fight over the
+//! same nodes go one after the other, and the loser finds out whom it lost to. Nothing but the row of a member says where a node
+//! belongs, so group and nodes cannot disagree.
+
+use std::collections::BTreeSet;
+
+use evenkeel_access::{
+    Account, Caller, HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node,
+};
+use evenkeel_store::exchange::change::Change;
+use evenkeel_store::exchange::ha_group::{self, Candidate, HaGroup};
+use evenkeel_store::retry;
+
+use super::form::{WantedGroup, not_all_nodes};
+use crate::state::WriteTx;
+use crate::{ApiError, Exchange};
+
+/// Names of nodes and groups in one refusal, at most.
+const NAMED_CONFLICTS: usize = 10;
+const CLUSTER: &str = "cluster";
+
+/// Makes a group with its members.
+pub async fn create(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) -> Result<(), ApiError> {
+    let (org, name) = (&wanted.org, &wanted.name);
+    let members = wanted.members.clone().unwrap_or_default();
+    retry("ha_group.create", || async {
+        let mut tx = exchange.begin().await?;
+        let group = HaGroup {
+            org: org.clone(),
+            name: name.clone(),
+            description: wanted.description.clone(),
+            is_admin: makes_admin_groups(caller, org),
+            owner: Some(caller.account()),
+            updated_at: exchange.now(),
+        };
+        ha_group::insert_group(&mut tx, &group).await.map_err(|error| {
+            ApiError::from(error)
+                .explain("ha_group_org_name_key", || {
+                    ApiError::conflict(format!("high availability node group '{org}/{name}' already exists"))
+                })
+                .explain("ha_group_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
+        })?;
+        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+        check_new_members(caller, org, &members, &candidates)?;
+        insert_members(&mut tx, org, name, &members).await?;
+        tx.commit(&changes(org, name, &members, "created")).await
+    })
+    .await
+}
+
+/// Replaces members, description or both of a group.
+pub async fn update(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) -> Result<(), ApiError> {
+    let (org, name) = (&wanted.org, &wanted.name);
+    retry("ha_group.update", || async {
+        let mut tx = exchange.begin().await?;
+        let group = lock(&mut tx, org, name).await?;
+        let old = ha_group::list_members(&mut tx, org, name).await?;
+        let new = wanted.members.as_ref().unwrap_or(&old);
+        let concerned: Vec<String> =
+            old.iter().chain(new).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
+        check_change(caller, &group, owners(&candidates, &old))?;
+        let gained = without(new, &old);
+        let lost = without(&old, new);
+        check_new_members(caller, org, &gained, &candidates)?;
+        if !lost.is_empty() {
+            ha_group::delete_members(&mut tx, org, name, &lost).await?;
+        }
+        insert_members(&mut tx, org, name, &gained).await?;
+        let description = wanted.description.as_ref().or(group.description.as_ref());
+        ha_group::update_group(&mut tx, org, name, description.map(String::as_str), exchange.now()).await?;
+        let told: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
+        tx.commit(&changes(org, name, told, "modified")).await
+    })
+    .await
+}
+
+/// Removes a group; its nodes are in no group any more.
+pub async fn delete(exchange: &Exchange, caller: &Caller, org: &str, name: &str) -> Result<(), ApiError> {
+    retry("ha_group.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let group = lock(&mut tx, org, name).await?;
+        let members = ha_group::list_members(&mut tx, org, name).await?;
+        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+        check_change(caller, &group, owners(&candidates, &members))?;
+        ha_group::delete_group(&mut tx, org, name).await?;
+        tx.commit(&changes(org, name, &members, "deleted")).await
+    })
+    .await
+}
+
+/// Puts one node into a group.
+pub async fn add_node(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: &str,
+    name: &str,
+    node: &str,
+) -> Result<(), ApiError> {
+    let added = vec![node.to_owned()];
+    retry("ha_group.add_node", || async {
+        let mut tx = exchange.begin().await?;
+        let group = lock(&mut tx, org, name).await?;
+        let members = ha_group::list_members(&mut tx, org, name).await?;
+        let concerned: Vec<String> =
+            members.iter().chain(&added).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
+        check_change(caller, &group, owners(&candidates, &members))?;
+        refuse_conflicts(&mut tx, org, &added).await?;
+        if !candidates.iter().any(|candidate| candidate.node == node) {
+            return Err(ApiError::not_found(format!("node '{org}/{node}' not found")));
+        }
+        check_new_members(caller, org, &added, &candidates)?;
+        insert_members(&mut tx, org, name, &added).await?;
+        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+        tx.commit(&changes(org, name, &added, "modified")).await
+    })
+    .await
+}
+
+/// Takes one node out of a group.
+pub async fn remove_node(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: &str,
+    name: &str,
+    node: &str,
+) -> Result<(), ApiError> {
+    let removed = vec![node.to_owned()];
+    let absent = || {
+        ApiError::not_found(format!("high availability node group member '{org}/{name}/{node}' not found"))
+    };
+    retry("ha_group.remove_node", || async {
+        let mut tx = exchange.begin().await?;
+        let group = ha_group::lock_group(&mut tx, org, name).await?.ok_or_else(absent)?;
+        let members = ha_group::list_members(&mut tx, org, name).await?;
+        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+        if !candidates.iter().any(|candidate| candidate.node == node) {
+            return Err(absent());
+        }
+        check_change(caller, &group, owners(&candidates, &members))?;
+        ha_group::delete_members(&mut tx, org, name, &removed).await?;
+        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+        tx.commit(&changes(org, name, &removed, "modified")).await
+    })
+    .await
+}
+
+async fn lock(tx: &mut WriteTx<'_>, org: &str, name: &str) -> Result<HaGroup, ApiError> {
+    ha_group::lock_group(tx, org, name)
+        .await?
+        .ok_or_else(|| ApiError::not_found(format!("high availability node group '{org}/{name}' not found")))
+}
+
+/// Nodes of one sorted list that are not in the other.
+fn without(nodes: &[String], others: &[String]) -> Vec<String> {
+    nodes.iter().filter(|node| others.binary_search(node).is_err()).cloned().collect()
+}
+
+/// Owners of the members; both lists are sorted by id.
+fn owners<'a>(candidates: &'a [Candidate], members: &'a [String]) -> impl Iterator<Item = &'a Account> {
+    candidates
+        .iter()
+        .filter(|candidate| members.binary_search(&candidate.node).is_ok())
+        .map(|candidate| &candidate.owner)
+}
+
+fn check_change<'a>(
+    caller: &Caller,
+    group: &HaGroup,
+    member_owners: impl Iterator<Item = &'a Account>,
+) -> Result<(), ApiError> {
+    let facts = HaGroupFacts { org: &group.org, is_admin: group.is_admin, owner: group.owner.as_ref() };
+    check_ha_group_change(caller, facts, member_owners).map_err(|refused| {
+        let reason = match refused {
+            HaGroupRefused::AdminGroup => "an administrator made the group",
+            HaGroupRefused::ForeignNodes => "nodes of the group belong to other users",
+            HaGroupRefused::ForeignGroup => "the group is empty and another user made it",
+        };
+        ApiError::access_denied(format!(
+            "Access denied: '{caller}' does not have authorization to change high availability node group '{}/{}': {reason}",
+            group.org, group.name
+        ))
+    })
+}
+
+/// Every node that enters must exist, must be one that the caller may change, and must be no cluster.
+fn check_new_members(
+    caller: &Caller,
+    org: &str,
+    nodes: &[String],
+    candidates: &[Candidate],
+) -> Result<(), ApiError> {
+    let entering: Vec<&Candidate> =
+        candidates.iter().filter(|candidate| nodes.binary_search(&candidate.node).is_ok()).collect();
+    if entering.len() < nodes.len()
+        || !entering.iter().all(|candidate| may_move_node(caller, org, &candidate.owner))
+    {
+        return Err(not_all_nodes(caller));
+    }
+    match entering.iter().find(|candidate| candidate.node_type == CLUSTER) {
+        Some(cluster) => Err(ApiError::invalid_input(format!(
+            "members: node '{org}/{}' is a cluster: clusters have their own high availability and join no group",
+            cluster.node
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Puts locked nodes into the group, all or none.
+async fn insert_members(
+    tx: &mut WriteTx<'_>,
+    org: &str,
+    name: &str,
+    nodes: &[String],
+) -> Result<(), ApiError> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    if ha_group::insert_members(tx, org, name, nodes).await? == nodes.len() as u64 {
+        return Ok(());
+    }
+    refuse_conflicts(tx, org, nodes).await?;
+    // Whoever was in the way has just left; only a write that does not lock nodes can do that.
+    Err(ApiError::conflict(format!(
+        "members of high availability node group '{org}/{name}' were changed by another request"
+    )))
+}
+
+/// 409 when one of the nodes is in a group, naming both.
+async fn refuse_conflicts(tx: &mut WriteTx<'_>, org: &str, nodes: &[String]) -> Result<(), ApiError> {
+    let mut taken = ha_group::list_memberships(tx, org, nodes).await?;
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let more = taken.len().saturating_sub(NAMED_CONFLICTS);
+    taken.truncate(NAMED_CONFLICTS);
+    let named: Vec<String> = taken
+        .iter()
+        .map(|membership| {
+            format!(
+                "node '{}' is already in high availability node group '{}'",
+                membership.node, membership.ha_group
+            )
+        })
+        .collect();
+    let rest = if more > 0 { format!(", and {more} more nodes are in groups") } else { String::new() };
+    Err(ApiError::conflict(format!("{}{rest}", named.join(", "))))
+}
+
+/// What the feed tells: each node, then the group.
+fn changes(org: &str, name: &str, nodes: &[String], operation: &'static str) -> Vec<Change> {
+    let row = |id: &str, category, operation| Change {
+        org: org.to_owned(),
+        id: id.to_owned(),
+        category,
+        resource: category,
+        operation,
+        is_public: false,
+    };
+    nodes.iter().map(|node| row(node, "node", "modified")).chain([row(name, "ha_group", operation)]).collect()
+}

@@ -1,0 +1,86 @@
+//! What a request says about a group, checked as far as possible without looking at the database.
+
+use std::collections::BTreeSet;
+
+use evenkeel_access::Caller;
+
+use crate::ApiError;
+
+/// Longest accepted name: longer ones cannot be keys.
+const MAX_NAME: usize = 1024;
+
+/// What a group shall be.
+#[derive(Debug, Clone)]
+pub struct WantedGroup {
+    /// Organization.
+    pub org: String,
+    /// Name of the group.
+    pub name: String,
+    /// None: leave it as it is.
+    pub description: Option<String>,
+    /// Sorted ids without organization; none: leave them as they are.
+    pub members: Option<Vec<String>>,
+}
+
+impl WantedGroup {
+    /// Brings the members into their plain form.
+    ///
+    /// # Errors
+    /// 403 when one node is named both with and without its organization: the reference counts two nodes, of which one is missing.
+    pub fn new(
+        caller: &Caller,
+        org: String,
+        name: String,
+        description: Option<String>,
+        members: Option<Vec<String>>,
+    ) -> Result<WantedGroup, ApiError> {
+        let members = match members {
+            Some(members) => Some(plain_ids(&org, members).ok_or_else(|| not_all_nodes(caller))?),
+            None => None,
+        };
+        Ok(WantedGroup { org, name, description, members })
+    }
+}
+
+/// Checks a name that did not come in the path.
+pub fn check_name(name: &str) -> Result<(), ApiError> {
+    if name.is_empty() || name.len() > MAX_NAME || name.contains('\0') {
+        return Err(ApiError::invalid_input(format!(
+            "name: must have 1 to {MAX_NAME} bytes and no NUL character"
+        )));
+    }
+    Ok(())
+}
+
+/// The 403 for a list with nodes that do not exist or belong to somebody else.
+pub fn not_all_nodes(caller: &Caller) -> ApiError {
+    ApiError::access_denied(format!(
+        "Access denied: '{caller}' does not have authorization: WRITE_ALL_NODES: \
+         every member must exist and be a node that the caller may change"
+    ))
+}
+
+/// Ids without the organization, each once, sorted; `None` when different texts name the same node.
+fn plain_ids(org: &str, members: Vec<String>) -> Option<Vec<String>> {
+    let given: BTreeSet<String> = members.into_iter().collect();
+    let prefix = format!("{org}/");
+    let plain: BTreeSet<String> =
+        given.iter().map(|id| id.strip_prefix(&prefix).unwrap_or(id).to_owned()).collect();
+    (plain.len() == given.len()).then(|| plain.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(given: &[&str]) -> Option<Vec<String>> {
+        plain_ids("o", given.iter().map(|id| (*id).to_owned()).collect())
+    }
+
+    #[test]
+    fn members_are_plain_sorted_and_unique() {
+        assert_eq!(ids(&["o/b", "a", "a"]), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(ids(&["p/b"]), Some(vec!["p/b".to_owned()]));
+        assert_eq!(ids(&["b", "o/b"]), None);
+    }
+}

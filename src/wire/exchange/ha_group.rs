@@ -1,0 +1,109 @@
+//! HA groups on the wire; see the exchange contract section 6 and the HA-group design, "Exchange APIs".
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::lenient;
+
+/// Creates or changes a group whose name is in the path.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PutHaGroup {
+    /// What it is for.
+    #[serde(deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Ids of all nodes that shall be in it; none leaves the members as they are.
+    #[serde(deserialize_with = "lenient::optional_texts")]
+    pub members: Option<Vec<String>>,
+}
+
+/// A group as one document, for creating or replacing it. What only the exchange sets may be given and is ignored, so that a
+/// document that was read can be sent back.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HaGroupDocument {
+    /// Name of the group.
+    #[serde(deserialize_with = "lenient::text")]
+    pub name: String,
+    /// What it is for; none leaves it as it is.
+    #[serde(default, deserialize_with = "lenient::optional_text")]
+    pub description: Option<String>,
+    /// Ids of all nodes that shall be in it.
+    #[serde(deserialize_with = "members")]
+    pub members: Vec<String>,
+    /// Ignored.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub updated: Option<Value>,
+    /// Ignored.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub last_updated: Option<Value>,
+    /// Ignored.
+    #[serde(default)]
+    #[schema(value_type = Option<bool>)]
+    pub admin: Option<Value>,
+}
+
+/// An HA group.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HaGroupAnswer {
+    /// Its name.
+    pub name: String,
+    /// What it is for; empty when the caller may not read it.
+    pub description: String,
+    /// Ids of its members that the caller may see, sorted.
+    pub members: Vec<String>,
+    /// An administrator made it.
+    pub admin: bool,
+    /// Last change.
+    pub last_updated: String,
+    /// The same as `lastUpdated`, in documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<String>,
+}
+
+/// HA groups, sorted by name.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HaGroupsAnswer {
+    /// The groups.
+    pub node_groups: Vec<HaGroupAnswer>,
+}
+
+/// How groups are shown.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct HaGroupForm {
+    /// `document` adds the member `updated`.
+    pub form: Option<String>,
+}
+
+/// A required list of texts.
+fn members<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
+    lenient::optional_texts(input)?
+        .ok_or_else(|| serde::de::Error::custom("members must be a list of node ids"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_needs_name_and_members_and_accepts_what_a_read_gave() {
+        let read =
+            r#"{"name":"g","description":"d","members":["n"],"admin":true,"lastUpdated":"x","updated":"x"}"#;
+        let document: HaGroupDocument = serde_json::from_str(read).expect("valid");
+        assert_eq!((document.name.as_str(), document.members.len()), ("g", 1));
+        for refused in [
+            r#"{"name":"g"}"#,
+            r#"{"members":[]}"#,
+            r#"{"name":"g","members":null}"#,
+            r#"{"name":"g","members":[null]}"#,
+        ] {
+            assert!(serde_json::from_str::<HaGroupDocument>(refused).is_err(), "{refused}");
+        }
+    }
+}
