@@ -29,9 +29,9 @@ pub struct OneSecretBinding {
     #[serde(default, deserialize_with = "text_maps")]
     #[schema(value_type = Vec<std::collections::BTreeMap<String, String>>)]
     pub secrets: Vec<Value>,
-    /// Whether the node may have secrets of its own; anything but a truth value is none.
-    #[serde(default, deserialize_with = "flag_or_none")]
-    pub enable_node_level_secrets: Option<bool>,
+    /// Whether the node may have secrets of its own; anything but a truth value is no.
+    #[serde(default, deserialize_with = "flag_or_false")]
+    pub enable_node_level_secrets: bool,
 }
 
 /// A property of a policy. Nothing but the word of the type is checked, and not everywhere.
@@ -118,6 +118,11 @@ pub fn flag_or_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<bool>,
     Ok(Value::deserialize(input)?.as_bool())
 }
 
+/// A truth value; anything else counts as false, as in the reference.
+pub fn flag_or_false<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Error> {
+    Ok(flag_or_none(input)?.unwrap_or_default())
+}
+
 /// Removes the members without a value from objects, as the reference does in the text of an attribute; elements of lists stay.
 #[must_use]
 pub fn without_nulls(value: Value) -> Value {
@@ -155,7 +160,7 @@ mod tests {
         let binding: OneSecretBinding =
             serde_json::from_value(json!({"secrets": [{"a": 5}], "enableNodeLevelSecrets": "x"})).expect("valid");
         assert_eq!(binding.secrets, [json!({"a": "5"})]);
-        assert_eq!(binding.enable_node_level_secrets, None);
+        assert!(!binding.enable_node_level_secrets);
     }
 
     #[test]

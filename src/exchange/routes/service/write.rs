@@ -110,7 +110,7 @@ fn row(org: &str, owner: Account, request: &PostService, now: Timestamp) -> Serv
         arch: request.arch.clone(),
         sharable: request.sharable.clone(),
         match_hardware: object(request.match_hardware.as_ref()),
-        required_services: json!(request.required_services),
+        required_services: required_json(&request.required_services),
         user_input: json!(request.user_input),
         deployment: text(&request.deployment),
         deployment_signature: text(&request.deployment_signature),
@@ -119,6 +119,15 @@ fn row(org: &str, owner: Account, request: &PostService, now: Timestamp) -> Serv
         image_store: object(request.image_store.as_ref()),
         updated_at: now,
     }
+}
+
+/// The older name of the range fills in for the newer one.
+pub(super) fn required_json(required: &[RequiredService]) -> Value {
+    let filled = required.iter().map(|required| RequiredService {
+        version_range: required.version_range.clone().or_else(|| required.version.clone()),
+        ..required.clone()
+    });
+    json!(filled.collect::<Vec<_>>())
 }
 
 fn object(members: Option<&Map<String, Value>>) -> Value {
