@@ -4,8 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::constraint::ConstraintList;
 use super::external::{ExternalPolicy, PolicyChange, PolicyError};
-use super::property::{builtin, null_as_default};
+use super::property::{PropertyList, builtin, null_as_default};
 
 /// The policy of a node.
 ///
@@ -13,22 +14,51 @@ use super::property::{builtin, null_as_default};
 /// The top level holds for deployment and management alike; the parts refine it, see [`NodePolicy::deployment_policy`].
 /// Empty label and description are not written.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(from = "Members")]
 pub struct NodePolicy {
     /// A short name for people.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub label: String,
     /// A text for people.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The top level.
     #[serde(flatten)]
     pub common: ExternalPolicy,
     /// What holds for the deployment of services only.
-    #[serde(default, deserialize_with = "null_as_default")]
     pub deployment: ExternalPolicy,
     /// What holds for the management of the node only.
-    #[serde(default, deserialize_with = "null_as_default")]
     pub management: ExternalPolicy,
+}
+
+/// The members as they are read: one by one, because what is flattened cannot be read tolerantly.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Members {
+    #[serde(deserialize_with = "null_as_default")]
+    label: String,
+    #[serde(deserialize_with = "null_as_default")]
+    description: String,
+    properties: PropertyList,
+    #[serde(deserialize_with = "null_as_default")]
+    constraints: ConstraintList,
+    #[serde(deserialize_with = "null_as_default")]
+    deployment: ExternalPolicy,
+    #[serde(deserialize_with = "null_as_default")]
+    management: ExternalPolicy,
+}
+
+impl From<Members> for NodePolicy {
+    fn from(members: Members) -> Self {
+        let Members { label, description, properties, constraints, deployment, management } = members;
+        Self {
+            label,
+            description,
+            common: ExternalPolicy { properties, constraints },
+            deployment,
+            management,
+        }
+    }
 }
 
 /// What the member `nodePolicyVersion` of a stored policy says of the present form.

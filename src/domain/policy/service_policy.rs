@@ -4,24 +4,46 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::constraint::ConstraintList;
 use super::external::{ExternalPolicy, PolicyError};
-use super::property::{Property, PropertyError, builtin, null_as_default};
+use super::property::{Property, PropertyError, PropertyList, builtin, null_as_default};
 
 /// The policy of a service.
 ///
 /// # Shape
 /// Empty label and description are not written.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(from = "Members")]
 pub struct ServicePolicy {
     /// A short name for people.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub label: String,
     /// A text for people.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Properties and constraints.
     #[serde(flatten)]
     pub policy: ExternalPolicy,
+}
+
+/// The members as they are read: one by one, because what is flattened cannot be read tolerantly.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Members {
+    #[serde(deserialize_with = "null_as_default")]
+    label: String,
+    #[serde(deserialize_with = "null_as_default")]
+    description: String,
+    properties: PropertyList,
+    #[serde(deserialize_with = "null_as_default")]
+    constraints: ConstraintList,
+}
+
+impl From<Members> for ServicePolicy {
+    fn from(members: Members) -> Self {
+        let Members { label, description, properties, constraints } = members;
+        Self { label, description, policy: ExternalPolicy { properties, constraints } }
+    }
 }
 
 impl ServicePolicy {

@@ -70,5 +70,5 @@ fn run(vector: &Value) -> Result<Result<CompatibilityReport, CheckError>, String
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
-    from_value(value).map_err(|error| error.to_string())
+    from_value(value).map_err(|error| error.reason())
 }

@@ -113,7 +113,7 @@ fn text<'a>(vector: &'a Value, member: &str) -> Result<&'a str, String> {
 }
 
 fn read<T: DeserializeOwned>(vector: &Value, member: &str) -> Result<T, String> {
-    from_value(&vector[member]).map_err(|error| format!("{member}: {error}"))
+    from_value(&vector[member]).map_err(|error| format!("{member}: {}", error.reason()))
 }
 
 fn expect_members(vector: &Value, got: Value) -> Result<(), String> {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::deployment::{self, UnreadableDeployment};
 use super::inputs::input_obstacles;
-use super::namespace::{NamespaceQuestion, contradicts_own_namespace};
+use super::namespace::{NamespaceError, NamespaceQuestion, contradicts_own_namespace};
 use super::report::{CheckError, CompatibilityReport, Incompatibility, ServiceVerdict};
 use super::resolve::{ResolveError, ResolvedService, find_service, resolve_dependencies, resolve_service};
 use super::service::{ServiceDefinition, ServiceSource, service_id};
@@ -187,7 +187,7 @@ impl<S: ServiceSource> Run<'_, S> {
         let resolved = resolve_service(source, org, url, version, arch).map_err(CheckError::Service)?;
         let policy = full_service_policy(policy.as_ref(), workload, arch, &resolved)
             .map_err(CheckError::Deployment)?;
-        Ok(ServiceVerdict { obstacles: self.obstacles(&policy, &resolved), service_id: id })
+        Ok(ServiceVerdict { obstacles: self.obstacles(&policy, &resolved)?, service_id: id })
     }
 
     fn exchange_policy(&self, id: &str) -> Result<Option<ExternalPolicy>, CheckError> {
@@ -217,7 +217,7 @@ impl<S: ServiceSource> Run<'_, S> {
         Ok(match full_service_policy(Some(&policy), workload, arch, &resolved) {
             Err(error) => failed(error.into()),
             Ok(policy) => {
-                ServiceVerdict { obstacles: self.obstacles(&policy, &resolved), service_id: resolved.id }
+                ServiceVerdict { obstacles: self.obstacles(&policy, &resolved)?, service_id: resolved.id }
             }
         })
     }
@@ -246,13 +246,19 @@ impl<S: ServiceSource> Run<'_, S> {
         &self,
         service_policy: &ExternalPolicy,
         resolved: &ResolvedService<'_>,
-    ) -> Vec<Incompatibility> {
+    ) -> Result<Vec<Incompatibility>, CheckError> {
         let service = resolved.definition;
         let mut obstacles = Vec::new();
         obstacles
             .extend(check_node_type(self.node_type, &service.deployment, &service.cluster_deployment).err());
         if self.node_type == NodeType::Cluster && obstacles.is_empty() {
-            obstacles.extend(self.namespace_question().answer(&service.cluster_deployment).err());
+            match self.namespace_question().answer(&service.cluster_deployment) {
+                Ok(_) => {}
+                Err(NamespaceError::Incompatible(obstacle)) => obstacles.push(obstacle),
+                Err(NamespaceError::NotText) => {
+                    return Err(CheckError::NamespaceNotText { service: resolved.id.clone() });
+                }
+            }
         }
         let consumer = self.consumer.merge_external(service_policy);
         obstacles.extend(all_mismatches(self.producer, &consumer).into_iter().map(Incompatibility::from));
@@ -261,7 +267,7 @@ impl<S: ServiceSource> Run<'_, S> {
         {
             obstacles.extend(input_obstacles(resolved, self.consumer, node_input));
         }
-        obstacles
+        Ok(obstacles)
     }
 
     fn namespace_question(&self) -> NamespaceQuestion<'_> {

@@ -12,6 +12,17 @@ use crate::policy::property::{Property, PropertyList, builtin};
 /// The namespace of a cluster agent that names none.
 pub const DEFAULT_NAMESPACE: &str = "openhorizon-agent";
 
+/// Says why a service has no namespace to go to.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NamespaceError {
+    /// The service cannot run on the cluster.
+    #[error(transparent)]
+    Incompatible(#[from] Incompatibility),
+    /// The service names a namespace that is not text, which no check can answer.
+    #[error("the namespace in the metadata of the service's cluster deployment is not text")]
+    NotText,
+}
+
 /// What the choice of a namespace depends on, apart from the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NamespaceQuestion<'a> {
@@ -31,8 +42,8 @@ impl NamespaceQuestion<'_> {
     /// # Shape
     /// `cluster_deployment` is the text or the object.
     /// # Errors
-    /// The [`Incompatibility`] that keeps the service off the cluster.
-    pub fn answer(&self, cluster_deployment: &Value) -> Result<String, Incompatibility> {
+    /// [`NamespaceError::Incompatible`] with what keeps the service off the cluster, or [`NamespaceError::NotText`].
+    pub fn answer(&self, cluster_deployment: &Value) -> Result<String, NamespaceError> {
         let agent = if self.agent.is_empty() { DEFAULT_NAMESPACE } else { self.agent };
         if !self.pattern_id.is_empty() {
             self.check_pattern(agent)?;
@@ -40,7 +51,7 @@ impl NamespaceQuestion<'_> {
         if !self.deployer.is_empty() {
             if self.is_scoped && self.deployer != agent {
                 let (policy, agent) = (self.deployer.to_owned(), agent.to_owned());
-                return Err(Incompatibility::PolicyNamespace { policy, agent });
+                return Err(Incompatibility::PolicyNamespace { policy, agent }.into());
             }
             return Ok(self.deployer.to_owned());
         }
@@ -48,7 +59,7 @@ impl NamespaceQuestion<'_> {
         match service {
             None => Ok(agent.to_owned()),
             Some(service) if self.is_scoped && service != agent => {
-                Err(Incompatibility::ServiceNamespace { service, agent: agent.to_owned() })
+                Err(Incompatibility::ServiceNamespace { service, agent: agent.to_owned() }.into())
             }
             Some(service) => Ok(service),
         }
@@ -68,7 +79,7 @@ impl NamespaceQuestion<'_> {
 }
 
 /// Reads the namespace that a service's cluster deployment names; `None` when it names none.
-fn service_namespace(cluster_deployment: &Value) -> Result<Option<String>, Incompatibility> {
+fn service_namespace(cluster_deployment: &Value) -> Result<Option<String>, NamespaceError> {
     let unreadable =
         |reason: &str| Incompatibility::ClusterDeploymentUnreadable { reason: reason.to_owned() };
     let parsed;
@@ -82,16 +93,16 @@ fn service_namespace(cluster_deployment: &Value) -> Result<Option<String>, Incom
         object => object,
     };
     let Value::Object(members) = deployment else {
-        return Err(unreadable("it is not an object"));
+        return Err(unreadable("it is not an object").into());
     };
     let named = match members.get("metadata") {
         None => None,
         Some(Value::Object(metadata)) => metadata.get("namespace"),
-        Some(_) => return Err(unreadable("its metadata is not an object")),
+        Some(_) => return Err(unreadable("its metadata is not an object").into()),
     };
     let namespace = match named {
         Some(Value::String(namespace)) => namespace.clone(),
-        Some(_) => return Err(unreadable("the namespace in its metadata is not text")),
+        Some(_) => return Err(NamespaceError::NotText),
         None => match members.get("operatorYamlArchive") {
             Some(Value::String(archive)) => {
                 super::operator::namespace(archive).map_err(|error| unreadable(&error.to_string()))?

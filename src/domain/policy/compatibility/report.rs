@@ -37,6 +37,9 @@ pub enum CheckError {
     /// The deployment policy is not valid.
     #[error("the deployment policy is not valid: {0}")]
     DeploymentPolicy(DeploymentPolicyError),
+    /// The cluster deployment of a service names a namespace that is not text.
+    #[error("the cluster deployment of {service} names a namespace that is not text")]
+    NamespaceNotText { service: String },
     /// A service of the exchange has a deployment that cannot be read.
     #[error(transparent)]
     Deployment(UnreadableDeployment),
@@ -54,7 +57,7 @@ impl CheckError {
     pub fn code(&self) -> u8 {
         match self {
             Self::NodeType { .. } | Self::NoNodePolicy => 10,
-            Self::NodePolicy(_) | Self::ServicePolicy { .. } => 11,
+            Self::NodePolicy(_) | Self::ServicePolicy { .. } | Self::NamespaceNotText { .. } => 11,
             Self::NodeConversion(_) | Self::DeploymentPolicy(_) | Self::Deployment(_) => 12,
             Self::Service(_) => 14,
             Self::NamespaceConstraint(_) => 0,

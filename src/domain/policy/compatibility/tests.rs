@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::deployment::{declared_secrets, is_empty, needs_privileges};
-use super::namespace::NamespaceQuestion;
+use super::namespace::{NamespaceError, NamespaceQuestion};
 use super::resolve::resolve_service;
 use super::service::service_id;
 use super::*;
@@ -254,7 +254,10 @@ fn confined_agent_takes_its_own_namespace_only() {
     let question = NamespaceQuestion { agent: "ns", is_scoped: true, deployer: "", pattern_id: "" };
     let named = |namespace: &str| json!({"metadata": {"namespace": namespace}});
     let class = |question: NamespaceQuestion<'_>, deployment: Value| {
-        question.answer(&deployment).map_err(|reason| reason.class())
+        question.answer(&deployment).map_err(|refusal| match refusal {
+            NamespaceError::Incompatible(obstacle) => obstacle.class(),
+            NamespaceError::NotText => "not text",
+        })
     };
     assert_eq!(class(question, named("ns")), Ok("ns".into()));
     assert_eq!(class(question, named("other")), Err("service_namespace_mismatch"));
@@ -270,9 +273,34 @@ fn confined_agent_takes_its_own_namespace_only() {
     );
     let anywhere = NamespaceQuestion { agent: "", is_scoped: false, ..question };
     assert_eq!(class(anywhere, Value::Null), Ok("openhorizon-agent".into()));
-    for unreadable in
-        [json!("x"), json!([1]), json!({"metadata": null}), json!({"metadata": {"namespace": 5}})]
-    {
+    for unreadable in [json!("x"), json!([1]), json!({"metadata": null})] {
         assert_eq!(class(question, unreadable), Err("cluster_deployment_unreadable"));
     }
+    assert_eq!(class(question, json!({"metadata": {"namespace": 5}})), Err("not text"));
+}
+
+#[test]
+fn namespace_that_is_not_text_in_one_version_refuses_the_whole_check() {
+    let version = |version: &str, namespace: Value| {
+        let mut definition = camera(version, Value::Null);
+        definition.cluster_deployment = json!({"metadata": {"namespace": namespace}});
+        definition
+    };
+    let catalog = ServiceCatalog::from_iter([version("1.0.0", json!("ns")), version("2.0.0", json!(5))]);
+    let mut policy = policy(json!({}));
+    policy.service.versions = serde_json::from_value(json!([
+        {"version": "1.0.0", "priority": {"priority_value": 1, "retries": 1, "retry_durations": 1}},
+        {"version": "2.0.0", "priority": {"priority_value": 2, "retries": 1, "retry_durations": 1}},
+    ]))
+    .unwrap();
+    let node = NodePolicy::default();
+    let mut check = check(&node, &policy, &catalog);
+    check.node.node_type = "cluster";
+    assert!(
+        matches!(check.run(), Err(CheckError::NamespaceNotText { service }) if service == "acme/cam_2.0.0_amd64")
+    );
+    let mut with_namespace = policy.clone();
+    with_namespace.service.cluster_namespace = "ns".into();
+    let report = PolicyCheck { deployment_policy: &with_namespace, ..check }.run().unwrap();
+    assert!(report.is_compatible);
 }
