@@ -115,7 +115,7 @@ pub async fn upsert_of_node(
     sqlx::query!(
         "-- agreement.upsert_of_node
         INSERT INTO node_agreement (agreement, org, node, services, agreement_service, service_url, state, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        VALUES ($1, $2, $3, $4::text::json, $5::text::json, $6, $7, $8)
         ON CONFLICT (agreement) DO UPDATE
         SET org = excluded.org, node = excluded.node, services = excluded.services,
             agreement_service = excluded.agreement_service, service_url = excluded.service_url, state = excluded.state,
@@ -123,8 +123,8 @@ pub async fn upsert_of_node(
         row.agreement,
         org,
         node,
-        Json(&row.services) as _,
-        Json(&row.agreement_service) as _,
+        row.services.get(),
+        row.agreement_service.get(),
         row.service_url,
         row.state,
         to_sql(row.updated_at) as _,
@@ -147,14 +147,14 @@ pub async fn upsert_of_agbot(
     sqlx::query!(
         "-- agreement.upsert_of_agbot
         INSERT INTO agbot_agreement (agreement, org, agbot, service, state, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6)
+        VALUES ($1, $2, $3, $4::text::json, $5, $6)
         ON CONFLICT (agreement) DO UPDATE
         SET org = excluded.org, agbot = excluded.agbot, service = excluded.service, state = excluded.state,
             updated_at = excluded.updated_at",
         row.agreement,
         org,
         agbot,
-        Json(&row.service) as _,
+        row.service.get(),
         row.state,
         to_sql(row.updated_at) as _,
     )

@@ -94,7 +94,7 @@ pub async fn upsert_policy(
         "-- node_part.upsert_policy
         INSERT INTO node_policy (org, node, label, description, properties, constraints, deployment, management, version,
                                  updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        VALUES ($1, $2, $3, $4, $5::text::json, $6::text::json, $7::text::json, $8::text::json, $9, $10)
         ON CONFLICT (org, node) DO UPDATE
         SET label = excluded.label, description = excluded.description, properties = excluded.properties,
             constraints = excluded.constraints, deployment = excluded.deployment, management = excluded.management,
@@ -103,10 +103,10 @@ pub async fn upsert_policy(
         node,
         row.label,
         row.description,
-        Json(&row.properties) as _,
-        Json(&row.constraints) as _,
-        Json(&row.deployment) as _,
-        Json(&row.management) as _,
+        row.properties.get(),
+        row.constraints.get(),
+        row.deployment.get(),
+        row.management.get(),
         row.version,
         to_sql(row.updated_at) as _,
     )
@@ -166,14 +166,14 @@ pub async fn upsert_status(
     sqlx::query!(
         "-- node_part.upsert_status
         INSERT INTO node_status (org, node, connectivity, services, running_services, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6)
+        VALUES ($1, $2, $3::text::json, $4::text::json, $5, $6)
         ON CONFLICT (org, node) DO UPDATE
         SET connectivity = excluded.connectivity, services = excluded.services,
             running_services = excluded.running_services, updated_at = excluded.updated_at",
         org,
         node,
-        Json(&row.connectivity) as _,
-        Json(&row.services) as _,
+        row.connectivity.get(),
+        row.services.get(),
         row.running_services,
         to_sql(row.updated_at) as _,
     )
@@ -218,11 +218,11 @@ pub async fn upsert_errors(tx: &mut PgConnection, org: &str, node: &str, row: &J
     sqlx::query!(
         "-- node_part.upsert_errors
         INSERT INTO node_error (org, node, errors, updated_at)
-        VALUES ($1, $2, $3, $4)
+        VALUES ($1, $2, $3::text::json, $4)
         ON CONFLICT (org, node) DO UPDATE SET errors = excluded.errors, updated_at = excluded.updated_at",
         org,
         node,
-        Json(&row.value) as _,
+        row.value.get(),
         to_sql(row.updated_at) as _,
     )
     .execute(tx)
@@ -279,12 +279,12 @@ pub async fn upsert_management_status(
     sqlx::query!(
         "-- node_part.upsert_management_status
         INSERT INTO node_management_status (org, node, policy, status, updated_at)
-        VALUES ($1, $2, $3, $4, $5)
+        VALUES ($1, $2, $3, $4::text::json, $5)
         ON CONFLICT (org, node, policy) DO UPDATE SET status = excluded.status, updated_at = excluded.updated_at",
         org,
         node,
         policy,
-        Json(&row.value) as _,
+        row.value.get(),
         to_sql(row.updated_at) as _,
     )
     .execute(tx)

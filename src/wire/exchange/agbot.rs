@@ -108,6 +108,7 @@ pub struct AgreedWorkload {
 #[serde(deny_unknown_fields)]
 pub struct PutAgbotAgreement {
     /// What it is about.
+    #[serde(deserialize_with = "lenient::object")]
     pub service: AgreedWorkload,
     /// State in the agbot's words; empty is not active.
     #[serde(deserialize_with = "lenient::text")]

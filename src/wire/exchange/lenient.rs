@@ -132,3 +132,36 @@ pub fn optional_text_map<'de, D: Deserializer<'de>>(
         .collect::<Result<_, _>>()
         .map(Some)
 }
+
+/// An object or nothing. A list, whose elements would be taken for the members in their order, is refused.
+pub fn optional_object<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
+    input: D,
+) -> Result<Option<T>, D::Error> {
+    match Value::deserialize(input)? {
+        Value::Null => Ok(None),
+        value @ Value::Object(_) => serde_json::from_value(value).map(Some).map_err(D::Error::custom),
+        other => Err(wrong(&other, "an object")),
+    }
+}
+
+/// A required object; a list is refused.
+pub fn object<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(input: D) -> Result<T, D::Error> {
+    optional_object(input)?.ok_or_else(|| D::Error::custom("an object is expected"))
+}
+
+/// A list of objects; `null` is an empty list, lists in place of objects are refused.
+pub fn objects<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(input: D) -> Result<Vec<T>, D::Error> {
+    Ok(optional_objects(input)?.unwrap_or_default())
+}
+
+/// A list of objects or nothing; lists in place of objects are refused.
+pub fn optional_objects<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
+    input: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let Some(items) = Option::<Vec<Value>>::deserialize(input)? else { return Ok(None) };
+    items
+        .into_iter()
+        .map(|item| if item.is_object() { serde_json::from_value(item).map_err(D::Error::custom) } else { Err(wrong(&item, "an object")) })
+        .collect::<Result<_, _>>()
+        .map(Some)
+}

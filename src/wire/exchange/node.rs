@@ -25,10 +25,10 @@ pub struct PutNode {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub pattern: Option<String>,
     /// Services the node offers to run.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub registered_services: Vec<RegisteredService>,
     /// Values for variables of services.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub user_input: Vec<UserInputService>,
     /// Where the node can be reached, for information.
     #[serde(default, deserialize_with = "lenient::optional_text")]
@@ -44,7 +44,7 @@ pub struct PutNode {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub arch: Option<String>,
     /// How often the node shall give signs of life.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_object")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Namespace of a cluster agent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
@@ -71,8 +71,10 @@ pub struct PatchNode {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub pattern: Option<String>,
     /// Services the node offers to run.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub registered_services: Option<Vec<RegisteredService>>,
     /// Values for variables of services.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
     /// Where the node can be reached, for information.
     #[serde(deserialize_with = "lenient::optional_text")]
@@ -88,6 +90,7 @@ pub struct PatchNode {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub arch: Option<String>,
     /// How often the node shall give signs of life.
+    #[serde(deserialize_with = "lenient::optional_object")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Namespace of a cluster agent.
     #[serde(deserialize_with = "lenient::optional_text")]
@@ -114,7 +117,7 @@ pub struct RegisteredService {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub policy: Option<String>,
     /// Properties to search by.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub properties: Vec<ServiceProperty>,
     /// Version; empty is any.
     #[serde(default, deserialize_with = "text_or_empty")]

@@ -33,6 +33,7 @@ pub struct PostConfigState {
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyPart {
     /// Properties.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub properties: Option<Vec<OneProperty>>,
     /// Constraints.
     #[serde(deserialize_with = "lenient::optional_texts")]
@@ -50,14 +51,16 @@ pub struct PutNodePolicy {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Properties for every purpose.
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::objects")]
     pub properties: Vec<OneProperty>,
     /// Constraints for every purpose.
     #[serde(deserialize_with = "lenient::texts")]
     pub constraints: Vec<String>,
     /// For deployments only.
+    #[serde(deserialize_with = "lenient::optional_object")]
     pub deployment: Option<PolicyPart>,
     /// For management only.
+    #[serde(deserialize_with = "lenient::optional_object")]
     pub management: Option<PolicyPart>,
     /// Version of the policy's format.
     #[serde(deserialize_with = "lenient::optional_text")]
@@ -110,7 +113,7 @@ pub struct RunningService {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub arch: Option<String>,
     /// Its containers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub container_status: Option<Vec<ContainerStatus>>,
     /// What its operator reports: any JSON.
     #[serde(default, deserialize_with = "free_value")]
@@ -148,7 +151,7 @@ pub struct PutNodeStatus {
     #[schema(value_type = Option<Object>)]
     pub connectivity: Option<Map<String, Value>>,
     /// Running services.
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<RunningService>,
 }
 
@@ -224,10 +227,10 @@ pub struct AgreementWorkload {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutNodeAgreement {
     /// Services.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub services: Option<Vec<AgreedService>>,
     /// The workload.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_object")]
     pub agreement_service: Option<AgreementWorkload>,
     /// State in the agent's words; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
@@ -265,6 +268,7 @@ pub struct NodeAgreementsAnswer {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutManagementStatus {
     /// Where the upgrade of the agent stands.
+    #[serde(deserialize_with = "lenient::object")]
     pub agent_upgrade_policy_status: PutUpgradeStatus,
 }
 
@@ -282,7 +286,7 @@ pub struct PutUpgradeStatus {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub end_time: Option<String>,
     /// Versions after it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_object")]
     pub upgraded_versions: Option<UpgradedVersions>,
     /// State in the agent's words.
     #[serde(default, deserialize_with = "lenient::optional_text")]

@@ -24,7 +24,7 @@ pub struct UserInputService {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub service_version_range: Option<String>,
     /// The values.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub inputs: Vec<UserInputValue>,
 }
 

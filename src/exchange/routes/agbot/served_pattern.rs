@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 
-use super::agbot_change;
+use super::{agbot_change, sees_served};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
@@ -87,7 +87,10 @@ async fn read(
     filter: ServedFilter,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
-    let rows = served::list_patterns(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
+    let mut rows = served::list_patterns(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
+    if !sees_served(exchange, caller, org, id).await? {
+        rows.clear();
+    }
     let answer = ServedPatternsAnswer {
         patterns: rows.into_iter().map(|row| (row.entry.clone(), shape(row))).collect(),
     };

@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 
-use super::agbot_change;
+use super::{agbot_change, sees_served};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
@@ -79,7 +79,10 @@ async fn read(
     entry: Option<&str>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
-    let rows = served::list_policies(&mut *exchange.database().acquire().await?, org, id, entry).await?;
+    let mut rows = served::list_policies(&mut *exchange.database().acquire().await?, org, id, entry).await?;
+    if !sees_served(exchange, caller, org, id).await? {
+        rows.clear();
+    }
     let answer = ServedPoliciesAnswer {
         business_pols: rows.into_iter().map(|row| (row.entry.clone(), shape(row))).collect(),
     };
