@@ -8,9 +8,10 @@ use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings};
 use evenkeel_client::model::ServedPolicy;
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
-use evenkeel_runtime::files::{DataFolder, random_secret, read_secret, write_private_file};
+use evenkeel_runtime::files::{DataFolder, random_secret};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
+use evenkeel_wire::agreement::PrivateKey;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -19,12 +20,16 @@ use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, refused, secret_of_setting,
 };
+use super::shared_secret::agree;
 use super::tls::TlsOptions;
 
 /// Organization and id of the agbot inside `up`.
 const HUB_AGBOT: (&str, &str) = ("IBM", "evenkeel");
 /// Tokens of this form hold 256 random bits, so that checking them is cheap.
 const GENERATED: &str = "ek1.";
+/// File of the messaging key in the data folder, and the length of the key.
+const KEY_FILE: &str = "agbot-key.pem";
+const KEY_BITS: usize = 2_048;
 const BASE: &str = "/v1";
 const TASK_LIMIT: Duration = Duration::from_secs(7);
 
@@ -126,14 +131,14 @@ pub async fn start_in_hub(
 ) -> Result<Agbot, Failure> {
     let (org, id) = HUB_AGBOT;
     let transport = Transport::router(exchange.router());
-    let token = agbot_token(folder)?;
+    let token = agbot_token(folder, database).await?;
     let root = Credentials::new("root", "root", root_password.expose());
     let root = Client::new(transport, BASE, root).map_err(usage)?;
     let client = root.with_credentials(Credentials::new(org, id, token.expose())).map_err(usage)?;
     register(&root, &client, &token)
         .await
         .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
-    let mut settings = AgbotSettings::new(org, id, folder.path().join("agbot-key.pem"));
+    let mut settings = AgbotSettings::new(org, id, agbot_key_file(folder, database).await?);
     settings.serves_new_orgs = true;
     apply(options, &mut settings);
     Agbot::start(settings, client, database.clone(), shutdown).map_err(|error| broken(&error))
@@ -148,14 +153,20 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
     }
 }
 
-fn agbot_token(folder: &DataFolder) -> Result<Secret<String>, Failure> {
-    let file = folder.path().join("agbot-token");
-    if !file.exists() {
-        let token = format!("{GENERATED}{}\n", random_secret().expose());
-        write_private_file(&file, token.as_bytes())
-            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
-    }
-    read_secret(&file).map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))
+/// The token of the hub's agbot.
+async fn agbot_token(folder: &DataFolder, database: &Database) -> Result<Secret<String>, Failure> {
+    let make = || Ok(format!("{GENERATED}{}", random_secret().expose()));
+    agree(folder, database, ("hub_agbot_token", "agbot-token"), make).await
+}
+
+/// The file with the messaging key of the hub's agbot.
+async fn agbot_key_file(folder: &DataFolder, database: &Database) -> Result<PathBuf, Failure> {
+    let make = || {
+        let made = PrivateKey::generate(&mut rand::rng(), KEY_BITS).and_then(|key| key.to_pkcs1_pem());
+        made.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
+    };
+    agree(folder, database, ("hub_agbot_key", KEY_FILE), make).await?;
+    Ok(folder.path().join(KEY_FILE))
 }
 
 /// Makes the agbot known to the exchange, and lets it serve every organization there is.

@@ -8,6 +8,7 @@ mod migrate;
 mod openapi;
 mod serve;
 mod settings;
+mod shared_secret;
 mod tls;
 mod up;
 

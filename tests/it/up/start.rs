@@ -148,6 +148,15 @@ async fn several_exchanges_share_a_named_database() {
     assert_eq!(made.status(), 201);
     let seen = as_root(&second, reqwest::Method::GET, "/orgs/common").send().await.expect("an answer");
     assert_eq!(seen.status(), 200);
+    // Both run the same agbot: neither shuts the other out.
+    for file in ["agbot-token", "agbot-key.pem"] {
+        let [one, two] =
+            [&first, &second].map(|hub| std::fs::read(hub.folder().join(file)).expect("a secret file"));
+        assert_eq!(one, two, "{file}");
+    }
+    for hub in [&first, &second] {
+        assert!(!hub.program.errors().contains(" 401"), "{}", hub.program.errors());
+    }
     assert_eq!((first.stop().await, second.stop().await), (0, 0));
 }
 
