@@ -234,6 +234,8 @@ pub enum ReleaseReason {
     Superseded,
     /// The floor is no longer met, and nothing was stopped yet.
     FloorLost,
+    /// The rollout was held meanwhile, and nothing was stopped yet.
+    RolloutHeld,
     /// The service is no longer wanted on the node.
     NotWanted,
     /// The node is not a member any more.
@@ -261,6 +263,7 @@ impl fmt::Display for ReleaseReason {
             Self::DeadlinePassed => formatter.write_str("the deadline passed"),
             Self::Superseded => formatter.write_str("another version is wanted by now"),
             Self::FloorLost => formatter.write_str("too few other members run the service"),
+            Self::RolloutHeld => formatter.write_str("the rollout was held"),
             Self::NotWanted => formatter.write_str("the service is no longer wanted on the node"),
             Self::NodeLeft => formatter.write_str("the node left the group"),
             Self::NodeRemoved => formatter.write_str("the node was deleted"),

@@ -68,23 +68,25 @@ impl<'a> Pass<'a> {
     }
 
     /// Issues a command unless the same is being carried out; in both cases the pair is looked at again when the command
-    /// should have been answered.
-    pub fn issue(&mut self, lease: Lease, action: Action, pair: (&NodeId, &PolicyId)) {
+    /// should have been answered. Answers whether it was issued now.
+    pub fn issue(&mut self, lease: Lease, action: Action, pair: (&NodeId, &PolicyId)) -> bool {
         let key = action.key();
         let timeout = self.model.settings.command_timeout_secs;
         if let Some(&issued) = self.model.pending.get(&key)
             && self.model.is_pending(&key, self.now)
         {
             self.watch(pair, later(issued, timeout));
-            return;
+            return false;
         }
         if let Action::Cancel { agreement, .. } = &action {
             self.stopping.insert(agreement.clone());
         }
-        if self.keys.insert(key) {
+        let is_new = self.keys.insert(key);
+        if is_new {
             self.watch(pair, later(self.now, timeout));
             self.commands.push(Command { lease, action });
         }
+        is_new
     }
 
     /// Answers whether the agreement is on its way out, by this decision or an earlier one.

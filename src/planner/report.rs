@@ -269,6 +269,11 @@ pub enum Blocked {
         /// Until when at most.
         deadline: Timestamp,
     },
+    /// The replica has just begun to be filled; nothing is taken down yet.
+    JustStarted {
+        /// Until when.
+        until: Timestamp,
+    },
     /// The wish for the claim is on its way.
     ClaimRequested,
     /// Another slot of the rollout is first.

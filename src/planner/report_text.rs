@@ -79,6 +79,7 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
                 "{group} is busy with the {scope} on {holder} since {since}, at most until {deadline}"
             )
         }
+        Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
         Blocked::ClaimRequested => out.write_str("asking for the group's claim"),
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
         Blocked::Delay { until } => write!(out, "pause between two members until {until}"),

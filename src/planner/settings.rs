@@ -57,6 +57,9 @@ pub struct UpdateSettings {
     pub failure_action: FailureAction,
     /// Time a slot has from the stop of the old copy until the new one is seen running.
     pub start_timeout_secs: u64,
+    /// Time a copy must be seen *not* running before it counts as broken, so that nothing is lost by replacing it; until
+    /// then it may be about to come up.
+    pub broken_after_secs: u64,
     /// Copies that must run elsewhere before one may stop.
     pub min_running: u32,
     /// Rule for members that are down.
@@ -73,6 +76,7 @@ impl Default for UpdateSettings {
             max_failure_ratio: 0.0,
             failure_action: FailureAction::Pause,
             start_timeout_secs: 600,
+            broken_after_secs: 120,
             min_running: 1,
             offline_peers: OfflinePeerPolicy::Wait,
         }
@@ -89,6 +93,9 @@ pub struct PlannerSettings {
     pub update: UpdateSettings,
     /// Silence after which a node counts as down.
     pub node_down_after_secs: u64,
+    /// Time after the replica began to be filled in which no member is taken down, and time after a silent node is heard
+    /// again in which its old status is not believed: what was read may be older than what is true.
+    pub rejoin_grace_secs: u64,
     /// Silence of a claim's node after which the claim is released.
     pub lock_stale_secs: u64,
     /// Time a proposal waits for its reply.
@@ -117,6 +124,7 @@ impl Default for PlannerSettings {
         Self {
             update: UpdateSettings::default(),
             node_down_after_secs: 180,
+            rejoin_grace_secs: 15,
             lock_stale_secs: 1800,
             protocol_timeout_secs: 240,
             agreement_timeout_secs: 240,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Model, NodeRecord};
+use super::{Model, NodeRecord, Observed};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
@@ -19,8 +19,9 @@ impl Model {
     ///
     /// Applying an event twice changes nothing.
     pub fn apply(&mut self, event: &Event, now: Timestamp) {
+        self.began_at.get_or_insert(now);
         match event {
-            Event::NodeChanged { node } => self.put_node(node),
+            Event::NodeChanged { node } => self.put_node(node, now),
             Event::NodeRemoved { node } => {
                 self.nodes.remove(node);
             }
@@ -29,6 +30,7 @@ impl Model {
             }
             Event::NodeStatusChanged { node, status } => {
                 self.change_node(node, |record| record.status = status.as_deref().cloned());
+                self.note_not_running(node, now);
             }
             Event::NodeAgreementsChanged { node, agreements } => {
                 self.change_node(node, |record| record.agreements = Some(agreements.clone()));
@@ -101,12 +103,15 @@ impl Model {
         }
     }
 
-    fn put_node(&mut self, node: &NodeFacts) {
+    fn put_node(&mut self, node: &NodeFacts, now: Timestamp) {
         match self.nodes.get_mut(&node.id) {
             Some(record) => {
                 let known = record.facts.last_heartbeat;
                 record.facts.clone_from(node);
-                record.facts.last_heartbeat = record.facts.last_heartbeat.max(known);
+                record.facts.last_heartbeat = known;
+                if let Some(seen) = node.last_heartbeat.filter(|_| node.last_heartbeat > known) {
+                    self.put_heartbeat(&node.id, seen, now);
+                }
             }
             None => {
                 let group = self.group_of.get(&node.id).map(GroupId::name);
@@ -116,10 +121,31 @@ impl Model {
     }
 
     fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, now: Timestamp) {
-        let before = self.liveness(node, now);
-        self.change_node(node, |record| record.facts.last_heartbeat = Some(seen));
+        let (before, limit) = (self.liveness(node, now), self.settings.node_down_after_secs);
+        self.change_node(node, |record| {
+            let known = record.facts.last_heartbeat.replace(seen);
+            if known.is_some_and(|known| secs_since(known, seen) > limit) {
+                record.back_at = Some(seen);
+            }
+        });
         if before != self.liveness(node, now) {
             self.touched.insert(node.clone());
+        }
+    }
+
+    /// Keeps the time since when a copy is seen not running; what is unknown is neither.
+    fn note_not_running(&mut self, node: &NodeId, now: Timestamp) {
+        let seen: Vec<_> = self.live_on(node).map(|one| (one.id.clone(), self.observed(one, now))).collect();
+        for (agreement, observed) in seen {
+            match observed {
+                Observed::Absent => {
+                    self.not_running_since.entry(agreement).or_insert(now);
+                }
+                Observed::Running => {
+                    self.not_running_since.remove(&agreement);
+                }
+                Observed::Unknown => {}
+            }
         }
     }
 
@@ -197,6 +223,7 @@ impl Model {
             if self.live.get(&pair) == Some(&agreement.id) {
                 self.forget_live(&pair);
             }
+            self.not_running_since.remove(&agreement.id);
             self.ended.entry(pair.0).or_default().insert(agreement.id.clone());
         }
         self.agreements.insert(agreement.id.clone(), agreement);

@@ -37,6 +37,8 @@ pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub(crate) settings: PlannerSettings,
+    /// When the replica began to be filled.
+    pub(crate) began_at: Option<Timestamp>,
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceId, ServiceFacts>,
     pub(crate) services_by_key: BTreeMap<ServiceKey, BTreeSet<ServiceId>>,
@@ -50,6 +52,8 @@ pub struct Model {
     pub(crate) live: BTreeMap<(NodeId, PolicyId), AgreementId>,
     pub(crate) live_nodes: BTreeMap<PolicyId, BTreeSet<NodeId>>,
     pub(crate) ended: BTreeMap<NodeId, BTreeSet<AgreementId>>,
+    /// Since when the copy of a live agreement is reported as not running.
+    pub(crate) not_running_since: BTreeMap<AgreementId, Timestamp>,
     pub(crate) usage: BTreeMap<(NodeId, PolicyId), WorkloadUsage>,
     pub(crate) backoff: BTreeMap<(NodeId, PolicyId), Backoff>,
     pub(crate) claims: BTreeMap<ClaimKey, Claim>,

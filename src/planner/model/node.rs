@@ -30,13 +30,15 @@ pub struct NodeRecord {
     /// Agreements the exchange has of it; none when not read.
     pub agreements: Option<BTreeSet<AgreementId>>,
     pub(crate) policy: Option<NodePolicy>,
+    /// When it was heard again after it had been down: what it reported before is no longer believed.
+    pub(crate) back_at: Option<Timestamp>,
     group: Option<String>,
 }
 
 impl NodeRecord {
     /// Makes the record of a node that nothing else is known of.
     pub(crate) fn new(facts: NodeFacts, group: Option<&str>) -> Self {
-        Self { facts, status: None, agreements: None, policy: None, group: group.map(str::to_owned) }
+        Self { facts, status: None, agreements: None, policy: None, back_at: None, group: group.map(str::to_owned) }
     }
 
     /// Returns a copy that is in another group.

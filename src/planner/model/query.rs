@@ -13,7 +13,7 @@ use crate::{
     ids::{GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     matching::{Consumer, consumer},
     report::Blocked,
-    usage::secs_since,
+    usage::{later, secs_since},
 };
 
 /// Is what is known about a node's life.
@@ -63,7 +63,11 @@ impl Model {
         if self.liveness(&agreement.node, now) != Liveness::Alive {
             return Observed::Unknown;
         }
-        let status = self.nodes.get(&agreement.node).and_then(|record| record.status.as_ref());
+        let Some(record) = self.nodes.get(&agreement.node) else { return Observed::Unknown };
+        // What a node said before it was silent says nothing about what it runs since; but an agent that changed nothing
+        // does not report again, so after a grace the old word counts.
+        let is_settled = record.back_at.is_none_or(|back| now >= later(back, self.settings.rejoin_grace_secs));
+        let status = record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at);
         let Some(status) = status else { return Observed::Unknown };
         let instance = status.services.iter().find(|one| one.agreement.as_ref() == Some(&agreement.id));
         match instance {
@@ -75,6 +79,15 @@ impl Model {
             None if status.reported_at < agreement.finalized_at() => Observed::Unknown,
             None => Observed::Absent,
         }
+    }
+
+    /// Answers whether the copy of an agreement is broken: reported as not running for so long that nobody waits for it.
+    pub fn is_broken(&self, agreement: &Agreement, now: Timestamp) -> bool {
+        self.observed(agreement, now) == Observed::Absent
+            && self
+                .not_running_since
+                .get(&agreement.id)
+                .is_some_and(|&since| secs_since(since, now) >= self.settings.update.broken_after_secs)
     }
 
     /// Returns all definitions of a service, by id.

@@ -32,7 +32,7 @@ pub(crate) fn may_stop(
 ) -> Result<Vec<NodeId>, Blocked> {
     let running = running_elsewhere(pass, group, agreement, wanted);
     let settings = &pass.model.settings;
-    if settings.broken.ignores_floor || pass.model.observed(agreement, pass.now) == Observed::Absent {
+    if settings.broken.ignores_floor || pass.model.is_broken(agreement, pass.now) {
         return Ok(running.running);
     }
     // |intended| - 1, because the copy itself is one of them.
@@ -58,7 +58,7 @@ pub(crate) fn replacement_expected(
     group: &HaGroupFacts,
     agreement: &Agreement,
 ) -> Option<Blocked> {
-    if pass.model.observed(agreement, pass.now) == Observed::Absent {
+    if pass.model.is_broken(agreement, pass.now) {
         return None;
     }
     let elsewhere = running_elsewhere(pass, group, agreement, &agreement.service_key);

@@ -66,9 +66,11 @@ fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
 
 /// Issues the release of a claim and tells people.
 pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: ReleaseReason) {
-    pass.tell("claim.released", format!("{} of {} on {}: {why}", claim.scope, claim.group, claim.node));
+    let text = format!("{} of {} on {}: {why}", claim.scope, claim.group, claim.node);
     let action = Action::ReleaseClaim { claim: claim.reference(), node: claim.node.clone(), why };
-    pass.issue(lease, action, (&claim.node, &watched_policy(claim)));
+    if pass.issue(lease, action, (&claim.node, &watched_policy(claim))) {
+        pass.tell("claim.released", text);
+    }
 }
 
 /// The pair to look at again after a command about the claim; an agent claim concerns no policy.

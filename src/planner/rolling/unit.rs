@@ -145,7 +145,7 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) {
             (now < until).then_some(Blocked::Delay { until })
         }
     });
-    if let Some(blocked) = blocked.or_else(|| too_many_groups(pass, unit)) {
+    if let Some(blocked) = blocked.or_else(|| just_started(pass)).or_else(|| too_many_groups(pass, unit)) {
         for slot in &unit.dirty {
             pass.wait(slot.agreement, blocked.clone());
             recheck(pass, slot.agreement);
@@ -179,6 +179,12 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) {
 
 fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
     pass.watch((&agreement.node, &agreement.policy), later(pass.now, RECHECK_SECS));
+}
+
+/// What was read first may be older than what is true.
+fn just_started(pass: &Pass<'_>) -> Option<Blocked> {
+    let until = later(pass.model.began_at?, pass.model.settings.rejoin_grace_secs);
+    (pass.now < until).then_some(Blocked::JustStarted { until })
 }
 
 /// The limit on groups that are rolled at the same time.
@@ -257,10 +263,12 @@ fn record(pass: &mut Pass<'_>, lease: Lease, rollout: Rollout) {
         RolloutState::Abandoned { why, .. } => format!(": {why}"),
         _ => String::new(),
     };
-    pass.tell(kind, format!("{} of {} in {}{why}", rollout.target, rollout.policy, rollout.group));
+    let text = format!("{} of {} in {}{why}", rollout.target, rollout.policy, rollout.group);
     // Rows are looked at again by the unit, not by a pair; any member serves to name it.
     let pair = (NodeId::from_text(rollout.group.as_str()), rollout.policy.clone());
-    pass.issue(lease, Action::RecordRollout { rollout: Box::new(rollout) }, (&pair.0, &pair.1));
+    if pass.issue(lease, Action::RecordRollout { rollout: Box::new(rollout) }, (&pair.0, &pair.1)) {
+        pass.tell(kind, text);
+    }
 }
 
 /// Nothing is outdated and nobody holds the claim.
@@ -326,6 +334,9 @@ fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
     }
     let pair = (&claim.node, &unit.policy.id);
     pass.watch(pair, claim.deadline);
+    if unit.rollout.is_none() && !unit.dirty.is_empty() {
+        begin(pass, unit);
+    }
     if claim.phase != Phase::Stopping
         && let Some(reason) = failure_since(pass, unit, claim)
     {
@@ -403,6 +414,12 @@ fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreeme
     if pass.now >= claim.deadline {
         return release(pass, unit, claim, ReleaseReason::DeadlinePassed);
     }
+    if unit.rollout.is_some_and(|rollout| matches!(rollout.state, RolloutState::Held { .. })) {
+        return release(pass, unit, claim, ReleaseReason::RolloutHeld);
+    }
+    if let Some(blocked) = just_started(pass) {
+        return pass.wait(agreement, blocked);
+    }
     if let Liveness::Down { since } = pass.model.liveness(&claim.node, pass.now) {
         release(pass, unit, claim, ReleaseReason::FloorLost);
         return pass.wait(agreement, Blocked::NodeDown { since });
@@ -451,11 +468,21 @@ fn see(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreemen
     }
 }
 
+/// The rollout's row is written before the claim is released, so that a crash in between loses nothing: whoever goes on
+/// finds the claim and does the same again.
+fn is_recorded(unit: &Unit<'_>, claim: &Claim) -> bool {
+    unit.rollout.is_none_or(|rollout| rollout.last_step_at >= Some(claim.phase_since))
+}
+
 fn complete_step(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
-    release(pass, unit, claim, ReleaseReason::Done);
-    if let Some(rollout) = unit.rollout {
-        let done = (rollout.done + 1).min(rollout.total.max(rollout.done));
-        record(pass, unit.lease, Rollout { done, last_step_at: Some(pass.now), ..rollout.clone() });
+    match unit.rollout {
+        Some(rollout) if !is_recorded(unit, claim) => {
+            // A group has far fewer members than a u32 counts.
+            let left = u32::try_from(unit.dirty.len()).unwrap_or(u32::MAX);
+            let done = rollout.total.saturating_sub(left).max(rollout.done);
+            record(pass, unit.lease, Rollout { done, last_step_at: Some(pass.now), ..rollout.clone() });
+        }
+        _ => release(pass, unit, claim, ReleaseReason::Done),
     }
 }
 
@@ -474,30 +501,30 @@ fn check_deadline(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, missing: 
         _ => Blocked::ClaimReleased { why: ReleaseReason::DeadlinePassed },
     });
     let (node, version) = (claim.node.clone(), claim.version.clone());
-    hold(pass, unit, HoldReason::StepStalled { node, version, missing: Box::new(missing) }, None);
-    release(pass, unit, claim, ReleaseReason::DeadlinePassed);
+    let reason = HoldReason::StepStalled { node, version, missing: Box::new(missing) };
+    give_up(pass, unit, claim, reason, ReleaseReason::DeadlinePassed);
 }
 
 /// The new version failed: give the attempt up, and hold the rollout if that is one failure too many.
 fn fail(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: CancelReason) {
     let (node, version) = (claim.node.clone(), claim.version.clone());
-    hold(pass, unit, HoldReason::StepFailed { node: node.clone(), version, reason }, Some(node));
-    release(pass, unit, claim, ReleaseReason::Failed);
+    give_up(pass, unit, claim, HoldReason::StepFailed { node, version, reason }, ReleaseReason::Failed);
 }
 
-fn hold(pass: &mut Pass<'_>, unit: &Unit<'_>, reason: HoldReason, failed: Option<NodeId>) {
-    let Some(rollout) = unit.rollout else { return };
+fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReason, why: ReleaseReason) {
+    let Some(rollout) = unit.rollout.filter(|_| !is_recorded(unit, claim)) else {
+        return release(pass, unit, claim, why);
+    };
     let update = &pass.model.settings.update;
     let mut rollout = Rollout { last_step_at: Some(pass.now), ..rollout.clone() };
-    if let Some(node) = failed
-        && !rollout.failed.contains(&node)
-    {
-        rollout.failed.push(node);
+    let is_failure = matches!(reason, HoldReason::StepFailed { .. });
+    if is_failure && !rollout.failed.contains(&claim.node) {
+        rollout.failed.push(claim.node.clone());
     }
     let ratio = rollout.failed.len() as f64 / f64::from(rollout.total.max(1));
-    let tolerated = matches!(reason, HoldReason::StepFailed { .. })
-        && (ratio <= update.max_failure_ratio || update.failure_action == FailureAction::Continue);
-    if !tolerated && rollout.state == RolloutState::Updating {
+    let tolerated =
+        is_failure && (ratio <= update.max_failure_ratio || update.failure_action == FailureAction::Continue);
+    if !tolerated {
         rollout.state = RolloutState::Held { hold: Box::new(reason), since: pass.now };
     }
     record(pass, unit.lease, rollout);

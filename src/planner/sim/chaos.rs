@@ -41,6 +41,9 @@ pub(crate) fn run(world: &mut World, steps: u32) {
     }
     repair(world);
     world.run_for(SETTLE_SECS);
+    if world.watchman.violation.is_some() {
+        return;
+    }
     invariants::check_explained(world);
     publish_good_versions(world);
     world.run_until(CONVERGE_SECS, is_settled);

@@ -99,11 +99,6 @@ impl Exchange {
         self.groups.insert(group.id.clone(), group);
     }
 
-    pub fn remove_group(&mut self, id: &GroupId) {
-        self.groups.remove(id);
-        self.feed.push(Resource::Group(id.clone()));
-    }
-
     /// Reads a resource as it is now, as a reader of the feed does.
     pub fn read(&self, resource: &Resource) -> Event {
         match resource {

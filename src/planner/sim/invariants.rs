@@ -18,6 +18,7 @@ use crate::{
 pub(crate) struct Planned {
     at_millis: u64,
     keys: Vec<ServiceKey>,
+    was_running: bool,
     running_elsewhere: Vec<NodeId>,
 }
 
@@ -56,7 +57,8 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
     let mut keys = vec![agreement.service_key.clone()];
     keys.extend(world.exchange.policies.get(&agreement.policy).map(|policy| policy.service.clone()));
     let running_elsewhere = world.running_elsewhere(&agreement.node, &keys);
-    let planned = Planned { at_millis: world.millis, keys, running_elsewhere };
+    let was_running = world.agents.get(&agreement.node).is_some_and(|agent| agent.runs_any(&keys));
+    let planned = Planned { was_running, at_millis: world.millis, keys, running_elsewhere };
     world.watchman.planned.insert(agreement.id.clone(), planned);
 }
 
@@ -70,7 +72,8 @@ pub(crate) fn copy_stopped(world: &mut World, node: &NodeId, agreement: &Agreeme
         return world.watchman.note_unplanned(world.millis, node, &held.service);
     };
     world.watchman.replaced_count += 1;
-    if !world.running_elsewhere(node, &planned.keys).is_empty() || !others_can_run(world, node, &planned) {
+    // A copy that did not run when that was decided may have come up while the message was on its way.
+    if !planned.was_running || !world.running_elsewhere(node, &planned.keys).is_empty() || !others_can_run(world, node, &planned) {
         return;
     }
     let since = planned.at_millis.saturating_sub(blindness_millis(world));
@@ -160,7 +163,19 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
 
 /// Tests what must be true once faults are over: everything wanted runs, and nothing else.
 pub(crate) fn check_settled(world: &mut World) {
-    let waiting = waiting(world);
+    let mut waiting = waiting(world);
+    if waiting.is_empty() {
+        return;
+    }
+    let now = world.now();
+    if let Some(agbot) = world.agbots.iter().find(|agbot| agbot.is_up) {
+        let pairs = world.exchange.nodes.keys().flat_map(|node| {
+            world.exchange.policies.keys().map(move |policy| (node, policy))
+        });
+        waiting.extend(pairs.map(|(node, policy)| {
+            format!("({node}, {policy}): {}", crate::explain::explain(&agbot.model, node, policy, now).text())
+        }));
+    }
     if !waiting.is_empty() {
         let what = format!("the world did not settle after all faults ended: {}", waiting.join("; "));
         world.note(format!("VIOLATION {what}"));

@@ -99,8 +99,9 @@ pub(crate) struct World {
 /// Settings with short times, so that a schedule of minutes holds many rollouts.
 fn settings(broken: BrokenRules) -> PlannerSettings {
     PlannerSettings {
-        update: UpdateSettings { monitor_secs: 3, start_timeout_secs: 40, ..UpdateSettings::default() },
+        update: UpdateSettings { monitor_secs: 3, start_timeout_secs: 40, broken_after_secs: 15, ..UpdateSettings::default() },
         node_down_after_secs: 20,
+        rejoin_grace_secs: 4,
         lock_stale_secs: 60,
         protocol_timeout_secs: 15,
         agreement_timeout_secs: 15,
