@@ -53,6 +53,8 @@ pub(crate) enum Order {
     Configure(oneshot::Sender<()>),
     /// Give the hub as the registered node sees it.
     Hub(oneshot::Sender<Option<Arc<Hub>>>),
+    /// End the workers that talk to the hub.
+    Hush(oneshot::Sender<()>),
     /// Forget the registration and everything that belongs to it.
     Forget(oneshot::Sender<()>),
 }
@@ -180,7 +182,9 @@ impl Core {
             .state
             .live()
             .filter(|agreement| agreement.is_start_ordered)
-            .filter_map(|agreement| effects::service_spec(agreement, &self.journal, &self.settings, &self.machine).ok())
+            .filter_map(|agreement| {
+                effects::service_spec(agreement, &self.journal, &self.settings, &self.machine).ok()
+            })
             .collect::<Vec<_>>();
         if let Err(error) = self.driver.adopt(&specs).await {
             tracing::warn!(%error, "running services cannot be taken over now");
@@ -221,6 +225,10 @@ impl Core {
             }
             // Whoever stopped waiting does not want it.
             Order::Hub(give) => drop(give.send(self.session.as_ref().map(|session| session.hub.clone()))),
+            Order::Hush(done) => {
+                self.session = None;
+                self.acknowledgements.push(done);
+            }
             Order::Forget(done) => {
                 self.forget().await?;
                 self.acknowledgements.push(done);
@@ -245,7 +253,8 @@ impl Core {
                 event.into_iter().for_each(|event| self.apply(event));
             }
             Err(error) => {
-                let pause = self.pauses.get(&key).map_or(FIRST_PAUSE, |(_, last)| (*last * 2).min(LONGEST_PAUSE));
+                let pause =
+                    self.pauses.get(&key).map_or(FIRST_PAUSE, |(_, last)| (*last * 2).min(LONGEST_PAUSE));
                 tracing::debug!(command = key, %error, pause_ms = pause.as_millis() as u64, "command failed");
                 self.pauses.insert(key, (Instant::now() + pause, pause));
             }
@@ -342,7 +351,7 @@ impl Core {
     }
 
     fn token_path(&self) -> std::path::PathBuf {
-        self.settings.data_dir.join("token")
+        self.settings.data_dir.join("registration-token")
     }
 
     fn token(&self, registration: &Registration) -> Result<Option<String>, AgentError> {
@@ -357,12 +366,16 @@ impl Core {
     /// Starts the workers that talk to the hub, when the registration is complete.
     async fn begin_session(&mut self) -> Result<(), AgentError> {
         self.session = None;
-        let Some(registration) = self.journal.registration.clone().filter(|registration| registration.is_configured)
+        let Some(registration) =
+            self.journal.registration.clone().filter(|registration| registration.is_configured)
         else {
             return Ok(());
         };
         let Some(token) = self.token(&registration)? else {
-            return Err(AgentError::Setting(format!("no token for node {}/{}", registration.org, registration.id)));
+            return Err(AgentError::Setting(format!(
+                "no token for node {}/{}",
+                registration.org, registration.id
+            )));
         };
         self.journal.state.node = format!("{}/{}", registration.org, registration.id);
         self.file.save(&self.journal)?;
@@ -391,7 +404,8 @@ impl Core {
         self.session = None;
         if self.settings.stops_services {
             let keys: Vec<String> = running_keys(&self.journal.state);
-            for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await {
+            for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await
+            {
                 if let Err(error) = outcome {
                     tracing::warn!(%error, "a service cannot be stopped");
                 }

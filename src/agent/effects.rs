@@ -60,7 +60,10 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             Box::pin(async move {
                 let hub = hub(&context)?;
                 let value = json!(services);
-                hub.exchange.patch_node(&hub.org, &hub.id, "registeredServices", value).await.map_err(text)?;
+                hub.exchange
+                    .patch_node(&hub.org, &hub.id, "registeredServices", value)
+                    .await
+                    .map_err(text)?;
                 Ok(Some(Event::ServicesReported(services)))
             })
         }
@@ -143,7 +146,11 @@ async fn logins(context: &Context, agreement: &Agreement) -> Vec<RegistryLogin> 
     let found = hub.exchange.list_service_dockauths(org, id).await.unwrap_or_default();
     found
         .into_iter()
-        .map(|login| RegistryLogin { registry: login.registry, username: login.username, password: login.token })
+        .map(|login| RegistryLogin {
+            registry: login.registry,
+            username: login.username,
+            password: login.token,
+        })
         .collect()
 }
 
@@ -152,7 +159,12 @@ async fn stop(context: Context, agreement: String) -> Result<Option<Event>, Stri
     Ok(Some(Event::Stopped { agreement }))
 }
 
-async fn send(context: Context, number: u64, agbot: String, message: String) -> Result<Option<Event>, String> {
+async fn send(
+    context: Context,
+    number: u64,
+    agbot: String,
+    message: String,
+) -> Result<Option<Event>, String> {
     match hub(&context)?.send(&agbot, &message).await.map_err(text)? {
         Delivery::Delivered => {}
         Delivery::NoReceiver => tracing::info!(agbot, "message has no receiver any more"),

@@ -57,14 +57,19 @@ pub fn variables(agreement: &Agreement, platform: &Platform<'_>) -> Vec<(String,
 
 /// User input of a service as variables: the declared defaults, overridden by each source in turn. Undeclared inputs
 /// are left out.
-pub fn user_inputs(declared: &[Value], sources: &[&[Value]], workload: &WorkloadName) -> Vec<(String, String)> {
+pub fn user_inputs(
+    declared: &[Value],
+    sources: &[&[Value]],
+    workload: &WorkloadName,
+) -> Vec<(String, String)> {
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     declared
         .iter()
         .map(|declaration| text(declaration, "name"))
         .filter(|name| !name.is_empty())
         .filter_map(|name| {
-            let default = declared.iter().find(|one| one["name"] == name.as_str()).map(|one| &one["defaultValue"]);
+            let default =
+                declared.iter().find(|one| one["name"] == name.as_str()).map(|one| &one["defaultValue"]);
             let given = sources
                 .iter()
                 .flat_map(|source| source.iter())
@@ -73,7 +78,7 @@ pub fn user_inputs(declared: &[Value], sources: &[&[Value]], workload: &Workload
                 .flatten()
                 .filter(|input| input["name"] == name.as_str())
                 .map(|input| &input["value"])
-                .last();
+                .next_back();
             let value = given.or(default).filter(|value| !value.is_null())?;
             Some((name, written(value)))
         })
@@ -128,8 +133,10 @@ mod tests {
             json!({"name": "MODE", "type": "string", "defaultValue": "x"}),
             json!({"name": "NONE", "type": "string"}),
         ];
-        let policy = [json!({"serviceOrgid": "acme", "serviceUrl": "web", "serviceVersionRange": "[1.0.0,2.0.0)",
-            "inputs": [{"name": "RATE", "value": 25}, {"name": "HOSTS", "value": ["a", "b"]}, {"name": "X", "value": 1}]})];
+        let policy = [
+            json!({"serviceOrgid": "acme", "serviceUrl": "web", "serviceVersionRange": "[1.0.0,2.0.0)",
+            "inputs": [{"name": "RATE", "value": 25}, {"name": "HOSTS", "value": ["a", "b"]}, {"name": "X", "value": 1}]}),
+        ];
         let node = [
             json!({"serviceOrgid": "acme", "serviceUrl": "web", "inputs": [{"name": "RATE", "value": 2.5}]}),
             json!({"serviceOrgid": "acme", "serviceUrl": "web", "serviceArch": "arm", "inputs": [{"name": "MODE", "value": "no"}]}),

@@ -86,7 +86,8 @@ async fn join_policy(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodePolicy, Clien
     if is_changed {
         hub.exchange.put_node_policy(&hub.org, &hub.id, &document).await?;
     }
-    serde_json::from_value(document).map_err(|error| ClientError::Decode(format!("the node's policy: {error}")))
+    serde_json::from_value(document)
+        .map_err(|error| ClientError::Decode(format!("the node's policy: {error}")))
 }
 
 /// Lays the built-in properties over the stored policy; tells whether that changed anything.

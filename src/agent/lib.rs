@@ -87,14 +87,8 @@ pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result
     let driver = open_driver(&settings, &journal.agent)?;
     let settings = Arc::new(settings);
     let (handle, orders) = core::Handle::new();
-    let core = core::Core::new(
-        settings.clone(),
-        machine.clone(),
-        driver.clone(),
-        file,
-        journal,
-        handle.clone(),
-    );
+    let core =
+        core::Core::new(settings.clone(), machine.clone(), driver.clone(), file, journal, handle.clone());
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();
     if let Some(address) = settings.api_listen {
@@ -118,8 +112,10 @@ fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>,
     Ok(match settings.driver {
         DriverKind::Process => {
             let folder = settings.data_dir.join("processes");
-            let process =
-                ProcessSettings { grace: settings.stop_grace, ..ProcessSettings::new(folder, agent.to_owned()) };
+            let process = ProcessSettings {
+                grace: settings.stop_grace,
+                ..ProcessSettings::new(folder, agent.to_owned())
+            };
             Arc::new(ProcessDriver::open(process).map_err(failed)?)
         }
         DriverKind::Docker => {

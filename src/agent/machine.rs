@@ -4,13 +4,12 @@ use std::{fs, path::Path};
 
 use evenkeel_domain::policy::{
     Property, PropertyList,
-    property::builtin::{
-        ALLOW_PRIVILEGED, ARCH, CONTAINERIZED, CPU, HARDWARE_ID, MEMORY, OPERATING_SYSTEM,
-    },
+    property::builtin::{ALLOW_PRIVILEGED, ARCH, CONTAINERIZED, CPU, HARDWARE_ID, MEMORY, OPERATING_SYSTEM},
 };
 
 /// Operating systems that the property may name.
-const KNOWN_SYSTEMS: [&str; 8] = ["ubuntu", "debian", "raspbian", "rhel", "macos", "centos", "fedora", "suse"];
+const KNOWN_SYSTEMS: [&str; 8] =
+    ["ubuntu", "debian", "raspbian", "rhel", "macos", "centos", "fedora", "suse"];
 
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +39,9 @@ impl Machine {
             arch: arch(std::env::consts::ARCH),
             hardware_id: hardware_id().unwrap_or_else(|| made_up_id.to_owned()),
             system: system(&read("/etc/os-release")),
-            is_containerized: ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists()),
+            is_containerized: ["/.dockerenv", "/run/.containerenv"]
+                .iter()
+                .any(|path| Path::new(path).exists()),
             addresses: addresses(&read("/proc/net/fib_trie")),
         }
     }
@@ -82,9 +83,13 @@ fn arch(rust_name: &'static str) -> &'static str {
 fn hardware_id() -> Option<String> {
     let serial = read("/sys/class/dmi/id/product_serial");
     let board = read("/proc/cpuinfo");
-    let from_board =
-        || board.lines().find_map(|line| Some(line.strip_prefix("Serial")?.split_once(':')?.1.trim().to_owned()));
-    Some(serial.trim().to_owned()).filter(|serial| !serial.is_empty()).or_else(from_board).filter(|id| !id.is_empty())
+    let from_board = || {
+        board.lines().find_map(|line| Some(line.strip_prefix("Serial")?.split_once(':')?.1.trim().to_owned()))
+    };
+    Some(serial.trim().to_owned())
+        .filter(|serial| !serial.is_empty())
+        .or_else(from_board)
+        .filter(|id| !id.is_empty())
 }
 
 fn system(os_release: &str) -> String {

@@ -1,1 +1,277 @@
-//! An agent against a small hub made for the purpose.
+//! Whole agents with real processes and real envelopes, against a small exchange made for the purpose.
+
+#[path = "tests/hub.rs"]
+mod hub;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use evenkeel_wire::agreement::message::{Body, Message};
+use serde_json::{Value, json};
+use tokio::{task::JoinHandle, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use self::hub::{AGBOT, NODE, ORG, TestHub};
+use crate::{AgentSettings, NodeIdentity, run};
+
+fn settings(hub: &Arc<TestHub>, folder: &Path) -> AgentSettings {
+    AgentSettings {
+        identity: Some(NodeIdentity { org: ORG.to_owned(), id: NODE.to_owned(), token: "t0ken".to_owned() }),
+        transport: Some(hub.transport()),
+        poll_interval: Duration::from_millis(50),
+        park: Duration::from_secs(1),
+        management_interval: Duration::from_millis(200),
+        stop_grace: Duration::from_millis(500),
+        ..AgentSettings::new("http://hub.test", folder)
+    }
+}
+
+/// A running agent; dropping it is like killing it: nothing is cleaned up.
+struct Agent(JoinHandle<Result<(), crate::AgentError>>, CancellationToken);
+
+impl Agent {
+    fn start(settings: AgentSettings) -> Self {
+        let stop = CancellationToken::new();
+        Self(tokio::spawn(run(settings, stop.clone())), stop)
+    }
+
+    async fn end(mut self) {
+        self.1.cancel();
+        (&mut self.0).await.unwrap().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Waits until something holds; the whole test would hang without the limit.
+async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..2000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never came: {what}");
+}
+
+/// Brings an agreement to the running service and returns the process id that the service wrote down.
+async fn agree(hub: &TestHub, id: &str, folder: &Path) -> i32 {
+    let pid_file = folder.join(format!("{id}.pid"));
+    hub.propose(id, &format!("echo $$ > {}; exec sleep 1000", pid_file.display()));
+    let reply = hub.next_message().await;
+    assert_eq!(reply.body, Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") });
+    hub.send(&Message::new(id, Body::ReplyAck { decision: true }));
+    assert_eq!(hub.next_message().await.body, Body::Verification);
+    hub.send(&Message::new(id, Body::VerificationReply { exists: true }));
+    until("the service is reported running", || {
+        let status = hub.state().status.clone();
+        let services = status["services"].as_array()?.clone();
+        let service = services.iter().find(|service| service["agreementId"] == id)?.clone();
+        (service["containerStatus"][0]["state"] == "running").then_some(())
+    })
+    .await;
+    until("the agreement is final", || {
+        (hub.state().agreements.get(id)?["state"] == "Finalized Agreement").then_some(())
+    })
+    .await;
+    std::fs::read_to_string(pid_file).unwrap().trim().parse().unwrap()
+}
+
+fn is_alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellation() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    let pid = agree(&hub, "a1", folder.path()).await;
+    {
+        let state = hub.state();
+        let names: Vec<&str> = state.policy["properties"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|one| one["name"].as_str())
+            .collect();
+        for name in ["openhorizon.cpu", "openhorizon.arch", "openhorizon.containerized", "site"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        assert_eq!(state.node["softwareVersions"]["horizon"], "2.31.0");
+        assert_eq!(state.node["registeredServices"][0]["url"], "acme/web");
+        assert_eq!(state.agreements["a1"]["agreementService"]["url"], "acme/web");
+        assert!(state.mailbox.is_empty(), "processed messages are removed");
+    }
+
+    drop(agent);
+    hub.set_away(true);
+    let agent = Agent::start(settings(&hub, folder.path()));
+    sleep(Duration::from_millis(300)).await;
+    assert!(is_alive(pid), "the service goes on without agent and hub");
+    hub.set_away(false);
+    assert_eq!(
+        hub.next_message().await.body,
+        Body::Verification,
+        "a restarted agent verifies its agreements"
+    );
+    assert!(is_alive(pid));
+
+    hub.send(&Message::new("a1", Body::Cancel { reason: 204 }));
+    until("the agreement is gone", || hub.state().agreements.is_empty().then_some(())).await;
+    until("the process is gone", || (!is_alive(pid)).then_some(())).await;
+    until("the status says so", || hub.state().status["services"].as_array()?.is_empty().then_some(())).await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_messages_are_dropped_and_change_nothing() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    let pid = agree(&hub, "a1", folder.path()).await;
+
+    let cancel = Message::new("a1", Body::Cancel { reason: 204 });
+    let genuine = hub.seal(&Message::new("a1", Body::Verification));
+    let mut tampered = hub.seal(&cancel);
+    tampered.replace_range(100..104, "AAAA");
+    hub.post(&tampered, AGBOT);
+    hub.post(&hub.seal_for_stranger(&cancel), AGBOT);
+    hub.post(&hub.seal_as_stranger(&cancel), AGBOT);
+    hub.post("no envelope at all", AGBOT);
+    hub.post(&hub.seal(&cancel), "IBM/other");
+    hub.post(&genuine, AGBOT);
+    assert_eq!(hub.next_message().await.body, Body::VerificationReply { exists: true });
+    hub.post(&genuine, AGBOT);
+    until("all of them are removed", || hub.state().mailbox.is_empty().then_some(())).await;
+    assert!(hub.no_message(), "a copy of a processed envelope is not answered");
+    assert!(is_alive(pid));
+    assert_eq!(hub.state().agreements.len(), 1);
+    hub.send(&cancel);
+    until("the process is gone", || (!is_alive(pid)).then_some(())).await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_when_it_is_back() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    let pid = agree(&hub, "a1", folder.path()).await;
+    hub.delete_node();
+    until("the process is gone", || (!is_alive(pid)).then_some(())).await;
+    hub.create_node();
+    until("the node has a key again", || {
+        hub.state().node["publicKey"].as_str().filter(|key| !key.is_empty()).map(|_| ())
+    })
+    .await;
+    let pid = agree(&hub, "a2", folder.path()).await;
+    assert!(is_alive(pid));
+    agent.end().await;
+    assert!(is_alive(pid), "an agent that ends leaves its services running");
+    let mut settings = settings(&hub, folder.path());
+    settings.stops_services = true;
+    let agent = Agent::start(settings);
+    hub.next_message().await;
+    agent.end().await;
+    assert!(!is_alive(pid), "unless it is told otherwise");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_management_policy_is_carried_out_with_the_groups_permission() {
+    let hub = TestHub::new();
+    {
+        let mut state = hub.state();
+        state.node["ha_group"] = json!("pair");
+        state.file_versions = json!({"agentSoftwareVersions": ["2.31.0", "2.32.0"]});
+        state.management_policies = json!({"acme/fw": {"enabled": true, "start": "now", "startWindow": 0,
+            "constraints": ["site == north"], "properties": [], "patterns": [],
+            "agentUpgradePolicy": {"manifest": "m", "allowDowngrade": false},
+            "lastUpdated": "2024-05-01T10:00:00Z[UTC]"}});
+        state.grants = false;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    until("the agent asked and was refused twice", || (hub.state().asked >= 2).then_some(())).await;
+    let words = |hub: &TestHub| hub.state().reported_phases.clone();
+    assert_eq!(words(&hub).last().map(String::as_str), Some("ha node waiting"));
+    hub.state().grants = true;
+    until("the upgrade is done", || words(&hub).contains(&"successful".to_owned()).then_some(())).await;
+    let phases = words(&hub);
+    assert_eq!(phases, ["download started", "ha node waiting", "downloaded", "initiated", "successful"]);
+    until("the new version is recorded", || {
+        (hub.state().node["softwareVersions"]["horizon"] == "2.32.0").then_some(())
+    })
+    .await;
+    assert!(folder.path().join("packages/current").exists());
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_local_api_registers_shows_cancels_and_unregisters() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut settings = settings(&hub, folder.path());
+    settings.identity = None;
+    settings.api_listen = Some(port);
+    let agent = Agent::start(settings);
+    let transport = evenkeel_client::HttpSettings::new(format!("http://{port}"));
+    let api = evenkeel_client::Client::anonymous(evenkeel_client::Transport::http(transport).unwrap(), "");
+    let path = |segments: &[&str]| evenkeel_client::Path::new(segments);
+    let mut device = Value::Null;
+    for _ in 0..200 {
+        if let Ok(Some(found)) = api.get::<Value>(path(&["node"])).await {
+            device = found;
+            break;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(device["configstate"]["state"], "unconfigured");
+    assert_eq!(api.get::<Value>(path(&["service"])).await.unwrap_err().status(), Some(424));
+
+    let wrong = json!({"organization": ORG, "id": NODE, "token": "wrong"});
+    assert_eq!(api.post(path(&["node"]), &wrong).await.unwrap_err().status(), Some(400));
+    let right = json!({"organization": ORG, "id": NODE, "token": "t0ken"});
+    api.post(path(&["node"]), &right).await.unwrap();
+    assert_eq!(api.post(path(&["node"]), &right).await.unwrap_err().status(), Some(409));
+    api.put(path(&["node", "configstate"]), &json!({"state": "configured"})).await.unwrap();
+    until("the node has a key", || {
+        hub.state().node["publicKey"].as_str().filter(|key| !key.is_empty()).map(|_| ())
+    })
+    .await;
+
+    let pid = agree(&hub, "a1", folder.path()).await;
+    let list: Value = api.get(path(&["agreement"])).await.unwrap().unwrap();
+    assert_eq!(list["agreements"]["active"][0]["workload_to_run"]["url"], "web");
+    let services: Value = api.get(path(&["service"])).await.unwrap().unwrap();
+    assert_ne!(services["instances"]["active"][0]["execution_start_time"], 0);
+    assert!(api.delete(path(&["agreement", "a1"])).await.unwrap());
+    assert_eq!(hub.next_message().await.body, Body::Cancel { reason: 105 });
+    until("the process is gone", || (!is_alive(pid)).then_some(())).await;
+
+    let pid = agree(&hub, "a2", folder.path()).await;
+    api.delete(path(&["node"]).query("block", "true")).await.unwrap();
+    assert!(!is_alive(pid));
+    assert_eq!(hub.next_message().await.body, Body::Cancel { reason: 116 });
+    assert_eq!(hub.state().node["publicKey"], "");
+    let device: Value = api.get(path(&["node"])).await.unwrap().unwrap();
+    assert_eq!(device["configstate"]["state"], "unconfigured");
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn two_agents_cannot_share_a_folder() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    until("the first agent holds the folder", || folder.path().join("journal.json").exists().then_some(()))
+        .await;
+    let second = run(settings(&hub, folder.path()), CancellationToken::new()).await;
+    assert!(matches!(second, Err(crate::AgentError::Busy(_))));
+    agent.end().await;
+}

@@ -1,6 +1,7 @@
 //! Composition roots: each subcommand reads its settings, wires the crates together and runs them.
 
 mod agbot;
+mod agent;
 mod demo;
 mod exchange;
 mod hub;
@@ -9,6 +10,7 @@ mod openapi;
 mod serve;
 mod settings;
 mod shared_secret;
+mod simulate;
 mod tls;
 mod up;
 
@@ -34,6 +36,8 @@ enum Command {
     Exchange(exchange::ExchangeArguments),
     /// Runs an agbot alone, against any exchange; several on one database share the work.
     Agbot(agbot::AgbotArguments),
+    /// Runs an edge agent, which keeps services running on this machine.
+    Agent(agent::AgentArguments),
     /// Shows the main job on real processes: three agents, an HA group, a service that rolls to its next version.
     Demo(demo::DemoArguments),
     /// The service of the demo.
@@ -43,6 +47,8 @@ enum Command {
     Migrate(migrate::MigrateArguments),
     /// Prints the document of the exchange's API.
     Openapi,
+    /// Drives the deciding part of the agbot through faulty schedules and looks for a broken promise.
+    Simulate(simulate::SimulateArguments),
 }
 
 /// Runs the command that the arguments ask for.
@@ -55,10 +61,12 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Up(arguments) => up::run(arguments),
         Command::Exchange(arguments) => exchange::run(arguments),
         Command::Agbot(arguments) => agbot::run(arguments),
+        Command::Agent(arguments) => agent::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::DemoService(arguments) => demo::service::run(&arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Openapi => openapi::run(),
+        Command::Simulate(arguments) => simulate::run(arguments),
     };
     match outcome {
         Ok(()) => ExitStatus::Success.into(),

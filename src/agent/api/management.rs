@@ -56,7 +56,10 @@ async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<V
     Ok(Json(Value::Object(found)))
 }
 
-async fn show_in_org(api: State<Api>, Path((_, name)): Path<(String, String)>) -> Result<Json<Value>, Refusal> {
+async fn show_in_org(
+    api: State<Api>,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Refusal> {
     show(api, Path(name)).await
 }
 
@@ -88,7 +91,10 @@ async fn reset_all(State(api): State<Api>) -> Result<(StatusCode, String), Refus
     reset(&api, None).await
 }
 
-async fn reset_one(State(api): State<Api>, Path(name): Path<String>) -> Result<(StatusCode, String), Refusal> {
+async fn reset_one(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+) -> Result<(StatusCode, String), Refusal> {
     reset(&api, Some(name)).await
 }
 

@@ -19,7 +19,7 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{Api, Refusal};
 use crate::{
     clock,
-    core::Order,
+    core::{Ended, Order},
     journal::{Journal, Registration},
     step::Event,
 };
@@ -31,7 +31,10 @@ pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/node", get(show).post(register).delete(unregister))
         .route("/node/configstate", get(show_state).put(configure))
-        .route("/node/policy", get(show_policy).put(set_policy).post(set_policy).patch(patch_policy).delete(drop_policy))
+        .route(
+            "/node/policy",
+            get(show_policy).put(set_policy).post(set_policy).patch(patch_policy).delete(drop_policy),
+        )
         .route("/node/userinput", get(show_input).put(set_input).post(set_input).delete(drop_input))
         .route("/token/random", get(random_token))
 }
@@ -90,8 +93,7 @@ struct Device {
 
 /// Letters, digits and the signs that the contract allows; slashes only where a pattern names its organisation.
 fn check_name(text: &str, field: &'static str) -> Result<(), Refusal> {
-    let is_allowed =
-        |character: char| character.is_alphanumeric() || "-*+()?&!_.@,:/\\ ".contains(character);
+    let is_allowed = |character: char| character.is_alphanumeric() || "-*+()?&!_.@,:/\\ ".contains(character);
     if text.chars().all(is_allowed) && text.len() <= 256 {
         return Ok(());
     }
@@ -129,10 +131,15 @@ async fn register(
         changed_at: clock::now_secs(),
         was_known: true,
     };
-    let (done, wait) = oneshot::channel();
-    api.handle.order(Order::Register(registration, token, done)).await?;
-    wait.await.map_err(|_| crate::core::Ended)?;
+    order(&api, |done| Order::Register(registration, token, done)).await?;
     Ok((StatusCode::CREATED, Json(device(&api.journal().await?))).into_response())
+}
+
+/// Gives an order and waits until it is carried out.
+async fn order(api: &Api, make: impl FnOnce(oneshot::Sender<()>) -> Order) -> Result<(), Refusal> {
+    let (done, wait) = oneshot::channel();
+    api.handle.order(make(done)).await?;
+    wait.await.map_err(|_| Ended.into())
 }
 
 async fn check_at_hub(api: &Api, org: &str, id: &str, token: &str, pattern: &str) -> Result<(), Refusal> {
@@ -175,9 +182,7 @@ async fn configure(
     let journal = api.journal().await?;
     let Some(registration) = &journal.registration else { return Err(Refusal::NotRegistered) };
     if wanted.state == "configured" && !registration.is_configured {
-        let (done, wait) = oneshot::channel();
-        api.handle.order(Order::Configure(done)).await?;
-        wait.await.map_err(|_| crate::core::Ended)?;
+        order(&api, Order::Configure).await?;
     }
     Ok((StatusCode::CREATED, Json(config_state(&api.journal().await?))).into_response())
 }
@@ -220,18 +225,24 @@ async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let cleaned = match api.hub().await {
+    let hub = api.hub().await;
+    // A worker that still listened would repair the record that is being cleared.
+    order(api, Order::Hush).await?;
+    let cleaned = match hub {
         Ok(hub) => clean_hub(&hub, removes_node).await,
         Err(_) => Ok(()),
     };
     api.handle.apply(Event::Deleted).await?;
-    while api.handle.with(|journal| journal.state.agreements.values().any(|agreement| !agreement.is_stopped)).await? {
+    while api
+        .handle
+        .with(|journal| journal.state.agreements.values().any(|agreement| !agreement.is_stopped))
+        .await?
+    {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let (done, wait) = oneshot::channel();
-    api.handle.order(Order::Forget(done)).await?;
-    wait.await.map_err(|_| crate::core::Ended)?;
-    cleaned.map_err(|error| Refusal::Unavailable(format!("unregistered, but the hub was not cleaned: {error}")))
+    order(api, Order::Forget).await?;
+    cleaned
+        .map_err(|error| Refusal::Unavailable(format!("unregistered, but the hub was not cleaned: {error}")))
 }
 
 async fn clean_hub(hub: &crate::hub::Hub, removes_node: bool) -> Result<(), ClientError> {

@@ -77,7 +77,8 @@ async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     }
     let observed = api.handle.with(|journal| journal.state.observed.clone()).await?;
     let state = Steps { observed, ..journal.state };
-    let (live, ended): (Vec<_>, Vec<_>) = state.agreements.values().partition(|agreement| agreement.is_live());
+    let (live, ended): (Vec<_>, Vec<_>) =
+        state.agreements.values().partition(|agreement| agreement.is_live());
     let instances = |list: &[&Agreement]| list.iter().map(|one| instance(one, &state)).collect::<Vec<_>>();
     let definitions = |list: &[&Agreement]| {
         let mut found: Vec<Value> = list.iter().map(|one| definition(one)).collect();
@@ -132,7 +133,9 @@ async fn policies(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     let found: Map<String, Value> = journal
         .state
         .live()
-        .filter_map(|agreement| Some((agreement.name.clone(), serde_json::from_str(&agreement.producer_policy).ok()?)))
+        .filter_map(|agreement| {
+            Some((agreement.name.clone(), serde_json::from_str(&agreement.producer_policy).ok()?))
+        })
         .collect();
     Ok(Json(Value::Object(found)))
 }

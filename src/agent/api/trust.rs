@@ -27,7 +27,8 @@ fn folder(api: &Api) -> PathBuf {
 
 /// File names are plain: nothing outside the folder can be named.
 fn file_path(api: &Api, name: &str) -> Result<PathBuf, Refusal> {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
     if name.starts_with('.') || !name.ends_with(".pem") || !name.chars().all(is_plain) || name.len() > 200 {
         return Err(Refusal::Input(format!("\"{name}\" is no usable name of a key file"), "file"));
     }

@@ -29,7 +29,8 @@ impl SurfaceError {
     /// The entry of the exchange's error list.
     pub fn document(&self) -> Value {
         let time = i64::try_from(self.at).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
-        let time = time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%S +0000 UTC").to_string());
+        let time =
+            time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%S +0000 UTC").to_string());
         json!({
             "record_id": self.id.to_string(),
             "message": self.message,
@@ -63,7 +64,8 @@ impl State {
         let is_other = |error: &SurfaceError| error.workload.qualified_url() != workload.qualified_url();
         let id = self.errors.iter().map(|error| error.id + 1).max().unwrap_or(1);
         self.errors.retain(is_other);
-        let message = format!("{} {}: {}", workload.qualified_url(), workload.version, reason::describe(reason));
+        let message =
+            format!("{} {}: {}", workload.qualified_url(), workload.version, reason::describe(reason));
         self.errors.push(SurfaceError { id, code: code.to_owned(), message, workload, at: now });
     }
 

@@ -91,7 +91,8 @@ impl Feed {
         let (answer, took) =
             self.hub.exchange.wait_for_changes(&self.hub.org, &request, self.settings.park).await?;
         // An exchange that was restored from an older state counts from there again.
-        let following = if answer.most_recent_change_id > 0 { answer.most_recent_change_id + 1 } else { change_id };
+        let following =
+            if answer.most_recent_change_id > 0 { answer.most_recent_change_id + 1 } else { change_id };
         Ok((following, answer, took))
     }
 
@@ -134,18 +135,18 @@ impl Feed {
     async fn refresh(&self, is_first: bool) -> Result<Result<(), ClientError>, Ended> {
         let version = self.handle.with(|journal| journal.software_version.clone()).await?;
         let version = if version.is_empty() { self.settings.software_version.clone() } else { version };
-        let wanted =
-            Wanted { machine: &self.machine, software_version: &version, pattern: &self.pattern };
-        if is_first {
-            if let Err(error) = self.reconcile_agreements().await? {
-                return Ok(Err(error));
-            }
+        let wanted = Wanted { machine: &self.machine, software_version: &version, pattern: &self.pattern };
+        if is_first && let Err(error) = self.reconcile_agreements().await? {
+            return Ok(Err(error));
         }
         match join::join(&self.hub, &wanted).await {
             Ok(facts) => {
                 self.handle.apply(Event::Joined(Box::new(facts))).await?;
                 if is_first {
-                    tracing::info!(node.id = format!("{}/{}", self.hub.org, self.hub.id), "node is registered");
+                    tracing::info!(
+                        node.id = format!("{}/{}", self.hub.org, self.hub.id),
+                        "node is registered"
+                    );
                     self.handle.apply(Event::Reconnected).await?;
                 }
                 Ok(Ok(()))
@@ -174,8 +175,13 @@ impl Feed {
             })
             .await?;
         for unknown in recorded.difference(&known) {
-            tracing::info!(agreement.id = unknown, "agreement of a lost journal is removed from the exchange");
-            if let Err(error) = self.hub.exchange.delete_node_agreement(&self.hub.org, &self.hub.id, unknown).await {
+            tracing::info!(
+                agreement.id = unknown,
+                "agreement of a lost journal is removed from the exchange"
+            );
+            if let Err(error) =
+                self.hub.exchange.delete_node_agreement(&self.hub.org, &self.hub.id, unknown).await
+            {
                 return Ok(Err(error));
             }
         }

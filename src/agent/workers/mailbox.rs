@@ -144,7 +144,8 @@ impl Mailbox {
         let Some(workload) = terms.workloads.first() else { return Ok(ProposalFacts::default()) };
         let exchange = &self.hub.exchange;
         let arch = Some(workload.arch.as_str()).filter(|arch| !arch.is_empty() && *arch != "*");
-        let found = exchange.find_services(&workload.org, &workload.url, Some(&workload.version), arch).await?;
+        let found =
+            exchange.find_services(&workload.org, &workload.url, Some(&workload.version), arch).await?;
         let mut keys = self.trusted_keys().await;
         let Some((service_id, service)) = found.into_iter().next() else {
             return Ok(ProposalFacts { trusted_keys: keys, ..ProposalFacts::default() });

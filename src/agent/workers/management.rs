@@ -76,8 +76,10 @@ impl Management {
                     management::step(&mut journal.jobs, &policies, &journal.state.facts, now, jitter)
                 })
                 .await?;
-            let is_question = |command: &ManagementCommand| matches!(command, ManagementCommand::AskGroup { .. });
-            let todo: Vec<_> = commands.into_iter().filter(|command| !(has_asked && is_question(command))).collect();
+            let is_question =
+                |command: &ManagementCommand| matches!(command, ManagementCommand::AskGroup { .. });
+            let todo: Vec<_> =
+                commands.into_iter().filter(|command| !(has_asked && is_question(command))).collect();
             if todo.is_empty() {
                 break;
             }
@@ -102,7 +104,9 @@ impl Management {
             .filter(|(_, status)| status.agent_upgrade_policy_status.status == "reset")
             .map(|(id, _)| id.split_once('/').map_or(id.clone(), |(_, name)| name.to_owned()))
             .collect();
-        self.handle.with(move |journal| reset.iter().for_each(|name| drop(journal.jobs.remove(name)))).await?;
+        self.handle
+            .with(move |journal| reset.iter().for_each(|name| drop(journal.jobs.remove(name))))
+            .await?;
         Ok(Ok(()))
     }
 
@@ -129,7 +133,12 @@ impl Management {
         self.handle.with(move |journal| journal.jobs.get(&name).cloned().unwrap_or_default()).await
     }
 
-    async fn enter(&self, name: &str, phase: Phase, change: impl FnOnce(&mut Job) + Send + 'static) -> Result<(), Ended> {
+    async fn enter(
+        &self,
+        name: &str,
+        phase: Phase,
+        change: impl FnOnce(&mut Job) + Send + 'static,
+    ) -> Result<(), Ended> {
         let name = name.to_owned();
         self.handle
             .with(move |journal| {
@@ -216,7 +225,9 @@ impl Management {
         match self.hub.agbot.ask_node_management(&self.hub.org, &group, &self.hub.id, &job).await {
             Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
             Ok(false) => tracing::info!(policy = job, group, "another member of the group is being upgraded"),
-            Err(error) => tracing::info!(policy = job, group, %error, "the group's permission cannot be had now"),
+            Err(error) => {
+                tracing::info!(policy = job, group, %error, "the group's permission cannot be had now")
+            }
         }
         Ok(Ok(()))
     }
@@ -243,4 +254,3 @@ impl Management {
         Ok(Ok(()))
     }
 }
-

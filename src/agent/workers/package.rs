@@ -50,9 +50,13 @@ pub(super) fn wanted_version(source: Option<&Path>, manifest: &str) -> Result<St
     let name = manifest.rsplit('/').next().unwrap_or_default();
     let broken = |reason: String| PackageError::Manifest(manifest.to_owned(), reason);
     check_name(name).map_err(|_| broken("its name is not plain".to_owned()))?;
-    let text = fs::read_to_string(source.join(format!("{name}.json"))).map_err(|error| broken(error.to_string()))?;
+    let text =
+        fs::read_to_string(source.join(format!("{name}.json"))).map_err(|error| broken(error.to_string()))?;
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;
-    manifest.software_upgrade.map(|section| section.version).ok_or_else(|| broken("it upgrades no software".to_owned()))
+    manifest
+        .software_upgrade
+        .map(|section| section.version)
+        .ok_or_else(|| broken("it upgrades no software".to_owned()))
 }
 
 /// Copies a version's files next to those in use; a half copy of an earlier attempt is thrown away.
@@ -114,7 +118,8 @@ pub(super) fn activate(data_dir: &Path, version: &str) -> Result<(), PackageErro
 }
 
 fn check_name(name: &str) -> Result<(), PackageError> {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_' | '+');
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_' | '+');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
         return Err(PackageError::Version(name.to_owned()));
     }
@@ -129,7 +134,8 @@ mod tests {
     fn a_version_is_copied_and_swapped_in() {
         let source = tempfile::tempdir().unwrap();
         let data = tempfile::tempdir().unwrap();
-        fs::write(source.path().join("m.json"), r#"{"softwareUpgrade":{"version":"2.32.0","files":["*"]}}"#).unwrap();
+        fs::write(source.path().join("m.json"), r#"{"softwareUpgrade":{"version":"2.32.0","files":["*"]}}"#)
+            .unwrap();
         fs::create_dir_all(source.path().join("2.32.0/sub")).unwrap();
         fs::write(source.path().join("2.32.0/sub/agent"), "new").unwrap();
         assert_eq!(wanted_version(Some(source.path()), "acme/m").unwrap(), "2.32.0");

@@ -1,0 +1,153 @@
+//! `evenkeel agent`: the edge agent.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use evenkeel_agent::{AgentError, AgentSettings, DriverKind, NodeIdentity};
+use evenkeel_runtime::files::default_state_folder;
+use evenkeel_runtime::{ExitStatus, Failure};
+
+use super::serve::lifecycle;
+use super::settings::{ConfigArguments, LogSettings, refused, secret_of_setting};
+
+/// How services are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Driver {
+    /// As containers, through the Engine API of Docker or podman.
+    Docker,
+    /// As plain processes, each in a process group of its own.
+    Process,
+}
+
+/// Options of `agent`.
+#[derive(Debug, Args)]
+pub struct AgentArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Address of the hub, such as https://hub.example:8443
+    #[arg(long, env = "EVENKEEL_HUB", value_name = "URL")]
+    hub: String,
+    /// File with the only certificate authorities to trust, PEM
+    #[arg(long, env = "EVENKEEL_HUB_CA_FILE", value_name = "FILE")]
+    hub_ca_file: Option<PathBuf>,
+    /// Organization of the node; without it the agent waits to be registered through its local API
+    #[arg(long, env = "EVENKEEL_ORG", requires_all = ["node_id", "token_file"])]
+    org: Option<String>,
+    /// Id of the node inside its organization
+    #[arg(long, env = "EVENKEEL_NODE_ID", requires_all = ["org", "token_file"])]
+    node_id: Option<String>,
+    /// File with the node's token
+    #[arg(long, env = "EVENKEEL_TOKEN_FILE", value_name = "FILE", requires_all = ["org", "node_id"])]
+    token_file: Option<PathBuf>,
+    /// How services are run
+    #[arg(long, env = "EVENKEEL_DRIVER", value_enum, default_value_t = Driver::Docker)]
+    driver: Driver,
+    /// Address of the container engine [default: $DOCKER_HOST, else the usual socket]
+    #[arg(
+        long,
+        env = "EVENKEEL_DOCKER_ENDPOINT",
+        value_name = "URL",
+        default_value = "",
+        hide_default_value = true
+    )]
+    docker_endpoint: String,
+    /// Folder for journal, keys, logs and packages [default: in the user's state folder, by node]
+    #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+    /// Where the local API answers; it has no authentication, so use a loopback address
+    #[arg(long, env = "EVENKEEL_API_LISTEN", value_name = "HOST:PORT")]
+    api_listen: Option<SocketAddr>,
+    /// Address of the agbot's own API, when it is not that of the hub
+    #[arg(long, env = "EVENKEEL_AGBOT_URL", value_name = "URL")]
+    agbot_url: Option<String>,
+    /// Seconds between polls of an exchange that does not park them
+    #[arg(long, env = "EVENKEEL_POLL_INTERVAL", value_name = "SECONDS", default_value_t = 20)]
+    poll_interval: u64,
+    /// Seconds between looks at management policies
+    #[arg(long, env = "EVENKEEL_MANAGEMENT_INTERVAL", value_name = "SECONDS", default_value_t = 60)]
+    management_interval: u64,
+    /// Folder with further signing keys to trust (*.pem)
+    #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "FOLDER")]
+    trusted_keys: Option<PathBuf>,
+    /// Folder with agent packages: one <manifest>.json each and one folder per version
+    #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "FOLDER")]
+    upgrade_source: Option<PathBuf>,
+    /// Seconds that a service gets to end by itself
+    #[arg(long, env = "EVENKEEL_STOP_GRACE", value_name = "SECONDS", default_value_t = 5)]
+    stop_grace: u64,
+    /// Stop all services when the agent ends; otherwise they go on and the next start takes them over
+    #[arg(long, env = "EVENKEEL_STOP_SERVICES")]
+    stop_services: bool,
+    #[command(flatten)]
+    log: LogSettings,
+}
+
+/// Runs an agent until a signal ends it.
+pub fn run(arguments: AgentArguments) -> Result<(), Failure> {
+    let file = arguments.config.read()?;
+    let log = arguments.log.clone().over(&file).map_err(|error| refused(&error))?;
+    log.start()?;
+    let settings = arguments.settings()?;
+    // One thread is enough for an edge node and keeps the agent small.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .thread_keep_alive(Duration::from_secs(2))
+        .build()
+        .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
+    let outcome = runtime.block_on(async {
+        let lifecycle = lifecycle()?;
+        evenkeel_agent::run(settings, lifecycle.shutdown()).await.map_err(|error| ended(&error))
+    });
+    runtime.shutdown_background();
+    outcome
+}
+
+impl AgentArguments {
+    fn settings(&self) -> Result<AgentSettings, Failure> {
+        let identity = match (&self.org, &self.node_id, &self.token_file) {
+            (Some(org), Some(id), Some(file)) => {
+                let token = secret_of_setting(file)?.expose().clone();
+                Some(NodeIdentity { org: org.clone(), id: id.clone(), token })
+            }
+            _ => None,
+        };
+        let data_dir = self.data_dir.clone().unwrap_or_else(|| {
+            let node = self.node_id.as_deref().unwrap_or("agent").replace(['/', '\\'], "-");
+            default_state_folder().join("agents").join(node)
+        });
+        Ok(AgentSettings {
+            identity,
+            driver: match self.driver {
+                Driver::Docker => DriverKind::Docker,
+                Driver::Process => DriverKind::Process,
+            },
+            docker_endpoint: self.docker_endpoint.clone(),
+            api_listen: self.api_listen,
+            agbot_url: self.agbot_url.clone(),
+            ca_file: self.hub_ca_file.clone(),
+            poll_interval: Duration::from_secs(self.poll_interval.max(1)),
+            management_interval: Duration::from_secs(self.management_interval.max(1)),
+            trusted_keys: self.trusted_keys.clone(),
+            upgrade_source: self.upgrade_source.clone(),
+            stops_services: self.stop_services,
+            stop_grace: Duration::from_secs(self.stop_grace),
+            ..AgentSettings::new(self.hub.clone(), data_dir)
+        })
+    }
+}
+
+fn ended(error: &AgentError) -> Failure {
+    let status = match error {
+        AgentError::Setting(_) => ExitStatus::Usage,
+        AgentError::DataDir(_) | AgentError::Journal { .. } | AgentError::Key { .. } => {
+            ExitStatus::DataFolder
+        }
+        AgentError::Busy(_) => ExitStatus::DataFolderLocked,
+        AgentError::Listen { .. } => ExitStatus::Address,
+        AgentError::Driver(_) => ExitStatus::Failure,
+    };
+    Failure::from_error(status, error)
+}
