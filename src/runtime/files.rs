@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -85,6 +85,7 @@ impl DataFolder {
         create_private_folder(path)?;
         let path = fs::canonicalize(path).map_err(FileError::at("find", path))?;
         fs::read_dir(&path).map_err(FileError::at("read", &path))?;
+        let_others_pass(&path)?;
         let lock = lock(&path)?;
         Ok(Self { path, _lock: lock })
     }
@@ -94,6 +95,17 @@ impl DataFolder {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Root's folder must let through what root starts as another user. Passing does not allow to list the folder, and its
+/// files keep their own modes.
+fn let_others_pass(folder: &Path) -> Result<(), FileError> {
+    let found = fs::metadata(folder).map_err(FileError::at("read", folder))?;
+    if !nix::unistd::geteuid().is_root() || found.uid() != 0 || found.mode() & 0o011 == 0o011 {
+        return Ok(());
+    }
+    let mode = fs::Permissions::from_mode(found.mode() & 0o7777 | 0o011);
+    fs::set_permissions(folder, mode).map_err(FileError::at("open a way through", folder))
 }
 
 fn lock(folder: &Path) -> Result<File, DataFolderError> {
@@ -228,7 +240,6 @@ pub fn random_secret() -> Secret<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn scratch() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
