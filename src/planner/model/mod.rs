@@ -4,8 +4,10 @@
 //! the same in every run. Sources: design "The agbot", agbot 6.9 and 6.10.
 
 mod apply;
+pub mod index;
 mod node;
 mod outcome;
+pub mod policy_index;
 mod query;
 mod view;
 

@@ -1,16 +1,75 @@
 //! Many seeds, and proof that the simulator can fail.
 
+use std::{collections::BTreeMap, thread};
+
 use super::*;
 
-#[test]
-fn every_promise_is_kept_under_faults() {
-    let mut replaced = 0;
-    for seed in std::env::var("SEED").map_or(0..200, |seed| { let seed = seed.parse().unwrap(); seed..seed + 1 }) {
-        let report = simulate(seed, 1_500);
-        replaced += report.replaced_count;
-        if let Some(text) = report.failure_text() {
-            panic!("{text}");
+/// Runs seeds on two threads; returns the first failure and the sums of replaced copies and holds.
+fn run(seeds: u64, steps: u32, broken: BrokenRules) -> (Option<String>, u64, u64) {
+    let half = |first: u64| {
+        let (mut replaced, mut held) = (0, 0);
+        for seed in (first..seeds).step_by(2) {
+            let report = simulate_with(seed, steps, broken);
+            if let Some(text) = report.failure_text() {
+                return (Some(text), replaced, held);
+            }
+            replaced += report.replaced_count;
+            held += report.held_count;
         }
+        (None, replaced, held)
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(move || half(1));
+        let (failure, replaced, held) = half(0);
+        let (other_failure, other_replaced, other_held) = other.join().unwrap();
+        (failure.or(other_failure), replaced + other_replaced, held + other_held)
+    })
+}
+
+#[test]
+fn every_promise_is_kept_under_faults_for_two_thousand_seeds() {
+    let (failure, replaced, held) = run(2_000, 600, BrokenRules::default());
+    if let Some(text) = failure {
+        panic!("{text}");
     }
-    assert!(replaced > 200, "the schedules replaced only {replaced} copies and prove little");
+    assert!(replaced > 2_000, "the schedules replaced only {replaced} copies and prove little");
+    assert!(held > 100, "the schedules held only {held} rollouts and prove little");
+}
+
+#[test]
+fn longer_schedules_keep_every_promise_too() {
+    let (failure, ..) = run(60, 3_000, BrokenRules::default());
+    if let Some(text) = failure {
+        panic!("{text}");
+    }
+}
+
+#[test]
+fn simulator_notices_that_the_floor_is_not_tested() {
+    let (failure, ..) = run(200, 1_500, BrokenRules { ignores_floor: true, ..BrokenRules::default() });
+    let text = failure.expect("a planner without the floor must be caught");
+    assert!(text.contains("the last running copy"), "{text}");
+    assert!(text.contains("under claim"), "the trace tells what led to it: {text}");
+}
+
+#[test]
+fn simulator_notices_that_agreements_are_taken_for_running_copies() {
+    let (failure, ..) = run(200, 1_500, BrokenRules { trusts_agreements: true, ..BrokenRules::default() });
+    let text = failure.expect("a planner that counts promises must be caught");
+    assert!(text.contains("the last running copy"), "{text}");
+}
+
+#[test]
+fn same_seed_gives_the_same_schedule_to_the_byte() {
+    let traces: BTreeMap<Vec<String>, u64> = (0..3).map(|_| (simulate(7, 800).trace, 0)).collect();
+    assert_eq!(traces.len(), 1);
+}
+
+#[test]
+fn command_line_run_reports_success_in_one_line() {
+    let plan = report::Plan { seed_from: 5, seeds: 2, steps: 200, shows_trace: false };
+    let mut out = Vec::new();
+    assert!(run_cli(plan, &mut out).unwrap());
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.starts_with("2 seeds, ") && text.ends_with("every promise kept\n"), "{text}");
 }

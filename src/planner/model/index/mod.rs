@@ -1,0 +1,153 @@
+//! The inverted index of node properties: one policy against a million nodes as a handful of set operations.
+//!
+//! Values are kept per property name with the set of nodes that have them; a constraint's tree is evaluated as unions and
+//! intersections. The answer is exactly that of the domain's evaluator for each node, which a property test shows. Nodes
+//! whose properties play tricks (a name twice, a value that is no scalar, a quotation mark) are few and asked one by one.
+//! Source: design "The agbot", agbot 6.10.
+
+mod name;
+mod numbers;
+mod postings;
+
+use evenkeel_domain::policy::{Property, PropertyList, constraint::Expression};
+use hashbrown::HashMap;
+use roaring::RoaringBitmap;
+use serde_json::Value;
+
+use name::NameIndex;
+pub(crate) use name::words;
+
+/// Is the index.
+///
+/// # Shape
+/// Nodes are dense numbers given by the caller. Hash maps are for look-up only and never iterated.
+#[derive(Debug, Clone, Default)]
+pub struct NodeIndex {
+    names: HashMap<Box<str>, NameIndex>,
+    all: RoaringBitmap,
+    irregular: RoaringBitmap,
+    irregular_properties: HashMap<u32, PropertyList>,
+}
+
+impl NodeIndex {
+    /// Makes an empty index.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns how many nodes are in the index.
+    pub fn len(&self) -> u64 {
+        self.all.len()
+    }
+
+    /// Answers whether no node is in the index.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Puts a node in.
+    ///
+    /// # Shape
+    /// The number must not be in the index; take the old properties out first.
+    pub fn insert(&mut self, node: u32, properties: &PropertyList) {
+        self.all.insert(node);
+        if !is_regular(properties) {
+            self.irregular.insert(node);
+            self.irregular_properties.insert(node, properties.clone());
+            return;
+        }
+        for property in properties.iter() {
+            match self.names.get_mut(property.name.as_str()) {
+                Some(index) => index.insert(property, node),
+                None => {
+                    let mut index = NameIndex::default();
+                    index.insert(property, node);
+                    self.names.insert(property.name.as_str().into(), index);
+                }
+            }
+        }
+    }
+
+    /// Takes a node out.
+    ///
+    /// # Shape
+    /// `properties` must be those it was put in with.
+    pub fn remove(&mut self, node: u32, properties: &PropertyList) {
+        self.all.remove(node);
+        if self.irregular.remove(node) {
+            self.irregular_properties.remove(&node);
+            return;
+        }
+        for property in properties.iter() {
+            if let Some(index) = self.names.get_mut(property.name.as_str()) {
+                index.remove(property, node);
+                if index.is_empty() {
+                    self.names.remove(property.name.as_str());
+                }
+            }
+        }
+    }
+
+    /// Returns the nodes whose properties satisfy the tree.
+    pub fn evaluate(&self, tree: &Expression) -> RoaringBitmap {
+        let mut found = self.evaluate_regular(tree);
+        for node in &self.irregular {
+            let fits = self.irregular_properties.get(&node).is_some_and(|properties| tree.is_satisfied_by(properties));
+            if fits {
+                found.insert(node);
+            } else {
+                found.remove(node);
+            }
+        }
+        found
+    }
+
+    fn evaluate_regular(&self, tree: &Expression) -> RoaringBitmap {
+        match tree {
+            Expression::All(parts) => self.intersect(parts),
+            Expression::Any(parts) => {
+                let mut found = RoaringBitmap::new();
+                for part in parts {
+                    found |= self.evaluate_regular(part);
+                }
+                found
+            }
+            Expression::Predicate(predicate) => match self.names.get(predicate.property()) {
+                Some(index) => index.evaluate(predicate),
+                None => RoaringBitmap::new(),
+            },
+        }
+    }
+
+    fn intersect(&self, parts: &[Expression]) -> RoaringBitmap {
+        let mut found: Option<RoaringBitmap> = None;
+        for part in parts {
+            let next = self.evaluate_regular(part);
+            let both = match found {
+                Some(found) => found & next,
+                None => next,
+            };
+            if both.is_empty() {
+                return both;
+            }
+            found = Some(both);
+        }
+        found.unwrap_or_else(|| self.all.clone())
+    }
+}
+
+/// Answers whether every name occurs once, with a scalar value that holds no quotation mark.
+pub(crate) fn is_regular(properties: &[Property]) -> bool {
+    let is_plain = |property: &Property| match &property.value {
+        Value::Number(_) | Value::Bool(_) => true,
+        Value::String(text) => !text.contains('"'),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    };
+    let is_first = |(position, property): (usize, &Property)| {
+        !properties[..position].iter().any(|earlier| earlier.name == property.name)
+    };
+    properties.iter().all(is_plain) && properties.iter().enumerate().all(is_first)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

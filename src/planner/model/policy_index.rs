@@ -1,0 +1,198 @@
+//! The index over the policies' predicates: which policies can select a node, without asking each of them.
+//!
+//! Each policy is filed under the terms of which a node must satisfy one ("cover"): words of an equality, or the name of a
+//! property, or nothing. A node's own properties propose the policies; the whole constraint then decides, so that the
+//! answer is exactly that of asking every policy. Source: design "The agbot".
+
+use std::collections::BTreeSet;
+
+use evenkeel_domain::policy::{
+    PropertyList,
+    constraint::{Expression, Operator, Predicate},
+};
+use hashbrown::HashMap;
+use serde_json::Value;
+
+use super::index::{is_regular, words};
+use crate::ids::stable_hash;
+
+/// Is the index.
+///
+/// # Shape
+/// Entries are dense numbers given by the caller, one per constraint tree. Hash maps are for look-up only.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyIndex {
+    trees: Vec<Option<Filed>>,
+    by_key: HashMap<u64, Vec<u32>>,
+    always: BTreeSet<u32>,
+}
+
+#[derive(Debug, Clone)]
+struct Filed {
+    tree: Expression,
+    cover: Cover,
+}
+
+/// Is where an entry is filed.
+#[derive(Debug, Clone, PartialEq)]
+enum Cover {
+    /// Under keys, of which a node must have one; none at all when no node can satisfy the tree.
+    Keys(Vec<u64>),
+    /// Nowhere: every node proposes it.
+    Always,
+}
+
+/// Key of "has this word as value of this name".
+fn word_key(name: &str, word: u64) -> u64 {
+    stable_hash(&["word", name]).wrapping_add(word.rotate_left(17))
+}
+
+/// Key of "has this number as value of this name"; both zeros are one number.
+fn number_key(name: &str, number: f64) -> u64 {
+    let bits = if number == 0.0 { 0 } else { number.to_bits() };
+    stable_hash(&["number", name]).wrapping_add(bits.rotate_left(17))
+}
+
+fn bool_key(name: &str, value: bool) -> u64 {
+    stable_hash(&["bool", name, if value { "t" } else { "f" }])
+}
+
+fn name_key(name: &str) -> u64 {
+    stable_hash(&["name", name])
+}
+
+impl PolicyIndex {
+    /// Makes an empty index.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Files a tree under a number, which must be free.
+    pub fn insert(&mut self, entry: u32, tree: Expression) {
+        let cover = self.cover(&tree);
+        match &cover {
+            Cover::Keys(keys) => {
+                for key in keys {
+                    self.by_key.entry(*key).or_default().push(entry);
+                }
+            }
+            Cover::Always => {
+                self.always.insert(entry);
+            }
+        }
+        let place = entry as usize;
+        if self.trees.len() <= place {
+            self.trees.resize(place + 1, None);
+        }
+        self.trees[place] = Some(Filed { tree, cover });
+    }
+
+    /// Takes a number out.
+    pub fn remove(&mut self, entry: u32) {
+        let Some(filed) = self.trees.get_mut(entry as usize).and_then(Option::take) else { return };
+        let Cover::Keys(keys) = filed.cover else {
+            self.always.remove(&entry);
+            return;
+        };
+        for key in keys {
+            if let Some(entries) = self.by_key.get_mut(&key) {
+                entries.retain(|one| *one != entry);
+                if entries.is_empty() {
+                    self.by_key.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Returns the numbers whose trees the properties satisfy, ascending.
+    pub fn evaluate(&self, properties: &PropertyList) -> Vec<u32> {
+        let proposed = if is_regular(properties) { self.propose(properties) } else { self.every() };
+        let fits = |entry: &u32| {
+            let filed = self.trees.get(*entry as usize).and_then(Option::as_ref);
+            filed.is_some_and(|filed| filed.tree.is_satisfied_by(properties))
+        };
+        proposed.into_iter().filter(fits).collect()
+    }
+
+    fn every(&self) -> Vec<u32> {
+        (0_u32..).zip(&self.trees).filter(|(_, filed)| filed.is_some()).map(|(entry, _)| entry).collect()
+    }
+
+    fn propose(&self, properties: &PropertyList) -> Vec<u32> {
+        let mut proposed: Vec<u32> = self.always.iter().copied().collect();
+        let mut look_up = |key: u64| proposed.extend(self.by_key.get(&key).into_iter().flatten());
+        for property in properties.iter() {
+            let name = property.name.as_str();
+            look_up(name_key(name));
+            match &property.value {
+                Value::String(text) => words(text).for_each(|word| look_up(word_key(name, word))),
+                Value::Number(number) => {
+                    if let Some(number) = number.as_f64() {
+                        look_up(number_key(name, number));
+                    }
+                }
+                Value::Bool(value) => look_up(bool_key(name, *value)),
+                Value::Null | Value::Array(_) | Value::Object(_) => {}
+            }
+        }
+        proposed.sort_unstable();
+        proposed.dedup();
+        proposed
+    }
+
+    /// Chooses where to file a tree: of a conjunction the part that the fewest others are filed under.
+    fn cover(&self, tree: &Expression) -> Cover {
+        match tree {
+            Expression::Predicate(predicate) => Cover::Keys(keys_of(predicate)),
+            Expression::All(parts) => {
+                let covers = parts.iter().map(|part| self.cover(part));
+                covers.min_by_key(|cover| self.crowd(cover)).unwrap_or(Cover::Always)
+            }
+            Expression::Any(parts) => {
+                let mut all = Vec::new();
+                for part in parts {
+                    match self.cover(part) {
+                        Cover::Keys(keys) => all.extend(keys),
+                        Cover::Always => return Cover::Always,
+                    }
+                }
+                all.sort_unstable();
+                all.dedup();
+                Cover::Keys(all)
+            }
+        }
+    }
+
+    /// How many entries would be looked at in vain: those filed under the same keys, and names count as a crowd by
+    /// themselves because every node that has the property proposes them.
+    fn crowd(&self, cover: &Cover) -> (bool, usize) {
+        match cover {
+            Cover::Always => (true, usize::MAX),
+            Cover::Keys(keys) => (false, keys.iter().map(|key| self.by_key.get(key).map_or(0, Vec::len)).sum()),
+        }
+    }
+}
+
+/// Returns the keys of which a node that satisfies the predicate has at least one.
+fn keys_of(predicate: &Predicate) -> Vec<u64> {
+    let (name, operand) = (predicate.property(), predicate.operand());
+    let is_plain = !operand.text().contains('"');
+    let mut keys = match predicate.operator() {
+        Operator::Equal if is_plain => vec![word_key(name, stable_hash(&[operand.text().trim_matches(' ')]))],
+        // With a range the element itself need not occur.
+        Operator::In if is_plain && operand.range().is_none() && !operand.is_range_expression() => {
+            let words = operand.elements().iter().map(|word| stable_hash(&[word.trim_matches(' ')]));
+            words.map(|word| word_key(name, word)).collect()
+        }
+        Operator::MisspelledOrder => Vec::new(),
+        _ => return vec![name_key(name)],
+    };
+    keys.extend(operand.number().map(|number| number_key(name, number)));
+    if predicate.operator() == Operator::Equal {
+        keys.extend(operand.boolean().map(|value| bool_key(name, value)));
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests;
