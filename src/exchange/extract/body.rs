@@ -40,8 +40,20 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ListBody<T> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
+    if escapes_nul(bytes) {
+        return Err(ApiError::invalid_input("the request body is not valid: it holds a NUL character"));
+    }
     serde_json::from_slice(bytes)
         .map_err(|error| ApiError::invalid_input(format!("the request body is not valid: {error}")))
+}
+
+/// Whether a JSON text spells a NUL character, which no column of the database holds.
+fn escapes_nul(json: &[u8]) -> bool {
+    const ESCAPE: &[u8] = b"\\u0000";
+    json.windows(ESCAPE.len()).enumerate().any(|(at, window)| {
+        // An even number of backslashes before it: it is no escaped backslash itself.
+        window == ESCAPE && json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+    })
 }
 
 /// The bytes of a body that says it is JSON.
@@ -85,4 +97,17 @@ fn has_json_type(headers: &HeaderMap) -> bool {
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split(';').next())
         .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escapes_nul;
+
+    #[test]
+    fn only_a_real_escape_is_a_nul_character() {
+        assert!(escapes_nul(br#"{"a":"x\u0000y"}"#));
+        assert!(escapes_nul(br#"{"a":"\\\u0000"}"#));
+        assert!(!escapes_nul(br#"{"a":"\\u0000"}"#));
+        assert!(!escapes_nul(br#"{"a":"u0000"}"#));
+    }
 }

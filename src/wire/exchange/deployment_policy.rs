@@ -21,15 +21,16 @@ pub struct PostDeploymentPolicy {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// What is deployed.
+    #[serde(deserialize_with = "lenient::object")]
     pub service: DeployedService,
     /// Values for variables of services.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub user_input: Vec<UserInputService>,
     /// Where secrets come from.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub secret_binding: Vec<OneSecretBinding>,
     /// Properties.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub properties: Vec<OneProperty>,
     /// Constraint expressions.
     #[serde(default, deserialize_with = "lenient::texts")]
@@ -50,12 +51,16 @@ pub struct PatchDeploymentPolicy {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
     /// Properties.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub properties: Option<Vec<OneProperty>>,
     /// Where secrets come from.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// What is deployed.
+    #[serde(deserialize_with = "lenient::optional_object")]
     pub service: Option<DeployedService>,
     /// Values for variables of services.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
 }
 
@@ -73,7 +78,7 @@ pub struct DeployedService {
     #[serde(deserialize_with = "lenient::text")]
     pub arch: String,
     /// Versions to choose from, at least one.
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::objects")]
     pub service_versions: Vec<DeployedServiceVersion>,
     /// When a silent node counts as lost, in seconds.
     #[serde(default, deserialize_with = "int_map")]

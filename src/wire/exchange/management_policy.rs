@@ -20,7 +20,7 @@ pub struct PostManagementPolicy {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Properties.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub properties: Vec<OneProperty>,
     /// Constraint expressions that choose nodes; not together with `patterns`.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
@@ -38,7 +38,7 @@ pub struct PostManagementPolicy {
     #[serde(default, deserialize_with = "lenient::int")]
     pub start_window: i64,
     /// What agents upgrade to.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_object")]
     pub agent_upgrade_policy: Option<AgentUpgradePolicy>,
 }
 

@@ -24,12 +24,13 @@ pub struct PostPattern {
     #[serde(default, deserialize_with = "lenient::flag")]
     pub public: bool,
     /// What the pattern deploys, at least one.
+    #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<PatternService>,
     /// Values for variables of services.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub user_input: Vec<UserInputService>,
     /// Where secrets come from.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub secret_binding: Vec<OneSecretBinding>,
     /// Objects of texts; without them `[{"name":"Basic"}]`.
     #[serde(default, deserialize_with = "optional_text_maps")]
@@ -61,10 +62,13 @@ pub struct PatchPattern {
     #[serde(deserialize_with = "lenient::optional_flag")]
     pub public: Option<bool>,
     /// Where secrets come from.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// What the pattern deploys.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub services: Option<Vec<PatternService>>,
     /// Values for variables of services.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
 }
 
@@ -85,6 +89,7 @@ pub struct PatternService {
     #[serde(default, deserialize_with = "flag_or_none")]
     pub agreement_less: Option<bool>,
     /// Versions to choose from, at least one.
+    #[serde(deserialize_with = "lenient::objects")]
     pub service_versions: Vec<PatternServiceVersion>,
     /// Data verification, as given.
     #[serde(default, deserialize_with = "free_map")]

@@ -42,7 +42,7 @@ pub struct PostService {
     #[schema(value_type = Option<Object>)]
     pub match_hardware: Option<Map<String, Value>>,
     /// Services this one needs.
-    #[serde(default, deserialize_with = "lenient::list")]
+    #[serde(default, deserialize_with = "lenient::objects")]
     pub required_services: Vec<RequiredService>,
     /// Variables of the service: objects of texts, as given.
     #[serde(default, deserialize_with = "text_maps")]
@@ -99,6 +99,7 @@ pub struct PatchService {
     #[schema(value_type = Option<Object>)]
     pub match_hardware: Option<Map<String, Value>>,
     /// Services this one needs.
+    #[serde(deserialize_with = "lenient::optional_objects")]
     pub required_services: Option<Vec<RequiredService>>,
     /// Variables of the service.
     #[serde(deserialize_with = "optional_text_maps")]
@@ -242,7 +243,7 @@ pub struct PutServicePolicy {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Properties.
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::objects")]
     pub properties: Vec<OneProperty>,
     /// Constraint expressions.
     #[serde(deserialize_with = "lenient::texts")]
