@@ -29,11 +29,12 @@ use crate::{
     workers::{self, Session},
 };
 
-/// Refused credentials in a row that mean: the node was deleted.
+/// Refused credentials in a row, over this time, that mean: the node was deleted.
 const REFUSALS: u32 = 3;
+const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// Something for the core to do.
 pub(crate) enum Order {
@@ -114,6 +115,7 @@ pub(crate) struct Core {
     under_way: BTreeSet<String>,
     pauses: BTreeMap<String, (Instant, Duration)>,
     refusals: u32,
+    refused_since: Option<Instant>,
     is_leaving: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
 }
@@ -138,6 +140,7 @@ impl Core {
             under_way: BTreeSet::new(),
             pauses: BTreeMap::new(),
             refusals: 0,
+            refused_since: None,
             is_leaving: false,
             acknowledgements: Vec::new(),
         }
@@ -206,6 +209,7 @@ impl Core {
             Order::Done(key, outcome) => self.done(key, outcome),
             Order::Heard => {
                 self.refusals = 0;
+                self.refused_since = None;
                 if let Some(registration) = &mut self.journal.registration {
                     registration.was_known = true;
                 }
@@ -265,15 +269,16 @@ impl Core {
     fn refused(&mut self) {
         self.refusals += 1;
         let was_known = self.journal.registration.as_ref().is_some_and(|registration| registration.was_known);
+        let since = *self.refused_since.get_or_insert_with(Instant::now);
         if self.refusals < REFUSALS || self.is_leaving {
             return;
         }
-        if was_known {
+        if was_known && since.elapsed() >= REFUSED_FOR {
             tracing::warn!("the hub no longer knows this node: it is unregistered");
             self.is_leaving = true;
             self.session = None;
             self.apply(Event::Deleted);
-        } else if self.refusals == REFUSALS {
+        } else if !was_known && self.refusals == REFUSALS {
             tracing::warn!("the hub does not know this node, or its token is wrong; it is asked again");
         }
     }
@@ -344,6 +349,7 @@ impl Core {
             ..Journal::default()
         };
         self.refusals = 0;
+        self.refused_since = None;
         self.pauses.clear();
         keyring::remove(&self.settings.data_dir)?;
         files::remove(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))?;

@@ -30,6 +30,11 @@ const NOT_PARKED: Duration = Duration::from_millis(300);
 /// Everything is read anew this often, should a change have been missed.
 const FULL_LOOK: Duration = Duration::from_secs(300);
 
+/// Spreads the pauses of a fleet: all of its agents lose the hub at the same moment.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)
+}
+
 pub(super) struct Feed {
     pub hub: Arc<Hub>,
     pub handle: Handle,
@@ -74,7 +79,7 @@ impl Feed {
                 Err(error) => {
                     silent_since.get_or_insert_with(Instant::now);
                     self.failed("the change feed", &error).await?;
-                    sleep(pause).await;
+                    sleep(jittered(pause)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
@@ -123,7 +128,7 @@ impl Feed {
             let mut pause = FIRST_PAUSE;
             while let Err(error) = self.refresh(is_first).await? {
                 self.failed("the node's record", &error).await?;
-                sleep(pause).await;
+                sleep(jittered(pause)).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             is_first = false;
