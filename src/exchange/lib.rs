@@ -11,6 +11,7 @@ pub mod routes;
 pub mod state;
 
 mod auth;
+mod configuration;
 mod extract;
 mod heartbeat;
 mod housekeeping;

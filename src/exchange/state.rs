@@ -1,7 +1,7 @@
 //! The running exchange: everything handlers share.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
@@ -98,7 +98,9 @@ pub enum StartError {
 
 struct Inner {
     database: Database,
-    settings: ExchangeSettings,
+    /// What runs now; starts as `configured`.
+    settings: RwLock<Arc<ExchangeSettings>>,
+    configured: Arc<ExchangeSettings>,
     credentials: Credentials,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
@@ -128,13 +130,15 @@ impl Exchange {
         crate::seed::seed(&database, &hasher, settings.root_password.as_deref(), Timestamp::now())
             .await
             .map_err(StartError::Seed)?;
+        let configured = Arc::new(settings);
         let exchange = Exchange(Arc::new(Inner {
             credentials: Credentials::new(database.clone(), hasher),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
             tasks: TaskTracker::new(),
             database,
-            settings,
+            settings: RwLock::new(configured.clone()),
+            configured,
         }));
         exchange.spawn_workers(shutdown);
         Ok(exchange)
@@ -177,10 +181,26 @@ impl Exchange {
         &self.0.database
     }
 
-    /// The settings.
+    /// The settings that hold now.
     #[must_use]
-    pub fn settings(&self) -> &ExchangeSettings {
-        &self.0.settings
+    pub fn settings(&self) -> Arc<ExchangeSettings> {
+        self.0.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the settings of this exchange until it ends or reloads them.
+    pub(crate) fn change_settings(&self, settings: ExchangeSettings) {
+        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Takes back all changes of the settings.
+    pub(crate) fn reload_settings(&self) {
+        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = self.0.configured.clone();
+    }
+
+    /// Makes what every exchange has from its first start on, as far as it is missing.
+    pub(crate) async fn seed(&self) -> Result<(), ApiError> {
+        let password = self.0.configured.root_password.as_deref();
+        crate::seed::seed(&self.0.database, self.credentials().hasher(), password, self.now()).await
     }
 
     /// Checked logins.

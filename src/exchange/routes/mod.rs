@@ -1,5 +1,6 @@
 //! The table of all routes below `/v1`, and the router made from it.
 
+pub mod administration;
 pub mod agbot;
 pub mod changes;
 pub mod deployment_policy;
@@ -36,6 +37,7 @@ use crate::{ApiError, Exchange};
 pub fn all() -> Vec<Endpoint> {
     let mut endpoints = Vec::new();
     endpoints.extend(utility::endpoints());
+    endpoints.extend(administration::endpoints());
     endpoints.extend(changes::endpoints());
     endpoints.extend(node::endpoints());
     endpoints.extend(agbot::endpoints());

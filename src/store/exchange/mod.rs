@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod agbot;
+pub mod agent_file;
 pub mod agreement;
 pub mod api_key;
 pub mod change;
@@ -25,3 +26,4 @@ pub mod served;
 pub mod service;
 pub mod service_part;
 pub mod signing_key;
+pub mod status;

@@ -63,3 +63,20 @@ pub async fn upsert_root(
     .await?;
     Ok(())
 }
+
+/// Removes every organization with everything in it and returns their ids; also the first ones, which the caller makes anew.
+pub async fn delete_everything(tx: &mut PgConnection) -> Result<Vec<String>, StoreError> {
+    let rows = sqlx::query!(
+        "-- seed.list_organizations
+        SELECT org FROM organization ORDER BY org"
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "-- seed.delete_everything
+        TRUNCATE organization CASCADE"
+    )
+    .execute(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.org).collect())
+}

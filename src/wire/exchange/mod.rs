@@ -1,5 +1,6 @@
 //! JSON shapes of the exchange API, one module a resource; see the exchange contract sections 4 to 7.
 
+pub mod administration;
 pub mod agbot;
 pub mod changes;
 pub mod deployment_policy;

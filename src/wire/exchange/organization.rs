@@ -27,10 +27,10 @@ pub struct PutOrganization {
     #[schema(value_type = Option<Object>)]
     pub tags: Option<Map<String, Value>>,
     /// Limits of its own.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_object")]
     pub limits: Option<OrganizationLimits>,
     /// How often its nodes shall give signs of life.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::optional_object")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
 }
 
@@ -48,12 +48,14 @@ pub struct PatchOrganization {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// How often its nodes shall give signs of life.
+    #[serde(deserialize_with = "lenient::optional_object")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Free texts by name.
     #[serde(deserialize_with = "tags")]
     #[schema(value_type = Option<Object>)]
     pub tags: Option<Map<String, Value>>,
     /// Limits of its own.
+    #[serde(deserialize_with = "lenient::optional_object")]
     pub limits: Option<OrganizationLimits>,
 }
 

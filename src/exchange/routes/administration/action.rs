@@ -1,0 +1,105 @@
+//! Actions of the root user.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, ROOT_NAME, ROOT_ORG};
+use evenkeel_store::exchange::change::Change;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::{account, organization, seed};
+use evenkeel_store::retry;
+use evenkeel_wire::exchange::administration::{ConfigurationChange, EmptyToken};
+
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller};
+use crate::routes::shape::found;
+use crate::state::forget_login;
+use crate::{ApiError, Exchange, configuration};
+
+async fn authorize(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
+    exchange.authorize(caller, Access::AdminAction, FactKind::Org, &caller.org, None).await
+}
+
+pub async fn set_configuration(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Body(request): Body<ConfigurationChange>,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller).await?;
+    let mut settings = (*exchange.settings()).clone();
+    configuration::set(&mut settings, &request.var_path, &request.value)?;
+    exchange.change_settings(settings);
+    Ok(created("Config value set successfully"))
+}
+
+pub async fn reload_configuration(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller).await?;
+    exchange.reload_settings();
+    Ok(created("Reload successful"))
+}
+
+pub async fn clear_caches(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller).await?;
+    retry("administration.clear_caches", || async {
+        exchange.begin().await?.commit(&[forget_login("*", "*")]).await
+    })
+    .await?;
+    Ok(created("cache cleared"))
+}
+
+pub async fn get_drop_token(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller).await?;
+    Ok(found(EmptyToken { token: String::new() }))
+}
+
+/// Empties the exchange, but for the root user, who could not ask for the first rows otherwise.
+pub async fn drop_database(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller).await?;
+    retry("administration.drop_database", || async {
+        let mut tx = exchange.begin().await?;
+        let root_org = organization::lock_organization(&mut tx, ROOT_ORG).await?;
+        let root = account::lock_account(&mut tx, ROOT_ORG, ROOT_NAME).await?;
+        let dropped = seed::delete_everything(&mut tx).await?;
+        if let (Some(root_org), Some(root)) = (root_org, root) {
+            organization::insert_organization(&mut tx, &root_org).await?;
+            account::insert_account(&mut tx, &root).await?;
+        }
+        let mut changes: Vec<Change> =
+            dropped.iter().filter(|org| *org != ROOT_ORG).map(|org| gone(org)).collect();
+        changes.push(forget_login("*", "*"));
+        tx.commit(&changes).await
+    })
+    .await?;
+    Ok(created("db deleted successfully"))
+}
+
+fn gone(org: &str) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: org.to_owned(),
+        category: "org",
+        resource: "org",
+        operation: "deleted",
+        is_public: false,
+    }
+}
+
+pub async fn init_database(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller).await?;
+    exchange.seed().await?;
+    Ok(created("db initialized successfully"))
+}

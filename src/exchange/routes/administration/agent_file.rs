@@ -1,0 +1,107 @@
+//! Versions of the files that agents upgrade to; there is one set, in the multi-tenant organization.
+
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG};
+use evenkeel_store::exchange::agent_file::{self, AgentFiles};
+use evenkeel_store::exchange::change::Change;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::retry;
+use evenkeel_wire::exchange::administration::{AgentFileVersions, PutAgentFileVersions};
+use evenkeel_wire::exchange::time::wire_time;
+
+use crate::error::created;
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::{found, no_content};
+use crate::{ApiError, Exchange};
+
+pub async fn get_agent_files(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller, Access::AgentFilesRead, &org).await?;
+    let mut connection = exchange.database().acquire().await?;
+    let (files, updated_at) = agent_file::find_versions(&mut connection, MULTI_TENANT_ORG)
+        .await?
+        .ok_or_else(|| ApiError::not_found(format!("org '{MULTI_TENANT_ORG}' not found")))?;
+    Ok(found(AgentFileVersions {
+        agent_cert_versions: files.cert,
+        agent_config_versions: files.config,
+        agent_software_versions: files.software,
+        last_updated: wire_time(updated_at),
+    }))
+}
+
+pub async fn replace_agent_files(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Body(request): Body<PutAgentFileVersions>,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller, Access::AgentFilesWrite, &org).await?;
+    check_unique("agentSoftwareVersions", &request.agent_software_versions)?;
+    check_unique("agentConfigVersions", &request.agent_config_versions)?;
+    check_unique("agentCertVersions", &request.agent_cert_versions)?;
+    let files = AgentFiles {
+        software: request.agent_software_versions,
+        config: request.agent_config_versions,
+        cert: request.agent_cert_versions,
+    };
+    retry("agent_file.replace", || async {
+        let mut tx = exchange.begin().await?;
+        agent_file::upsert_versions(&mut tx, MULTI_TENANT_ORG, &files, exchange.now()).await?;
+        tx.commit(&[change()]).await
+    })
+    .await?;
+    Ok(created(format!("attribute 'AgentFileVersion' of org '{MULTI_TENANT_ORG}' updated")))
+}
+
+pub async fn delete_agent_files(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+) -> Result<Response, ApiError> {
+    authorize(&exchange, &caller, Access::AgentFilesWrite, &org).await?;
+    retry("agent_file.delete", || async {
+        let mut tx = exchange.begin().await?;
+        agent_file::clear_versions(&mut tx, MULTI_TENANT_ORG).await?;
+        tx.commit(&[change()]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+/// Whatever the path says, the right is that for the multi-tenant organization; then the path must name it.
+async fn authorize(exchange: &Exchange, caller: &Caller, access: Access, org: &str) -> Result<(), ApiError> {
+    exchange.authorize(caller, access, FactKind::Org, MULTI_TENANT_ORG, None).await?;
+    if org != MULTI_TENANT_ORG {
+        return Err(ApiError::invalid_input(format!(
+            "organization: agent files belong to '{MULTI_TENANT_ORG}' only"
+        )));
+    }
+    Ok(())
+}
+
+fn check_unique(field: &str, versions: &[String]) -> Result<(), ApiError> {
+    let mut seen = BTreeSet::new();
+    match versions.iter().find(|version| !seen.insert(version.as_str())) {
+        Some(version) => {
+            Err(ApiError::invalid_input(format!("{field}: '{version}' is given more than once")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn change() -> Change {
+    Change {
+        org: MULTI_TENANT_ORG.to_owned(),
+        id: MULTI_TENANT_ORG.to_owned(),
+        category: "org",
+        resource: "agentfileversion",
+        operation: "modified",
+        is_public: true,
+    }
+}

@@ -1,0 +1,119 @@
+//! Status pages.
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::organization;
+use evenkeel_store::exchange::status::{self, Counts, Scope};
+use evenkeel_wire::exchange::administration::{
+    AdminStatus, OrganizationStatus, OrganizationsStatus, StatusCounts,
+};
+
+use crate::extract::{CurrentCaller, Path};
+use crate::routes::shape::found;
+use crate::{ApiError, Exchange};
+
+const HEALTHY: &str = "Exchange server operating normally";
+/// Schema level of the exchange that we are compatible with.
+const SCHEMA_LEVEL: i64 = 62;
+const HIDDEN: i64 = -1;
+
+pub async fn get_status(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AdminStatus, FactKind::Org, &caller.org, None).await?;
+    let account = caller.account();
+    let mut shared = vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
+    shared.dedup();
+    let scope = match caller.role {
+        Role::Root => Scope::default(),
+        Role::HubAdmin => Scope { only_admins: true, ..Scope::default() },
+        Role::OrgAdmin => Scope {
+            node_org: Some(&caller.org),
+            agbot_orgs: Some(&shared),
+            orgs: Some(&shared),
+            account_org: Some(&caller.org),
+            ..Scope::default()
+        },
+        _ => Scope {
+            node_owner: Some(&account),
+            agbot_orgs: Some(&shared),
+            orgs: Some(&shared),
+            account_org: Some(&caller.org),
+            ..Scope::default()
+        },
+    };
+    let counts = status::count(&mut *exchange.database().acquire().await?, &scope).await?;
+    Ok(found(AdminStatus { db_schema_version: schema_level(&caller), counts: shown(&caller, counts) }))
+}
+
+pub async fn get_organization_status(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &org, Some(&org)).await?;
+    let mut connection = exchange.database().acquire().await?;
+    if organization::find_organization(&mut connection, &org).await?.is_none() {
+        return Err(ApiError::not_found(format!("organization '{org}' not found")));
+    }
+    let account = caller.account();
+    let only = [org.clone()];
+    let scope = Scope {
+        node_org: Some(&org),
+        node_owner: (caller.role == Role::User).then_some(&account),
+        node: (caller.role == Role::Node).then_some(caller.id.as_str()),
+        agbot_orgs: Some(&only),
+        orgs: Some(&only),
+        account_org: Some(&org),
+        only_admins: caller.role == Role::HubAdmin,
+    };
+    let counts = status::count(&mut connection, &scope).await?;
+    Ok(found(OrganizationStatus { counts: shown(&caller, counts), schema_version: schema_level(&caller) }))
+}
+
+pub async fn get_organizations_status(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AdminOrgStatus, FactKind::Org, &caller.org, None).await?;
+    let shared = [caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
+    let only = (caller.role == Role::OrgAdmin).then_some(shared.as_slice());
+    let counts = status::count_nodes_by_org(&mut *exchange.database().acquire().await?, only).await?;
+    let is_hidden = caller.role == Role::HubAdmin;
+    let nodes =
+        counts.into_iter().map(|(org, nodes)| (org, if is_hidden { HIDDEN } else { nodes })).collect();
+    Ok(found(OrganizationsStatus { msg: HEALTHY.to_owned(), nodes }))
+}
+
+fn schema_level(caller: &Caller) -> i64 {
+    if matches!(caller.role, Role::Root | Role::HubAdmin) { SCHEMA_LEVEL } else { HIDDEN }
+}
+
+/// Counts with those hidden that the caller may not know.
+///
+/// # Source
+/// Exchange contract 4.1, table of scopes.
+fn shown(caller: &Caller, counts: Counts) -> StatusCounts {
+    let sees_nodes = caller.role != Role::HubAdmin;
+    let of_nodes = |count: i64| if sees_nodes { count } else { HIDDEN };
+    StatusCounts {
+        msg: HEALTHY.to_owned(),
+        number_of_agbot_agreements: counts.agbot_agreements,
+        number_of_agbot_msgs: counts.agbot_messages,
+        number_of_agbots: counts.agbots,
+        number_of_node_agreements: of_nodes(counts.node_agreements),
+        number_of_node_msgs: of_nodes(counts.node_messages),
+        number_of_nodes: of_nodes(counts.nodes),
+        number_of_organizations: counts.organizations,
+        number_of_registered_nodes: sees_nodes.then_some(counts.registered_nodes),
+        number_of_unregistered_nodes: sees_nodes.then_some(counts.nodes - counts.registered_nodes),
+        number_of_users: match caller.role {
+            Role::User => 1,
+            Role::Node | Role::Agbot => HIDDEN,
+            _ => counts.accounts,
+        },
+    }
+}
