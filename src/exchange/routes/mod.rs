@@ -11,6 +11,7 @@ pub mod organization;
 pub mod pattern;
 pub mod reference;
 pub mod service;
+pub mod search;
 pub mod shape;
 pub mod user;
 pub mod utility;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Endpoint> {
     endpoints.extend(changes::endpoints());
     endpoints.extend(node::endpoints());
     endpoints.extend(agbot::endpoints());
+    endpoints.extend(search::endpoints());
     endpoints.extend(organization::endpoints());
     endpoints.extend(user::endpoints());
     endpoints.extend(ha_group::endpoints());

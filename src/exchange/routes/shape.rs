@@ -21,6 +21,12 @@ pub fn found_or_empty<T: Serialize>(is_empty: bool, body: T) -> Response {
     (status, Json(body)).into_response()
 }
 
+/// 201 with JSON when a search found something, 404 with the same shape when it did not.
+pub fn searched<T: Serialize>(is_empty: bool, body: T) -> Response {
+    let status = if is_empty { StatusCode::NOT_FOUND } else { StatusCode::CREATED };
+    (status, Json(body)).into_response()
+}
+
 /// 204.
 pub fn no_content() -> Response {
     StatusCode::NO_CONTENT.into_response()

@@ -14,6 +14,7 @@ pub mod node_part;
 pub mod organization;
 pub mod pattern;
 pub mod query;
+pub mod search;
 pub mod service;
 pub mod shared;
 pub mod time;

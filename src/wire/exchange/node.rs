@@ -263,3 +263,21 @@ pub struct HeartbeatQuery {
     #[serde(deserialize_with = "query::optional_flag")]
     pub noheartbeat: Option<bool>,
 }
+
+/// Filters of node details; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct NodeDetailsQuery {
+    /// Pattern of `org/node`.
+    pub id: Option<String>,
+    /// Pattern of the name.
+    pub name: Option<String>,
+    /// Pattern of the architecture.
+    pub arch: Option<String>,
+    /// Pattern of `org/user`.
+    pub owner: Option<String>,
+    /// `device` or `cluster`.
+    #[serde(rename = "type")]
+    #[param(rename = "type")]
+    pub node_type: Option<String>,
+}

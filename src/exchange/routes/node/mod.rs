@@ -6,6 +6,7 @@ mod agreement;
 mod change;
 mod config_state;
 mod delete;
+mod details;
 mod errors;
 mod get;
 mod heartbeat;
@@ -28,7 +29,7 @@ use crate::ApiError;
 use crate::endpoint::{Content, Endpoint, endpoint};
 
 pub(super) use change::node_change;
-pub(super) use get::MASKED;
+pub(super) use get::{MASKED, visible_owner};
 pub(super) use validate::json;
 
 const TAG: &str = "node";
@@ -60,6 +61,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .doc(TAG, "Removes a node with everything that belongs to it")
             .answer_with(204, "removed", Content::None),
     ];
+    endpoints.extend(details::endpoints());
     endpoints.extend(heartbeat::endpoints());
     endpoints.extend(config_state::endpoints());
     endpoints.extend(policy::endpoints());

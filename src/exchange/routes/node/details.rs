@@ -1,0 +1,121 @@
+//! Nodes with everything that belongs to them.
+//!
+//! Source: exchange contract 4.4.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use evenkeel_access::Access;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node::{JsonText, NodeFilter};
+use evenkeel_store::exchange::node_details::{NodeDetailsRow, list_node_details};
+use evenkeel_wire::exchange::node::NodeDetailsQuery;
+use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsAnswer};
+use evenkeel_wire::exchange::time::wire_time;
+use http::Method;
+use serde_json::Value;
+
+use super::get::{MASKED, node_type, visible_owner};
+use crate::endpoint::{Endpoint, endpoint};
+use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::shape::found;
+use crate::{ApiError, Exchange};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(Method::GET, "/orgs/{organization}/node-details", "list_node_details", get(list_details))
+            .doc(super::TAG, "Lists nodes with policies, statuses, errors and groups")
+            .query::<NodeDetailsQuery>()
+            .answer::<NodeDetailsAnswer>(200, "the nodes"),
+    ]
+}
+
+async fn list_details(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<NodeDetailsQuery>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let filter = NodeFilter {
+        id: query.id,
+        name: query.name,
+        arch: query.arch,
+        owner: query.owner,
+        node_type: query.node_type.as_deref().map(node_type).transpose()?,
+        owned_by: visible_owner(&caller),
+        ..NodeFilter::default()
+    };
+    let rows = list_node_details(&mut *exchange.database().acquire().await?, &org, &filter).await?;
+    if rows.is_empty() {
+        return Err(ApiError::not_found("not found"));
+    }
+    Ok(found(NodeDetailsAnswer(rows.into_iter().map(|row| shape(&exchange, row)).collect())))
+}
+
+fn shape(exchange: &Exchange, row: NodeDetailsRow) -> NodeDetails {
+    let seen_at = exchange.heartbeats().latest_node(&row.org, &row.node, row.seen_at);
+    let (properties, constraints, policy_at) = match row.policy {
+        Some((properties, constraints, at)) => (value(&properties), value(&constraints), Some(wire_time(at))),
+        None => (Value::Null, Value::Null, None),
+    };
+    let (connectivity, services, running_services, status_at) = match row.status {
+        Some((connectivity, services, running, at)) => {
+            (value(&connectivity), value(&services), Some(running), Some(wire_time(at)))
+        }
+        None => (Value::Null, Value::Null, None, None),
+    };
+    let (errors, errors_at) = match row.errors {
+        Some((errors, at)) => (value(&errors), Some(wire_time(at))),
+        None => (Value::Null, None),
+    };
+    NodeDetails {
+        arch: unless_empty(row.arch),
+        connectivity,
+        constraints,
+        errors,
+        heartbeat_intervals: value(&row.heartbeat_intervals),
+        id: format!("{}/{}", row.org, row.node),
+        last_heartbeat: seen_at.map(wire_time),
+        last_updated_node: wire_time(row.updated_at),
+        last_updated_node_error: errors_at,
+        last_updated_node_policy: policy_at,
+        last_updated_node_status: status_at,
+        msg_end_point: unless_empty(row.msg_end_point),
+        name: unless_empty(row.name),
+        node_type: if row.node_type.is_empty() { "device".to_owned() } else { row.node_type },
+        owner: format!("{}/{}", row.owner_org, row.owner),
+        orgid: row.org,
+        pattern: unless_empty(row.pattern),
+        properties,
+        public_key: unless_empty(row.public_key),
+        registered_services: registered_services(&row.registered_services),
+        running_services,
+        services,
+        software_versions: value(&row.software_versions),
+        token: MASKED,
+        user_input: value(&row.user_input),
+        ha_group: row.ha_group,
+        cluster_namespace: unless_empty(row.cluster_namespace),
+        is_namespace_scoped: row.is_namespace_scoped,
+    }
+}
+
+fn unless_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn value(text: &JsonText) -> Value {
+    serde_json::from_str(text.get()).unwrap_or_default()
+}
+
+/// Registered services, with `null` for a version that is not given.
+fn registered_services(text: &JsonText) -> Value {
+    let mut services = value(text);
+    for service in services.as_array_mut().into_iter().flatten() {
+        if let Some(version) = service.get_mut("version").filter(|version| *version == "") {
+            *version = Value::Null;
+        }
+    }
+    services
+}

@@ -1,0 +1,49 @@
+//! Searches for nodes: by agbots for agreements, by people for errors and services.
+//!
+//! Source: exchange contract section 7.
+
+mod health;
+mod pattern;
+mod people;
+mod policy;
+
+use evenkeel_access::{Access, Caller, Decision, Target, decide};
+use evenkeel_store::exchange::search::FoundNodeRow;
+use evenkeel_wire::exchange::search::FoundNode;
+
+use crate::endpoint::Endpoint;
+
+const TAG: &str = "search";
+
+/// The routes of this module.
+pub fn endpoints() -> Vec<Endpoint> {
+    let mut endpoints = policy::endpoints();
+    endpoints.extend(pattern::endpoints());
+    endpoints.extend(health::endpoints());
+    endpoints.extend(people::endpoints());
+    endpoints
+}
+
+/// The organizations to look for nodes in: those asked for, as far as the caller may search there.
+fn searched_orgs(caller: &Caller, org: &str, wanted: Option<Vec<String>>) -> Vec<String> {
+    wanted
+        .unwrap_or_else(|| vec![org.to_owned()])
+        .into_iter()
+        .filter(|org| decide(caller, Access::NodesSearch, Target { org, id: None }) == Decision::Allow)
+        .collect()
+}
+
+/// An architecture to compare with; `None` is any.
+fn exact_arch(arch: &str) -> Option<&str> {
+    (!arch.is_empty() && arch != "*").then_some(arch)
+}
+
+fn shapes(rows: Vec<FoundNodeRow>) -> Vec<FoundNode> {
+    rows.into_iter()
+        .map(|row| FoundNode {
+            id: format!("{}/{}", row.org, row.node),
+            node_type: if row.node_type.is_empty() { "device".to_owned() } else { row.node_type },
+            public_key: row.public_key,
+        })
+        .collect()
+}

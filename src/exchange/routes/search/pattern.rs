@@ -1,0 +1,96 @@
+//! Which nodes may a pattern concern.
+//!
+//! Source: exchange contract 7.2.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use evenkeel_access::Access;
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::search::{self, PatternSearch};
+use evenkeel_wire::exchange::search::{PatternSearchAnswer, PatternSearchRequest};
+use http::Method;
+use jiff::SignedDuration;
+use serde::Deserialize;
+
+use super::{exact_arch, searched_orgs, shapes};
+use crate::endpoint::{Endpoint, endpoint};
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::searched;
+use crate::{ApiError, Exchange};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/patterns/{pattern}/search",
+            "search_nodes_by_pattern",
+            post(search_nodes_by_pattern),
+        )
+        .alias("/orgs/{organization}/deployment/patterns/{pattern}/search")
+        .doc(super::TAG, "Finds nodes that a pattern may concern")
+        .body::<PatternSearchRequest>()
+        .answer::<PatternSearchAnswer>(201, "the nodes")
+        .answer::<PatternSearchAnswer>(404, "no node fits"),
+    ]
+}
+
+/// What a pattern says of a service, as far as a search needs it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PatternService {
+    service_url: String,
+    service_orgid: String,
+}
+
+async fn search_nodes_by_pattern(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, pattern)): Path<(String, String)>,
+    Body(request): Body<PatternSearchRequest>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
+    let service_url = request.service_url.unwrap_or_default();
+    let seconds = request.seconds_stale.unwrap_or_default();
+    if seconds < 0 {
+        return Err(ApiError::invalid_input("secondsStale must not be negative"));
+    }
+    let seen_after = (seconds > 0)
+        .then(|| exchange.now().saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or_default());
+    if seen_after.is_some() {
+        exchange.heartbeats().flush().await?;
+    }
+    let mut connection = exchange.database().acquire().await?;
+    let services = search::find_pattern_services(&mut connection, &org, &pattern)
+        .await?
+        .ok_or_else(|| ApiError::invalid_input(format!("invalid input: pattern '{org}/{pattern}' not found")))?;
+    let services: Vec<PatternService> = serde_json::from_str(services.get())
+        .map_err(|error| ApiError::internal(format!("services of pattern {org}/{pattern}: {error}")))?;
+    if !services.iter().any(|service| is_meant(service, &service_url)) {
+        return Err(ApiError::invalid_input(format!(
+            "service '{service_url}' does not occur in pattern '{org}/{pattern}'"
+        )));
+    }
+    let rows = search::list_for_pattern(
+        &mut connection,
+        PatternSearch {
+            orgs: &searched_orgs(&caller, &org, request.node_orgids),
+            pattern: &format!("{org}/{pattern}"),
+            arch: exact_arch(request.arch.as_deref().unwrap_or_default()),
+            service_url: &service_url,
+            seen_after,
+        },
+    )
+    .await?;
+    let answer = PatternSearchAnswer { nodes: shapes(rows), last_index: 0 };
+    Ok(searched(answer.nodes.is_empty(), answer))
+}
+
+/// The service may be named with or without its organization.
+fn is_meant(service: &PatternService, wanted: &str) -> bool {
+    wanted == service.service_url
+        || wanted
+            .strip_prefix(service.service_orgid.as_str())
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|url| url == service.service_url)
+}

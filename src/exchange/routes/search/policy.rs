@@ -1,0 +1,236 @@
+//! Which nodes may a deployment policy concern: paged, with a place that the exchange remembers for each agbot.
+//!
+//! Source: exchange contract 7.1.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use evenkeel_access::{Access, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::search::{self, PolicySearch, SessionKey, SessionRow};
+use evenkeel_wire::exchange::search::{PolicySearchAnswer, PolicySearchRequest, SessionConflict};
+use evenkeel_wire::exchange::time::wire_time;
+use http::{Method, StatusCode};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{exact_arch, searched_orgs, shapes};
+use crate::endpoint::{Endpoint, endpoint};
+use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::shape::searched;
+use crate::state::WriteTx;
+use crate::{ApiError, Exchange};
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/business/policies/{policy}/search",
+            "search_nodes_by_policy",
+            post(search_nodes_by_policy),
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/search")
+        .doc(super::TAG, "Finds nodes that a deployment policy may concern")
+        .body::<PolicySearchRequest>()
+        .answer::<PolicySearchAnswer>(201, "the nodes")
+        .answer::<PolicySearchAnswer>(404, "no node fits")
+        .answer::<SessionConflict>(409, "another series of searches is under way"),
+    ]
+}
+
+/// What a deployment policy says of its service, as far as a search needs it.
+#[derive(Deserialize)]
+struct PolicyService {
+    name: String,
+    org: String,
+    #[serde(default)]
+    arch: Option<String>,
+}
+
+async fn search_nodes_by_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, policy)): Path<(String, String)>,
+    Body(request): Body<PolicySearchRequest>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
+    if request.changed_since < 0 || request.num_entries.is_some_and(|count| count < 0) {
+        return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
+    }
+    let orgs = searched_orgs(&caller, &org, request.node_orgids.clone());
+    let answer = evenkeel_store::retry("search.nodes_by_policy", || async {
+        let mut tx = exchange.begin().await?;
+        let service = policy_service(&mut tx, &org, &policy).await?;
+        // Only agbots page: a person's search starts anew each time.
+        let key = SessionKey { org: &org, policy: &policy, agbot_org: &caller.org, agbot: &caller.id };
+        let stored = match caller.role {
+            Role::Agbot => search::lock_session(&mut tx, key).await?,
+            _ => None,
+        };
+        let place = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
+        let nodes = search::list_for_policy(
+            &mut tx,
+            PolicySearch {
+                orgs: &orgs,
+                arch: exact_arch(service.arch.as_deref().unwrap_or_default()),
+                service_url: &format!("{}/{}", service.org, service.name),
+                since: place,
+                limit: request.num_entries,
+            },
+        )
+        .await?;
+        let step = advance(&request, stored.as_ref(), nodes.len(), nodes.last().map(|node| node.updated_at));
+        if caller.role == Role::Agbot {
+            match &step.session {
+                Some(row) => search::upsert_session(&mut tx, key, row).await?,
+                None if stored.is_some() => search::delete_session(&mut tx, key).await?,
+                None => {}
+            }
+        }
+        tx.commit(&[]).await?;
+        Ok::<_, ApiError>(PolicySearchAnswer { nodes: shapes(nodes), offset_updated: step.has_moved })
+    })
+    .await?;
+    Ok(searched(answer.nodes.is_empty(), answer))
+}
+
+async fn policy_service(tx: &mut WriteTx<'_>, org: &str, policy: &str) -> Result<PolicyService, ApiError> {
+    let service = search::find_policy_service(tx, org, policy).await?.ok_or_else(|| {
+        ApiError::invalid_input(format!("invalid input: business policy '{org}/{policy}' not found"))
+    })?;
+    serde_json::from_str(service.get())
+        .map_err(|error| ApiError::internal(format!("service of deployment policy {org}/{policy}: {error}")))
+}
+
+/// Where to go on; an error is the series that is under way instead.
+fn place<'s>(
+    request: &PolicySearchRequest,
+    stored: Option<&'s SessionRow>,
+) -> Result<Option<Timestamp>, &'s SessionRow> {
+    let is_same = match stored {
+        Some(stored) => match (&stored.session, &request.session) {
+            (Some(running), Some(wanted)) if running != wanted => return Err(stored),
+            (running, wanted) => running == wanted,
+        },
+        None => false,
+    };
+    Ok(match stored.and_then(|stored| stored.since) {
+        None if request.changed_since > 0 => Some(instant(request.changed_since)),
+        Some(since) if is_same => Some(since),
+        _ => None,
+    })
+}
+
+fn instant(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+}
+
+fn conflict(key: SessionKey<'_>, running: &SessionRow) -> ApiError {
+    let body = SessionConflict {
+        agbot: format!("{}/{}", key.agbot_org, key.agbot),
+        offset: running.since.map(wire_time),
+        session: running.session.clone().unwrap_or_default(),
+    };
+    ApiError::Body(StatusCode::CONFLICT, json!(body))
+}
+
+/// What a search does to the series it belongs to.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    /// Where the series stands now; `None` ends it.
+    session: Option<SessionRow>,
+    /// The series stands somewhere else than before.
+    has_moved: bool,
+}
+
+/// Moves a series after a page of `count` nodes whose last one changed at `last`.
+fn advance(
+    request: &PolicySearchRequest,
+    stored: Option<&SessionRow>,
+    count: usize,
+    last: Option<Timestamp>,
+) -> Step {
+    let Some(wanted_count) = request.num_entries else { return Step { session: None, has_moved: false } };
+    let is_full = count > 0 && i64::try_from(count).is_ok_and(|count| count == wanted_count);
+    let before = stored.and_then(|stored| stored.since);
+    let running = stored.and_then(|stored| stored.session.as_deref());
+    let place = match (last, before) {
+        (Some(last), None) => Some(last),
+        (Some(last), Some(before)) if before < last && is_full => Some(last),
+        _ if running == request.session.as_deref() && is_full => before,
+        _ => None,
+    };
+    let has_moved = place.is_some() && place != before;
+    let session = match &request.session {
+        Some(wanted) if is_full && running.is_none_or(|running| running == wanted) => {
+            Some(SessionRow { since: place, session: Some(wanted.clone()) })
+        }
+        _ => None,
+    };
+    Step { session, has_moved }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(num_entries: Option<i64>, session: Option<&str>, changed_since: i64) -> PolicySearchRequest {
+        PolicySearchRequest {
+            changed_since,
+            num_entries,
+            session: session.map(str::to_owned),
+            ..PolicySearchRequest::default()
+        }
+    }
+
+    fn row(since: Option<i64>, session: Option<&str>) -> SessionRow {
+        SessionRow { since: since.map(instant), session: session.map(str::to_owned) }
+    }
+
+    #[test]
+    fn another_session_is_told_the_running_one() {
+        let stored = row(Some(5), Some("first"));
+        assert_eq!(place(&request(Some(2), Some("second"), 0), Some(&stored)), Err(&stored));
+    }
+
+    #[test]
+    fn search_starts_where_the_series_stands() {
+        let stored = row(Some(5), Some("first"));
+        assert_eq!(place(&request(Some(2), Some("first"), 3), Some(&stored)), Ok(Some(instant(5))));
+        assert_eq!(place(&request(Some(2), None, 3), Some(&stored)), Ok(None));
+        assert_eq!(place(&request(Some(2), Some("first"), 3), None), Ok(Some(instant(3))));
+        assert_eq!(place(&request(None, None, 0), None), Ok(None));
+    }
+
+    #[test]
+    fn full_page_moves_the_series_to_its_last_node() {
+        let step = advance(&request(Some(2), Some("s"), 0), None, 2, Some(instant(7)));
+        assert_eq!(step, Step { session: Some(row(Some(7), Some("s"))), has_moved: true });
+        let stored = row(Some(7), Some("s"));
+        let step = advance(&request(Some(2), Some("s"), 0), Some(&stored), 2, Some(instant(9)));
+        assert_eq!(step, Step { session: Some(row(Some(9), Some("s"))), has_moved: true });
+    }
+
+    #[test]
+    fn full_page_of_one_instant_keeps_the_series_where_it_is() {
+        let stored = row(Some(7), Some("s"));
+        let step = advance(&request(Some(2), Some("s"), 0), Some(&stored), 2, Some(instant(7)));
+        assert_eq!(step, Step { session: Some(stored), has_moved: false });
+    }
+
+    #[test]
+    fn partly_filled_page_ends_the_series() {
+        let stored = row(Some(7), Some("s"));
+        let step = advance(&request(Some(2), Some("s"), 0), Some(&stored), 1, Some(instant(9)));
+        assert_eq!(step, Step { session: None, has_moved: false });
+        let step = advance(&request(Some(50), None, 0), None, 1, Some(instant(9)));
+        assert_eq!(step, Step { session: None, has_moved: true });
+    }
+
+    #[test]
+    fn search_without_pages_has_no_series() {
+        let step = advance(&request(None, Some("s"), 0), None, 1, Some(instant(9)));
+        assert_eq!(step, Step { session: None, has_moved: false });
+    }
+}
