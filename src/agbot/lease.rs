@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_planner::event::Event;
 use evenkeel_store::agbot::partition::{self, LeaseRow};
@@ -13,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
+/// Pause between renewals before the exchange has been read.
+const BEFORE_LOADED: Duration = Duration::from_millis(100);
+
 /// Runs until shutdown, then hands the partitions over.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let period = context.settings.lease_time / 4;
@@ -20,7 +24,8 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     loop {
         match renew(&context).await {
             Ok(leases) => {
-                if leases != held {
+                // Before the exchange is read everything would look deleted: nothing may be decided until then.
+                if leases != held && context.is_loaded() {
                     let gained =
                         leases.iter().any(|(partition, fencing)| held.get(partition) != Some(fencing));
                     tracing::info!(partitions = leases.len(), "holding partitions");
@@ -45,8 +50,9 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
                 }
             }
         }
+        let pause = if context.is_loaded() { period } else { BEFORE_LOADED };
         tokio::select! {
-            () = tokio::time::sleep(period) => {}
+            () = tokio::time::sleep(pause) => {}
             () = shutdown.cancelled() => break,
         }
     }

@@ -54,10 +54,11 @@ pub(super) async fn upgrade_node(
         None if !request.nmp.is_empty() => NmpId::new(&org, &request.nmp),
         _ => return answer(StatusCode::BAD_REQUEST, "nmp must name a management policy"),
     };
-    let Some(group) = found.ha_group.filter(|group| !group.is_empty()) else {
+    let Some(group) = found.ha_group.clone().filter(|group| !group.is_empty()) else {
         return answer(StatusCode::OK, format!("node {org}/{node} is in no HA group and may upgrade"));
     };
-    decide(&context, &GroupId::new(&org, &group), &NodeId::new(&org, &node), &nmp, StatusCode::OK).await
+    let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp };
+    decide(&context, &asked, found, StatusCode::OK).await
 }
 
 /// `POST /org/{org}/hagroup/{group}/nodemanagement/{node}/{nmp}`: 201 go ahead, 409 not now.
@@ -74,7 +75,8 @@ pub(super) async fn manage_node(
         return answer(StatusCode::BAD_REQUEST, format!("node {org}/{node} is not in HA group {group}"));
     }
     let nmp = NmpId::new(&org, nmp.strip_prefix(&format!("{org}/")).unwrap_or(&nmp));
-    decide(&context, &GroupId::new(&org, &group), &NodeId::new(&org, &node), &nmp, StatusCode::CREATED).await
+    let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp };
+    decide(&context, &asked, found, StatusCode::CREATED).await
 }
 
 /// The node, read with its own credentials.
@@ -97,20 +99,28 @@ async fn own_node(context: &Context, headers: &HeaderMap, org: &str, node: &str)
     }
 }
 
-async fn decide(
-    context: &Arc<Context>,
-    group: &GroupId,
-    node: &NodeId,
-    nmp: &NmpId,
-    yes: StatusCode,
-) -> Response {
-    let (facts, members) = match members(context, group, nmp).await {
+/// Who asks for what.
+struct Asked {
+    group: GroupId,
+    node: NodeId,
+    nmp: NmpId,
+}
+
+async fn decide(context: &Arc<Context>, asked: &Asked, found: Node, yes: StatusCode) -> Response {
+    let Asked { group, node, nmp } = asked;
+    let (ha_group, members) = match members(context, group, nmp).await {
         Ok(found) => found,
         Err(response) => return response,
     };
-    match grant_agent_upgrade(context, &facts, &members, node, nmp).await {
+    match grant_agent_upgrade(context, &ha_group, &members, node, nmp).await {
         Ok(Ok(claim)) => {
-            context.tell(vec![Event::ClaimRecorded { claim: Box::new(claim) }]).await;
+            // The replica may not have heard of node and group yet; without them the claim would look like a leftover.
+            let events = vec![
+                Event::NodeChanged { node: Box::new(facts::node(node, found)) },
+                Event::HaGroupChanged { group: Box::new(ha_group) },
+                Event::ClaimRecorded { claim: Box::new(claim) },
+            ];
+            context.tell(events).await;
             answer(yes, format!("Node {node} can start executing nmp {}.", nmp.name()))
         }
         Ok(Err(blocked)) => answer(
