@@ -29,6 +29,9 @@ pub struct NodePolicy {
     pub deployment: ExternalPolicy,
     /// What holds for the management of the node only.
     pub management: ExternalPolicy,
+    /// Whether a list of properties was given on the top level, be it empty: then repeated properties of the parts become one.
+    #[serde(skip)]
+    pub names_common_properties: bool,
 }
 
 /// The members as they are read: one by one, because what is flattened cannot be read tolerantly.
@@ -39,7 +42,7 @@ struct Members {
     label: String,
     #[serde(deserialize_with = "null_as_default")]
     description: String,
-    properties: PropertyList,
+    properties: Option<PropertyList>,
     #[serde(deserialize_with = "null_as_default")]
     constraints: ConstraintList,
     #[serde(deserialize_with = "null_as_default")]
@@ -51,13 +54,9 @@ struct Members {
 impl From<Members> for NodePolicy {
     fn from(members: Members) -> Self {
         let Members { label, description, properties, constraints, deployment, management } = members;
-        Self {
-            label,
-            description,
-            common: ExternalPolicy { properties, constraints },
-            deployment,
-            management,
-        }
+        let names_common_properties = properties.is_some();
+        let common = ExternalPolicy { properties: properties.unwrap_or_default(), constraints };
+        Self { label, description, common, deployment, management, names_common_properties }
     }
 }
 
@@ -98,12 +97,26 @@ impl NodePolicy {
     /// Returns what holds for the deployment of services: the properties of the top level overlaid by those of the
     /// deployment part, and the constraints of that part if it has any, else those of the top level.
     pub fn deployment_policy(&self) -> ExternalPolicy {
-        effective(&self.common, &self.deployment)
+        self.effective(&self.deployment)
     }
 
     /// Returns what holds for the management of the node, by the rule of [`NodePolicy::deployment_policy`].
     pub fn management_policy(&self) -> ExternalPolicy {
-        effective(&self.common, &self.management)
+        self.effective(&self.management)
+    }
+
+    fn effective(&self, part: &ExternalPolicy) -> ExternalPolicy {
+        let properties = if self.common.properties.is_empty() && !self.names_common_properties {
+            // The reference copies here instead of merging, so that repeated and invalid properties survive.
+            part.properties.clone()
+        } else {
+            let mut properties = self.common.properties.clone();
+            properties.merge(&part.properties, true);
+            properties
+        };
+        let constraints =
+            if part.constraints.is_empty() { &self.common.constraints } else { &part.constraints };
+        ExternalPolicy { properties, constraints: constraints.clone() }
     }
 
     /// Tests and normalises the three levels.
@@ -136,19 +149,6 @@ pub struct NodePolicyChange {
     pub deployment: PolicyChange,
     /// For the management of the node.
     pub management: PolicyChange,
-}
-
-fn effective(common: &ExternalPolicy, part: &ExternalPolicy) -> ExternalPolicy {
-    let properties = if common.properties.is_empty() {
-        // The reference copies here instead of merging, so that repeated and invalid properties survive.
-        part.properties.clone()
-    } else {
-        let mut properties = common.properties.clone();
-        properties.merge(&part.properties, true);
-        properties
-    };
-    let constraints = if part.constraints.is_empty() { &common.constraints } else { &part.constraints };
-    ExternalPolicy { properties, constraints: constraints.clone() }
 }
 
 #[cfg(test)]
@@ -229,5 +229,14 @@ mod tests {
         let text = serde_json::to_string(&policy(json!({"label": null, "nodePolicyVersion": "v2"}))).unwrap();
         let expected = r#"{"properties":[],"constraints":[],"deployment":{"properties":[],"constraints":[]},"management":{"properties":[],"constraints":[]}}"#;
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn repeated_properties_of_a_part_become_one_only_beside_a_top_level_list() {
+        let twice = json!([{"name": "a", "value": 1}, {"name": "a", "value": 2}]);
+        let length = |value| policy(value).deployment_policy().properties.len();
+        assert_eq!(length(json!({"deployment": {"properties": twice}})), 2);
+        assert_eq!(length(json!({"properties": null, "deployment": {"properties": twice}})), 2);
+        assert_eq!(length(json!({"properties": [], "deployment": {"properties": twice}})), 1);
     }
 }
