@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use evenkeel_agent::{AgentError, AgentSettings, DriverKind, NodeIdentity};
-use evenkeel_runtime::files::default_state_folder;
 use evenkeel_runtime::{ExitStatus, Failure};
 
 use super::serve::lifecycle;
-use super::settings::{ConfigArguments, LogSettings, refused, secret_of_setting};
+use super::settings::{ConfigArguments, LogSettings, refused, secret_of_setting, state_folder};
 
 /// How services are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -114,10 +113,13 @@ impl AgentArguments {
             }
             _ => None,
         };
-        let data_dir = self.data_dir.clone().unwrap_or_else(|| {
-            let node = self.node_id.as_deref().unwrap_or("agent").replace(['/', '\\'], "-");
-            default_state_folder().join("agents").join(node)
-        });
+        let data_dir = match &self.data_dir {
+            Some(folder) => folder.clone(),
+            None => {
+                let node = self.node_id.as_deref().unwrap_or("agent").replace(['/', '\\'], "-");
+                state_folder()?.join("agents").join(node)
+            }
+        };
         Ok(AgentSettings {
             identity,
             driver: match self.driver {

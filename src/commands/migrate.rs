@@ -35,7 +35,7 @@ pub fn run(arguments: MigrateArguments) -> Result<(), Failure> {
         if let Some(url) = database.url()? {
             super::hub::connect(&url, database.connections()).await?.close().await;
         } else {
-            let folder = open_folder(&folder.path())?;
+            let folder = open_folder(&folder.path()?)?;
             OpenDatabase::open(&folder, &database, &postgres).await?.close().await;
         }
         println!("{}", Database::schema_version());

@@ -73,9 +73,19 @@ settings! {
 
 impl FolderSettings {
     /// The folder, or its default.
-    pub fn path(&self) -> PathBuf {
-        self.data_dir.clone().unwrap_or_else(|| default_state_folder().join("hub"))
+    pub fn path(&self) -> Result<PathBuf, Failure> {
+        match &self.data_dir {
+            Some(folder) => Ok(folder.clone()),
+            None => Ok(state_folder()?.join("hub")),
+        }
     }
+}
+
+/// The user's folder for state.
+pub fn state_folder() -> Result<PathBuf, Failure> {
+    let none =
+        || Failure::new(ExitStatus::Usage, "there is no home folder to keep the data in: give data-dir");
+    default_state_folder().ok_or_else(none)
 }
 
 settings! {

@@ -31,5 +31,9 @@ pub fn run(arguments: SimulateArguments) -> Result<(), Failure> {
     };
     let kept = run_cli(plan, &mut std::io::stdout().lock())
         .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
-    if kept { Ok(()) } else { Err(Failure::new(ExitStatus::Failure, "a promise was broken: the trace tells how")) }
+    if kept {
+        Ok(())
+    } else {
+        Err(Failure::new(ExitStatus::Failure, "a promise was broken: the trace tells how"))
+    }
 }

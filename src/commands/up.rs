@@ -74,7 +74,7 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let listeners = Listeners::bind(&settings).await?;
-    let folder = open_folder(&settings.folder.path())?;
+    let folder = open_folder(&settings.folder.path()?)?;
     let opening = OpenDatabase::open(&folder, &settings.database, &settings.postgres);
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };

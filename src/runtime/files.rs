@@ -2,6 +2,7 @@
 //!
 //! Secrets go to files, never to the terminal or the log (design, section 2).
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -148,25 +149,19 @@ pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
 }
 
 /// Where state lives when no folder is named: `$XDG_STATE_HOME` or `~/.local/state`, and `/var/lib` for root, whose own
-/// folders the unprivileged database user could not enter.
+/// folders the unprivileged database user could not enter. `None` for a user without a home.
 #[must_use]
-pub fn default_state_folder() -> PathBuf {
+pub fn default_state_folder() -> Option<PathBuf> {
     let is_root = nix::unistd::geteuid().is_root();
     state_folder(is_root, std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
 }
 
-fn state_folder(
-    is_root: bool,
-    state: Option<std::ffi::OsString>,
-    home: Option<std::ffi::OsString>,
-) -> PathBuf {
-    let absolute =
-        |value: Option<std::ffi::OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
+fn state_folder(is_root: bool, state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
     match (absolute(state), absolute(home)) {
-        (Some(state), _) => state.join("evenkeel"),
-        (None, _) if is_root => PathBuf::from("/var/lib/evenkeel"),
-        (None, Some(home)) => home.join(".local/state/evenkeel"),
-        (None, None) => std::env::temp_dir().join(format!("evenkeel-{}", nix::unistd::geteuid())),
+        (Some(state), _) => Some(state.join("evenkeel")),
+        (None, _) if is_root => Some(PathBuf::from("/var/lib/evenkeel")),
+        (None, home) => home.map(|home| home.join(".local/state/evenkeel")),
     }
 }
 
@@ -289,13 +284,13 @@ mod tests {
 
     #[test]
     fn the_state_folder_follows_the_environment_and_never_root_home() {
-        let text = |value: &str| Some(std::ffi::OsString::from(value));
-        assert_eq!(state_folder(false, text("/s"), text("/h")), PathBuf::from("/s/evenkeel"));
-        assert_eq!(state_folder(false, None, text("/h")), PathBuf::from("/h/.local/state/evenkeel"));
-        assert_eq!(state_folder(true, None, text("/root")), PathBuf::from("/var/lib/evenkeel"));
-        assert_eq!(
-            state_folder(false, text("relative"), text("/h")),
-            PathBuf::from("/h/.local/state/evenkeel")
-        );
+        let text = |value: &str| Some(OsString::from(value));
+        let folder =
+            |is_root, state, home| state_folder(is_root, state, home).map(|path| path.display().to_string());
+        assert_eq!(folder(false, text("/s"), text("/h")).as_deref(), Some("/s/evenkeel"));
+        assert_eq!(folder(false, None, text("/h")).as_deref(), Some("/h/.local/state/evenkeel"));
+        assert_eq!(folder(true, None, text("/root")).as_deref(), Some("/var/lib/evenkeel"));
+        assert_eq!(folder(false, text("relative"), text("/h")).as_deref(), Some("/h/.local/state/evenkeel"));
+        assert_eq!(folder(false, None, None), None);
     }
 }

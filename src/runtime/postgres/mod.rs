@@ -155,7 +155,12 @@ impl EmbeddedPostgres {
     /// See [`PostgresError`]; nothing is left running then.
     pub async fn start(folder: &DataFolder, settings: &PostgresSettings) -> Result<Self, PostgresError> {
         let home = Home::prepare(folder.path())?;
-        let caches = [default_state_folder().join("postgresql"), home.folder().join("postgresql")];
+        let caches: Vec<PathBuf> = default_state_folder()
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([home.folder()])
+            .map(|folder| folder.join("postgresql"))
+            .collect();
         let major = cluster::existing_major(&home)?;
         let binaries = binaries::obtain(settings.binaries, major, home.account(), &caches).await?;
         tracing::debug!(postgres.folder = %binaries.folder.display(), "using these PostgreSQL programs");

@@ -177,7 +177,8 @@ impl Server {
         ending.as_ref().map_or_else(ToString::to_string, ExitStatus::to_string)
     }
 
-    /// Stops the server: fast, then at once; both keep every committed write.
+    /// Stops the server: fast, then at once; both keep every committed write. A server that does neither in time is left to
+    /// the watcher, so that this process can end in time.
     pub async fn stop(mut self) {
         for (signal, limit) in STOP_STAGES {
             let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()) else { break };
@@ -188,7 +189,9 @@ impl Server {
             }
             tracing::warn!(postgres.process = pid, "the embedded PostgreSQL is slow to stop");
         }
-        self.dismiss_watcher().await;
+        if self.child.id().is_none() {
+            self.dismiss_watcher().await;
+        }
     }
 
     async fn dismiss_watcher(&mut self) {

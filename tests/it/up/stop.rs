@@ -80,3 +80,19 @@ async fn a_second_signal_ends_it_at_once_and_the_server_follows() {
     assert_eq!(status, 9, "{}", hub.program.errors());
     eventually("the server stops by itself", || async { (!is_alive(server)).then_some(()) }).await;
 }
+
+#[tokio::test]
+async fn a_server_that_does_not_stop_does_not_hold_up_the_end() {
+    let scratch = Scratch::new();
+    let mut hub = Hub::start(&scratch, &[]).await;
+    let server = server_of(&hub);
+    kill(server, Signal::SIGSTOP).expect("freezing the server");
+    let begun = Instant::now();
+    hub.program.signal(Signal::SIGTERM);
+    let status = hub.program.wait().await;
+    let took = begun.elapsed();
+    kill(server, Signal::SIGCONT).expect("thawing the server");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(status, 0, "{}", hub.program.errors());
+    eventually("the server stops by itself", || async { (!is_alive(server)).then_some(()) }).await;
+}
