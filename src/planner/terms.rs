@@ -52,17 +52,23 @@ pub fn proposal_terms(
     let facts = model.policy(policy).ok_or(Blocked::PolicyUnknown)?;
     let definition = model.service(service).ok_or_else(|| missing(facts, service))?;
     let arch = crate::matching::canonical_arch(&definition.arch);
-    let consumer = model.consumer(policy, &definition.version, arch).ok_or_else(|| missing(facts, service))?;
+    let consumer =
+        model.consumer(policy, &definition.version, arch).ok_or_else(|| missing(facts, service))?;
     let consumer = consumer.as_ref().map_err(Clone::clone)?;
     let producer = producer(node, record)?;
     let workload = workload(facts, definition);
     let consumer = consumer_policy(facts, consumer, &workload)?;
-    let terms = terms_and_conditions(&producer, &consumer, workload, DEFAULT_NO_DATA_SECS).map_err(unreadable)?;
+    let terms =
+        terms_and_conditions(&producer, &consumer, workload, DEFAULT_NO_DATA_SECS).map_err(unreadable)?;
     Ok(ProposalTerms { producer_policy: producer, terms, public_key: record.facts.public_key.clone() })
 }
 
 fn missing(policy: &DeploymentPolicyFacts, service: &ServiceId) -> Blocked {
-    Blocked::ServiceMissing { service: policy.service.clone(), version: service.to_string(), arch: policy.arch.clone() }
+    Blocked::ServiceMissing {
+        service: policy.service.clone(),
+        version: service.to_string(),
+        arch: policy.arch.clone(),
+    }
 }
 
 fn unreadable(error: impl std::fmt::Display) -> Blocked {

@@ -54,6 +54,13 @@ pub struct Consumer {
     pub fits_clusters: bool,
 }
 
+impl Consumer {
+    /// Returns what the constraints mean together.
+    pub fn tree(&self) -> Expression {
+        Expression::all(self.constraints.iter().map(|constraint| constraint.tree.clone()).collect())
+    }
+}
+
 /// Prepares the consumer of a policy and a service definition.
 ///
 /// # Errors

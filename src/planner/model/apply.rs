@@ -22,11 +22,9 @@ impl Model {
         self.began_at.get_or_insert(now);
         match event {
             Event::NodeChanged { node } => self.put_node(node, now),
-            Event::NodeRemoved { node } => {
-                self.nodes.remove(node);
-            }
+            Event::NodeRemoved { node } => self.remove_node(node),
             Event::NodePolicyChanged { node, policy } => {
-                self.change_node(node, |record| record.set_policy(policy.as_deref()));
+                self.change_indexed_node(node, |record| record.set_policy(policy.as_deref()));
             }
             Event::NodeStatusChanged { node, status } => {
                 self.change_node(node, |record| record.status = status.as_deref().cloned());
@@ -182,7 +180,7 @@ impl Model {
                 self.policies_by_service.remove(&old.service);
             }
         }
-        self.consumers.remove(policy);
+        self.prepare_consumers(policy);
     }
 
     fn put_group(&mut self, group: &HaGroupFacts) {
@@ -196,7 +194,7 @@ impl Model {
             {
                 other.members.remove(member);
             }
-            self.change_node(member, |record| record.set_group(Some(group.id.name())));
+            self.change_indexed_node(member, |record| record.set_group(Some(group.id.name())));
             self.touched.insert(member.clone());
         }
         self.groups.insert(group.id.clone(), group.clone());
@@ -207,7 +205,7 @@ impl Model {
             for member in &old.members {
                 if self.group_of.get(member) == Some(group) {
                     self.group_of.remove(member);
-                    self.change_node(member, |record| record.set_group(None));
+                    self.change_indexed_node(member, |record| record.set_group(None));
                     self.touched.insert(member.clone());
                 }
             }

@@ -4,6 +4,7 @@
 //! the same in every run. Sources: design "The agbot", agbot 6.9 and 6.10.
 
 mod apply;
+mod candidates;
 pub mod index;
 mod node;
 mod outcome;
@@ -11,6 +12,7 @@ pub mod policy_index;
 mod query;
 mod view;
 
+use candidates::Indexes;
 pub use node::NodeRecord;
 pub use query::{Liveness, Observed};
 pub use view::Known;
@@ -48,6 +50,7 @@ pub struct Model {
     pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
     pub(crate) consumers: BTreeMap<PolicyId, Consumers>,
+    indexes: Indexes,
     pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,
     pub(crate) group_of: BTreeMap<NodeId, GroupId>,
     pub(crate) agreements: BTreeMap<AgreementId, Agreement>,

@@ -38,7 +38,14 @@ pub struct NodeRecord {
 impl NodeRecord {
     /// Makes the record of a node that nothing else is known of.
     pub(crate) fn new(facts: NodeFacts, group: Option<&str>) -> Self {
-        Self { facts, status: None, agreements: None, policy: None, back_at: None, group: group.map(str::to_owned) }
+        Self {
+            facts,
+            status: None,
+            agreements: None,
+            policy: None,
+            back_at: None,
+            group: group.map(str::to_owned),
+        }
     }
 
     /// Returns a copy that is in another group.

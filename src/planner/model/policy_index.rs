@@ -168,7 +168,9 @@ impl PolicyIndex {
     fn crowd(&self, cover: &Cover) -> (bool, usize) {
         match cover {
             Cover::Always => (true, usize::MAX),
-            Cover::Keys(keys) => (false, keys.iter().map(|key| self.by_key.get(key).map_or(0, Vec::len)).sum()),
+            Cover::Keys(keys) => {
+                (false, keys.iter().map(|key| self.by_key.get(key).map_or(0, Vec::len)).sum())
+            }
         }
     }
 }

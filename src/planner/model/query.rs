@@ -66,8 +66,10 @@ impl Model {
         let Some(record) = self.nodes.get(&agreement.node) else { return Observed::Unknown };
         // What a node said before it was silent says nothing about what it runs since; but an agent that changed nothing
         // does not report again, so after a grace the old word counts.
-        let is_settled = record.back_at.is_none_or(|back| now >= later(back, self.settings.rejoin_grace_secs));
-        let status = record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at);
+        let is_settled =
+            record.back_at.is_none_or(|back| now >= later(back, self.settings.rejoin_grace_secs));
+        let status =
+            record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at);
         let Some(status) = status else { return Observed::Unknown };
         let instance = status.services.iter().find(|one| one.agreement.as_ref() == Some(&agreement.id));
         match instance {
@@ -117,7 +119,7 @@ impl Model {
     pub(super) fn prepare_consumers(&mut self, policy: &PolicyId) {
         let Some(facts) = self.policies.get(policy) else {
             self.consumers.remove(policy);
-            return;
+            return self.index_policy(policy);
         };
         let versions: BTreeSet<&str> = facts.versions.iter().map(|entry| entry.version.as_str()).collect();
         let prepared = self
@@ -129,6 +131,7 @@ impl Model {
             })
             .collect();
         self.consumers.insert(policy.clone(), prepared);
+        self.index_policy(policy);
     }
 
     /// Prepares the consumers of all policies whose service is this one or needs it.
@@ -136,21 +139,6 @@ impl Model {
         for policy in self.policies_needing(service, key) {
             self.prepare_consumers(&policy);
         }
-    }
-
-    /// Returns the policies that may concern a node: a superset of those that select it.
-    pub(crate) fn policies_for(&self, node: &NodeId) -> Vec<PolicyId> {
-        if !self.nodes.contains_key(node) {
-            return Vec::new();
-        }
-        let serves = |policy: &&crate::facts::DeploymentPolicyFacts| policy.node_orgs.contains(node.org());
-        self.policies.values().filter(serves).map(|policy| policy.id.clone()).collect()
-    }
-
-    /// Returns the nodes that a policy may concern: a superset of those it selects.
-    pub(crate) fn nodes_for(&self, policy: &PolicyId) -> Vec<NodeId> {
-        let Some(policy) = self.policies.get(policy) else { return Vec::new() };
-        self.nodes.keys().filter(|node| policy.node_orgs.contains(node.org())).cloned().collect()
     }
 
     /// Returns the policies whose service is this one or needs it.

@@ -63,8 +63,11 @@ impl Model {
                 .filter(|rollout| !matches!(rollout.state, RolloutState::Completed { .. }))
                 .map(|rollout| &rollout.group),
         );
-        let mut nodes: BTreeSet<NodeId> =
-            groups.into_iter().filter_map(|group| self.groups.get(group)).flat_map(|group| group.members.clone()).collect();
+        let mut nodes: BTreeSet<NodeId> = groups
+            .into_iter()
+            .filter_map(|group| self.groups.get(group))
+            .flat_map(|group| group.members.clone())
+            .collect();
         nodes.extend(
             self.live
                 .values()

@@ -73,7 +73,10 @@ pub(crate) fn kill(world: &mut World, index: usize) {
 
 /// Looks at everything new and decides about it.
 pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
-    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation) else { return };
+    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
+    else {
+        return;
+    };
     if world.millis < agbot.paused_until_millis {
         let wait = agbot.paused_until_millis - world.millis;
         return world.schedule(wait, Happening::Poll { agbot: index, incarnation });
@@ -117,7 +120,8 @@ fn renew_leases(world: &mut World, index: usize) {
 fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     let agbot = &world.agbots[index];
     let resources: BTreeSet<&Resource> = world.exchange.feed[agbot.feed_position..].iter().collect();
-    let mut events: Vec<Event> = resources.into_iter().map(|resource| world.exchange.read(resource)).collect();
+    let mut events: Vec<Event> =
+        resources.into_iter().map(|resource| world.exchange.read(resource)).collect();
     let rows: &[Row] = &world.database.log[agbot.log_position..];
     events.extend(rows.iter().filter_map(|row| world.database.read(row)));
     events.push(world.exchange.heartbeats());
@@ -165,7 +169,10 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
 
 /// Carries out a command: transaction first, then what goes over the network.
 pub(crate) fn execute(world: &mut World, index: usize, incarnation: u32, command: Command) {
-    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation) else { return };
+    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
+    else {
+        return;
+    };
     if world.millis < agbot.paused_until_millis {
         let wait = agbot.paused_until_millis - world.millis;
         let command = Box::new(command);
@@ -252,17 +259,25 @@ fn outcome_text(outcome: &Outcome) -> String {
 fn text(action: &Action) -> String {
     match action {
         Action::Propose { agreement, .. } => {
-            format!("propose {:?} {} {} to {}", agreement.id, agreement.policy, agreement.version, agreement.node)
+            format!(
+                "propose {:?} {} {} to {}",
+                agreement.id, agreement.policy, agreement.version, agreement.node
+            )
         }
         Action::Cancel { agreement, node, policy, reason, claim, .. } => {
             let planned = if claim.is_some() { " under claim" } else { "" };
             format!("cancel {agreement:?} {policy} on {node}, {}{planned}", reason.0)
         }
         Action::TakeClaim { request } => {
-            format!("claim {} for {} ({}), seen running {:?}", request.scope, request.node, request.version, request.seen_running)
+            format!(
+                "claim {} for {} ({}), seen running {:?}",
+                request.scope, request.node, request.version, request.seen_running
+            )
         }
         Action::AdvanceClaim { claim, phase, .. } => format!("advance {} to {phase:?}", claim.scope),
-        Action::ReleaseClaim { claim, why, .. } => format!("release {} number {}: {why}", claim.scope, claim.fencing),
+        Action::ReleaseClaim { claim, why, .. } => {
+            format!("release {} number {}: {why}", claim.scope, claim.fencing)
+        }
         Action::RecordRollout { rollout } => format!("record rollout {} {:?}", rollout.target, rollout.state),
         other => other.key().0,
     }

@@ -30,11 +30,15 @@ pub(crate) enum ToAgent {
 impl ToAgent {
     pub fn text(&self) -> String {
         match self {
-            Self::Proposal { agreement, policy, version, .. } => format!("proposal {agreement:?} {policy} {version}"),
+            Self::Proposal { agreement, policy, version, .. } => {
+                format!("proposal {agreement:?} {policy} {version}")
+            }
             Self::ReplyAck { agreement, decision } => format!("reply-ack {agreement:?} {decision}"),
             Self::Cancel { agreement, reason } => format!("cancel {agreement:?} {reason}"),
             Self::Verification { agreement } => format!("verification {agreement:?}"),
-            Self::VerificationReply { agreement, exists } => format!("verification-reply {agreement:?} {exists}"),
+            Self::VerificationReply { agreement, exists } => {
+                format!("verification-reply {agreement:?} {exists}")
+            }
             Self::PolicyUpdate { agreement } => format!("policy-update {agreement:?}"),
         }
     }
@@ -185,11 +189,14 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
                 start_container(world, node, &agreement);
             }
         }
-        ToAgent::ReplyAck { agreement, decision: false } | ToAgent::VerificationReply { agreement, exists: false } => {
+        ToAgent::ReplyAck { agreement, decision: false }
+        | ToAgent::VerificationReply { agreement, exists: false } => {
             end(world, node, &agreement, Some(106), "the agbot does not know it");
         }
         ToAgent::VerificationReply { exists: true, .. } => {}
-        ToAgent::Cancel { agreement, reason } => end(world, node, &agreement, None, &format!("cancelled, {reason}")),
+        ToAgent::Cancel { agreement, reason } => {
+            end(world, node, &agreement, None, &format!("cancelled, {reason}"))
+        }
         ToAgent::Verification { agreement } => {
             let exists = agent.held.contains_key(&agreement);
             send(world, node, &agreement, MessageBody::VerificationReply { exists });
@@ -205,7 +212,9 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
 fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     let start_millis = agent.start_millis;
-    let Some(held) = agent.held.get_mut(agreement).filter(|held| held.container == Container::None) else { return };
+    let Some(held) = agent.held.get_mut(agreement).filter(|held| held.container == Container::None) else {
+        return;
+    };
     held.container = Container::Starting;
     let key = (held.service.clone(), held.version.clone());
     let timer = match world.quality.get(&key).copied().unwrap_or(Quality::Good) {
@@ -220,7 +229,9 @@ fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
 
 /// Ends an agreement on the node; with a reason it was the node's own doing and the agbot is told.
 fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, reason: Option<u32>, why: &str) {
-    let Some(held) = world.agents.get_mut(node).and_then(|agent| agent.held.remove(agreement)) else { return };
+    let Some(held) = world.agents.get_mut(node).and_then(|agent| agent.held.remove(agreement)) else {
+        return;
+    };
     world.note(format!("{node} ends {agreement:?} {} {}: {why}", held.policy, held.version));
     if held.container == Container::Running {
         super::invariants::copy_stopped(world, node, agreement, &held, reason.is_none());
@@ -234,7 +245,9 @@ fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, reason: Option
 /// Something inside the agent is due.
 pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: AgentTimer) {
     let now = world.now();
-    let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.incarnation == incarnation) else { return };
+    let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.incarnation == incarnation) else {
+        return;
+    };
     match timer {
         AgentTimer::Heartbeat => {
             world.exchange.put_heartbeat(node, now);
@@ -264,13 +277,18 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
         }
         AgentTimer::Started { agreement } => started(world, node, &agreement),
         AgentTimer::StartTimeout { agreement } => end(world, node, &agreement, Some(104), "did not start"),
-        AgentTimer::Ended { agreement } => end(world, node, &agreement, Some(103), "the service ended by itself"),
+        AgentTimer::Ended { agreement } => {
+            end(world, node, &agreement, Some(103), "the service ended by itself")
+        }
     }
 }
 
 fn started(world: &mut World, node: &NodeId, agreement: &AgreementId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
-    let Some(held) = agent.held.get_mut(agreement).filter(|held| held.container == Container::Starting) else { return };
+    let Some(held) = agent.held.get_mut(agreement).filter(|held| held.container == Container::Starting)
+    else {
+        return;
+    };
     held.container = Container::Running;
     let (policy, key) = (held.policy.clone(), (held.service.clone(), held.version.clone()));
     world.note(format!("{node} runs {policy} {} ({agreement:?})", key.1));

@@ -14,7 +14,8 @@ use crate::{
     claims::{Claim, Grant, Scope},
     event::Event,
     facts::{
-        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts, VersionChoice,
+        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts,
+        VersionChoice,
     },
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
 };
@@ -347,7 +348,8 @@ fn reinstall_node(world: &mut World) {
 fn resume(world: &mut World) {
     let policies: Vec<PolicyId> = world.exchange.policies.keys().cloned().collect();
     let Some(policy) = pick(world, &policies) else { return };
-    let event = Event::RolloutAction { policy, group: None, pause: world.chance(0.2), actor: "operator".into() };
+    let event =
+        Event::RolloutAction { policy, group: None, pause: world.chance(0.2), actor: "operator".into() };
     for index in 0..world.agbots.len() {
         if world.agbots[index].is_up {
             agbot::handle(world, index, &event, None);

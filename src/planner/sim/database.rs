@@ -228,7 +228,8 @@ impl Database {
                 .get(id)
                 .map(|agreement| Event::AgreementRecorded { agreement: Box::new(agreement.clone()) }),
             Row::Usage(node, policy) => {
-                let (usage, backoff) = self.usage.get(&(node.clone(), policy.clone())).cloned().unwrap_or_default();
+                let (usage, backoff) =
+                    self.usage.get(&(node.clone(), policy.clone())).cloned().unwrap_or_default();
                 Some(Event::UsageRecorded { node: node.clone(), policy: policy.clone(), usage, backoff })
             }
             Row::Claim(key) => Some(match self.claims.get(key) {

@@ -6,9 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     event::Event,
-    facts::{
-        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts,
-    },
+    facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
     ids::{GroupId, NodeId, PolicyId, ServiceId},
 };
 

@@ -19,6 +19,8 @@ pub(crate) struct Planned {
     at_millis: u64,
     keys: Vec<ServiceKey>,
     was_running: bool,
+    /// Whether another member was one that the service is meant for.
+    others_can_run: bool,
     running_elsewhere: Vec<NodeId>,
 }
 
@@ -58,7 +60,8 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
     keys.extend(world.exchange.policies.get(&agreement.policy).map(|policy| policy.service.clone()));
     let running_elsewhere = world.running_elsewhere(&agreement.node, &keys);
     let was_running = world.agents.get(&agreement.node).is_some_and(|agent| agent.runs_any(&keys));
-    let planned = Planned { was_running, at_millis: world.millis, keys, running_elsewhere };
+    let others_can_run = others_can_run(world, &agreement.node, &keys);
+    let planned = Planned { was_running, others_can_run, at_millis: world.millis, keys, running_elsewhere };
     world.watchman.planned.insert(agreement.id.clone(), planned);
 }
 
@@ -66,14 +69,23 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
 ///
 /// Taken down under a claim, it must not have been the last one of its group, unless the others went down by a fault that
 /// the hub could not know, or nobody else could run the service at all.
-pub(crate) fn copy_stopped(world: &mut World, node: &NodeId, agreement: &AgreementId, held: &Held, by_hub: bool) {
+pub(crate) fn copy_stopped(
+    world: &mut World,
+    node: &NodeId,
+    agreement: &AgreementId,
+    held: &Held,
+    by_hub: bool,
+) {
     let planned = world.watchman.planned.get(agreement).filter(|_| by_hub).cloned();
     let Some(planned) = planned else {
         return world.watchman.note_unplanned(world.millis, node, &held.service);
     };
     world.watchman.replaced_count += 1;
-    // A copy that did not run when that was decided may have come up while the message was on its way.
-    if !planned.was_running || !world.running_elsewhere(node, &planned.keys).is_empty() || !others_can_run(world, node, &planned) {
+    // A copy that did not run when that was decided may have come up while the message was on its way, and a member that
+    // could run it may have joined.
+    let could_know =
+        planned.was_running && planned.others_can_run && others_can_run(world, node, &planned.keys);
+    if !could_know || !world.running_elsewhere(node, &planned.keys).is_empty() {
         return;
     }
     let since = planned.at_millis.saturating_sub(blindness_millis(world));
@@ -96,9 +108,9 @@ pub(crate) fn copy_stopped(world: &mut World, node: &NodeId, agreement: &Agreeme
 }
 
 /// Answers whether another member of the group is one that the service is meant for.
-fn others_can_run(world: &World, node: &NodeId, planned: &Planned) -> bool {
+fn others_can_run(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
     let Some(group) = world.exchange.group_of(node) else { return false };
-    let policies = world.exchange.policies.values().filter(|policy| planned.keys.contains(&policy.service));
+    let policies = world.exchange.policies.values().filter(|policy| keys.contains(&policy.service));
     let selected = |member: &NodeId| {
         let Some(stored) = world.exchange.nodes.get(member) else { return false };
         let mut properties = stored.policy.policy.properties.clone();
@@ -126,7 +138,10 @@ fn two_versions(world: &World) -> Option<String> {
         for held in agent.held.values().filter(|held| held.container != Container::None) {
             let other = versions.insert((&held.policy, &held.service), &held.version);
             if let Some(other) = other {
-                return Some(format!("{node} is in agreements for {} {other} and {}", held.service, held.version));
+                return Some(format!(
+                    "{node} is in agreements for {} {other} and {}",
+                    held.service, held.version
+                ));
             }
         }
     }
@@ -138,7 +153,8 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     for (node, stored) in &world.exchange.nodes {
         for policy in world.exchange.policies.values() {
-            let best = policy.versions.iter().min_by_key(|entry| entry.priority).map(|entry| entry.version.clone());
+            let best =
+                policy.versions.iter().min_by_key(|entry| entry.priority).map(|entry| entry.version.clone());
             let mut properties = stored.policy.policy.properties.clone();
             let group = world.exchange.group_of(node);
             properties.set_ha_group(group.map(|group| group.id.name()));
@@ -169,9 +185,11 @@ pub(crate) fn check_settled(world: &mut World) {
     }
     let now = world.now();
     if let Some(agbot) = world.agbots.iter().find(|agbot| agbot.is_up) {
-        let pairs = world.exchange.nodes.keys().flat_map(|node| {
-            world.exchange.policies.keys().map(move |policy| (node, policy))
-        });
+        let pairs = world
+            .exchange
+            .nodes
+            .keys()
+            .flat_map(|node| world.exchange.policies.keys().map(move |policy| (node, policy)));
         waiting.extend(pairs.map(|(node, policy)| {
             format!("({node}, {policy}): {}", crate::explain::explain(&agbot.model, node, policy, now).text())
         }));
@@ -193,9 +211,11 @@ pub(crate) fn check_explained(world: &mut World) {
         }
     }
     let model = world.agbots.iter().find(|agbot| agbot.is_up).map(|agbot| &agbot.model);
-    let pairs = world.exchange.nodes.keys().flat_map(|node| {
-        world.exchange.policies.keys().map(move |policy| (node, policy))
-    });
+    let pairs = world
+        .exchange
+        .nodes
+        .keys()
+        .flat_map(|node| world.exchange.policies.keys().map(move |policy| (node, policy)));
     for (node, policy) in pairs {
         let explained = model.map(|model| crate::explain::explain(model, node, policy, now));
         if explained.is_none_or(|explanation| explanation.text().is_empty()) {

@@ -34,4 +34,6 @@ pub(crate) fn simulate_with(seed: u64, steps: u32, broken: BrokenRules) -> Simul
 }
 
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod tests;

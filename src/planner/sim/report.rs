@@ -30,7 +30,8 @@ impl SimulationReport {
     /// Returns the text to show for a broken promise: what was broken and what led to it.
     pub fn failure_text(&self) -> Option<String> {
         let violation = self.violation.as_ref()?;
-        let mut text = format!("seed {} broke a promise after {} steps: {violation}\n", self.seed, self.steps);
+        let mut text =
+            format!("seed {} broke a promise after {} steps: {violation}\n", self.seed, self.steps);
         let skipped = self.trace.len().saturating_sub(SHOWN_LINES);
         if skipped > 0 {
             // Writing to a String cannot fail.

@@ -99,7 +99,12 @@ pub(crate) struct World {
 /// Settings with short times, so that a schedule of minutes holds many rollouts.
 fn settings(broken: BrokenRules) -> PlannerSettings {
     PlannerSettings {
-        update: UpdateSettings { monitor_secs: 3, start_timeout_secs: 40, broken_after_secs: 15, ..UpdateSettings::default() },
+        update: UpdateSettings {
+            monitor_secs: 3,
+            start_timeout_secs: 40,
+            broken_after_secs: 15,
+            ..UpdateSettings::default()
+        },
         node_down_after_secs: 20,
         rejoin_grace_secs: 4,
         lock_stale_secs: 60,
@@ -195,7 +200,8 @@ impl World {
     /// Lets things happen for so long, or until a promise is broken.
     pub fn run_for(&mut self, secs: u64) {
         let end = self.millis + secs * 1000;
-        while self.watchman.violation.is_none() && self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= end)
+        while self.watchman.violation.is_none()
+            && self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= end)
         {
             self.step();
         }
@@ -230,7 +236,8 @@ impl World {
         let copies = if self.chance(self.faults.doubled) { 2 } else { 1 };
         for _ in 0..copies {
             let late = self.faults.late_millis;
-            let delay = if late > 0 && self.chance(0.2) { self.between(0, late) } else { self.between(20, 400) };
+            let delay =
+                if late > 0 && self.chance(0.2) { self.between(0, late) } else { self.between(20, 400) };
             self.schedule(delay, make());
         }
     }

@@ -92,7 +92,10 @@ impl NodeIndex {
     pub fn evaluate(&self, tree: &Expression) -> RoaringBitmap {
         let mut found = self.evaluate_regular(tree);
         for node in &self.irregular {
-            let fits = self.irregular_properties.get(&node).is_some_and(|properties| tree.is_satisfied_by(properties));
+            let fits = self
+                .irregular_properties
+                .get(&node)
+                .is_some_and(|properties| tree.is_satisfied_by(properties));
             if fits {
                 found.insert(node);
             } else {

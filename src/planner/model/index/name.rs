@@ -81,7 +81,9 @@ impl NameIndex {
 
     fn find_text(&self, text: &str, declared: &PropertyType) -> Option<u32> {
         let is_it = |id: &u32| {
-            self.texts[*id as usize].as_ref().is_some_and(|one| &*one.text == text && one.declared == *declared)
+            self.texts[*id as usize]
+                .as_ref()
+                .is_some_and(|one| &*one.text == text && one.declared == *declared)
         };
         self.candidates(stable_hash(&[text.trim_matches(' ')])).find(is_it)
     }
@@ -143,7 +145,9 @@ impl NameIndex {
         let mut union = Union::default();
         self.numbers.collect(predicate.operator(), predicate.operand().number(), &mut union);
         for (value, nodes) in [false, true].iter().zip(&self.bools) {
-            if !nodes.is_empty() && predicate.compare(&Property::new(predicate.property(), *value)) == Some(true) {
+            if !nodes.is_empty()
+                && predicate.compare(&Property::new(predicate.property(), *value)) == Some(true)
+            {
                 union.add_set(nodes);
             }
         }
@@ -190,7 +194,9 @@ impl NameIndex {
             return None;
         }
         match predicate.operator() {
-            Operator::Equal | Operator::NotEqual => Some(vec![stable_hash(&[operand.text().trim_matches(' ')])]),
+            Operator::Equal | Operator::NotEqual => {
+                Some(vec![stable_hash(&[operand.text().trim_matches(' ')])])
+            }
             Operator::In if self.version_count == 0 && !operand.is_range_expression() => {
                 Some(operand.elements().iter().map(|word| stable_hash(&[word.trim_matches(' ')])).collect())
             }

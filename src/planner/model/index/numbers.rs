@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn keys_have_the_order_of_the_numbers() {
-        let numbers = [f64::NEG_INFINITY, -1e300, -2.5, -1.0, -0.0, 5e-324, 0.5, 1.0, 4096.0, 1e300, f64::INFINITY];
+        let numbers =
+            [f64::NEG_INFINITY, -1e300, -2.5, -1.0, -0.0, 5e-324, 0.5, 1.0, 4096.0, 1e300, f64::INFINITY];
         for pair in numbers.windows(2) {
             assert!(key_of(pair[0]) < key_of(pair[1]), "{pair:?}");
         }

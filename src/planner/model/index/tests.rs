@@ -7,8 +7,18 @@ use super::*;
 
 pub(crate) fn value() -> impl Strategy<Value = Property> {
     let text = prop_oneof![
-        Just("abc"), Just("red"), Just("red,green"), Just(" red , blue"), Just("1.2.3"), Just("2.0.0"), Just("5"),
-        Just("true"), Just(""), Just("\"red\""), Just("\""), Just("two words"),
+        Just("abc"),
+        Just("red"),
+        Just("red,green"),
+        Just(" red , blue"),
+        Just("1.2.3"),
+        Just("2.0.0"),
+        Just("5"),
+        Just("true"),
+        Just(""),
+        Just("\"red\""),
+        Just("\""),
+        Just("two words"),
     ];
     let declared = prop_oneof![
         5 => Just(PropertyType::Undeclared),
@@ -30,10 +40,31 @@ pub(crate) fn value() -> impl Strategy<Value = Property> {
 pub(crate) fn constraint() -> impl Strategy<Value = String> {
     let name = prop_oneof![Just("a"), Just("b"), Just("c"), Just("d")];
     let term = prop_oneof![
-        Just("== abc"), Just("== red"), Just("!= red"), Just("!= abc"), Just("== 5"), Just("!= 5"), Just("< 50"),
-        Just("<= 5"), Just("> -1"), Just(">= 0"), Just("=> 5"), Just("== true"), Just("!= false"), Just("== 1"),
-        Just("in \"red,blue\""), Just("in [1.0.0,2.0.0)"), Just("in 1.2.3"), Just("in \"abc\""), Just("in \"1.2.3,red\""),
-        Just("== \"two words\""), Just("== 1.2.3"), Just("== NaN"), Just("!= NaN"), Just("== 0"), Just("== red-green"),
+        Just("== abc"),
+        Just("== red"),
+        Just("!= red"),
+        Just("!= abc"),
+        Just("== 5"),
+        Just("!= 5"),
+        Just("< 50"),
+        Just("<= 5"),
+        Just("> -1"),
+        Just(">= 0"),
+        Just("=> 5"),
+        Just("== true"),
+        Just("!= false"),
+        Just("== 1"),
+        Just("in \"red,blue\""),
+        Just("in [1.0.0,2.0.0)"),
+        Just("in 1.2.3"),
+        Just("in \"abc\""),
+        Just("in \"1.2.3,red\""),
+        Just("== \"two words\""),
+        Just("== 1.2.3"),
+        Just("== NaN"),
+        Just("!= NaN"),
+        Just("== 0"),
+        Just("== red-green"),
     ];
     let predicate = (name, term).prop_map(|(name, term)| format!("{name} {term}"));
     predicate.prop_recursive(3, 12, 3, |inner| {

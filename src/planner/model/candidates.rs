@@ -1,0 +1,127 @@
+//! Keeps the two indexes in step with the replica, and asks them: which nodes for a policy, which policies for a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_domain::policy::constraint::Expression;
+
+use super::{Model, NodeRecord, index::NodeIndex, policy_index::PolicyIndex};
+use crate::ids::{NodeId, PolicyId};
+
+/// Are the indexes with the dense numbers they use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Indexes {
+    nodes: NodeIndex,
+    numbers: BTreeMap<NodeId, u32>,
+    node_ids: Vec<Option<NodeId>>,
+    free_numbers: Vec<u32>,
+    policies: PolicyIndex,
+    entries: BTreeMap<PolicyId, Vec<u32>>,
+    entry_policies: Vec<Option<PolicyId>>,
+    free_entries: Vec<u32>,
+}
+
+/// Takes a free place or makes one.
+fn place<T>(places: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 {
+    match free.pop() {
+        Some(number) => {
+            places[number as usize] = Some(item);
+            number
+        }
+        None => {
+            places.push(Some(item));
+            u32::try_from(places.len() - 1).expect("a replica holds fewer than 2^32 nodes and policies")
+        }
+    }
+}
+
+impl Indexes {
+    fn put_node(&mut self, record: &NodeRecord) {
+        let Some(properties) = record.properties() else { return };
+        let id = &record.facts.id;
+        let number = place(&mut self.node_ids, &mut self.free_numbers, id.clone());
+        self.numbers.insert(id.clone(), number);
+        self.nodes.insert(number, properties);
+    }
+
+    fn take_node(&mut self, record: &NodeRecord) {
+        let Some(properties) = record.properties() else { return };
+        if let Some(number) = self.numbers.remove(&record.facts.id) {
+            self.nodes.remove(number, properties);
+            self.node_ids[number as usize] = None;
+            self.free_numbers.push(number);
+        }
+    }
+
+    fn put_policy(&mut self, policy: &PolicyId, trees: impl Iterator<Item = Expression>) {
+        for tree in trees {
+            let entry = place(&mut self.entry_policies, &mut self.free_entries, policy.clone());
+            self.policies.insert(entry, tree);
+            self.entries.entry(policy.clone()).or_default().push(entry);
+        }
+    }
+
+    fn take_policy(&mut self, policy: &PolicyId) {
+        for entry in self.entries.remove(policy).unwrap_or_default() {
+            self.policies.remove(entry);
+            self.entry_policies[entry as usize] = None;
+            self.free_entries.push(entry);
+        }
+    }
+}
+
+impl Model {
+    /// Changes what constraints see of a node.
+    pub(super) fn change_indexed_node(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeRecord)) {
+        if let Some(record) = self.nodes.get_mut(node) {
+            self.indexes.take_node(record);
+            change(record);
+            self.indexes.put_node(record);
+        }
+    }
+
+    pub(super) fn remove_node(&mut self, node: &NodeId) {
+        if let Some(record) = self.nodes.remove(node) {
+            self.indexes.take_node(&record);
+        }
+    }
+
+    /// Files a policy anew after its consumers were prepared or dropped.
+    pub(super) fn index_policy(&mut self, policy: &PolicyId) {
+        self.indexes.take_policy(policy);
+        let consumers = self.consumers.get(policy).into_iter().flat_map(BTreeMap::values).flatten();
+        // Architectures of one version mostly ask the same.
+        let mut trees: Vec<Expression> = Vec::new();
+        for consumer in consumers {
+            let tree = consumer.tree();
+            if !trees.contains(&tree) {
+                trees.push(tree);
+            }
+        }
+        self.indexes.put_policy(policy, trees.into_iter());
+    }
+
+    /// Returns the policies whose constraints a node satisfies: a superset of those that select it.
+    pub(crate) fn policies_for(&self, node: &NodeId) -> BTreeSet<PolicyId> {
+        let Some(properties) = self.nodes.get(node).and_then(NodeRecord::properties) else {
+            return BTreeSet::new();
+        };
+        let indexes = &self.indexes;
+        let found = indexes.policies.evaluate(properties).into_iter();
+        let ids = found.filter_map(|entry| indexes.entry_policies[entry as usize].as_ref());
+        let serves =
+            |id: &&PolicyId| self.policies.get(*id).is_some_and(|one| one.node_orgs.contains(node.org()));
+        ids.filter(serves).cloned().collect()
+    }
+
+    /// Returns the nodes that satisfy a policy's constraints: a superset of those it selects.
+    pub(crate) fn nodes_for(&self, policy: &PolicyId) -> BTreeSet<NodeId> {
+        let Some(facts) = self.policies.get(policy) else { return BTreeSet::new() };
+        let consumers = self.consumers.get(policy).into_iter().flat_map(BTreeMap::values).flatten();
+        let mut found = roaring::RoaringBitmap::new();
+        for consumer in consumers {
+            found |= self.indexes.nodes.evaluate(&consumer.tree());
+        }
+        let ids = found.into_iter().filter_map(|number| self.indexes.node_ids[number as usize].as_ref());
+        ids.filter(|node| facts.node_orgs.contains(node.org())).cloned().collect()
+    }
+}
