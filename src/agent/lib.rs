@@ -119,7 +119,8 @@ fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>,
             Arc::new(ProcessDriver::open(process).map_err(failed)?)
         }
         DriverKind::Docker => {
-            Arc::new(DockerDriver::connect(&settings.docker_endpoint, agent.to_owned()).map_err(failed)?)
+            let endpoint = settings.docker_endpoint.clone();
+            Arc::new(DockerDriver::new(endpoint, agent.to_owned(), settings.stop_grace))
         }
     })
 }

@@ -24,6 +24,7 @@ use bollard::{
     },
 };
 use futures_util::StreamExt;
+use tokio::sync::OnceCell;
 
 use super::{Driver, DriverError, RegistryLogin, ServiceSpec};
 use crate::{
@@ -40,28 +41,32 @@ const NETWORK_LABEL: &str = "openhorizon.anax.network";
 /// Label with the identity of the agent.
 const AGENT_LABEL: &str = "evenkeel.agent";
 
+/// Seconds that the engine may take for one answer; stopping a container takes its grace.
+const TIMEOUT_SECS: u64 = 120;
+
 /// Runs services as containers.
 pub struct DockerDriver {
-    docker: Docker,
+    endpoint: String,
+    /// The connection; made at the first call, because the engine may start after the agent.
+    connection: OnceCell<Docker>,
     agent: String,
     grace: Duration,
 }
 
 impl DockerDriver {
-    /// Connects to the engine at `endpoint` (`unix:///…`, `http://…`), or at the usual place when empty.
-    ///
-    /// # Errors
-    /// [`DriverError::Transient`] when the address cannot be used. Whether an engine answers there shows later.
-    pub fn connect(endpoint: &str, agent: String) -> Result<Self, DriverError> {
-        const TIMEOUT_SECS: u64 = 120;
-        let docker = if endpoint.is_empty() {
-            Docker::connect_with_defaults()
-        } else if endpoint.starts_with("unix://") {
-            Docker::connect_with_socket(endpoint, TIMEOUT_SECS, bollard::API_DEFAULT_VERSION)
-        } else {
-            Docker::connect_with_http(endpoint, TIMEOUT_SECS, bollard::API_DEFAULT_VERSION)
-        };
-        Ok(Self { docker: docker.map_err(transient)?, agent, grace: Duration::from_secs(10) })
+    /// A driver for the engine at `endpoint` (`unix:///…`, `http://…`), or at the usual place when empty.
+    pub fn new(endpoint: impl Into<String>, agent: String, grace: Duration) -> Self {
+        Self { endpoint: endpoint.into(), connection: OnceCell::new(), agent, grace }
+    }
+
+    async fn engine(&self) -> Result<&Docker, DriverError> {
+        self.connection
+            .get_or_try_init(|| async {
+                let docker = connect(&self.endpoint).map_err(transient)?;
+                // The engine may speak an older version of the API than this program knows.
+                docker.negotiate_version().await.map_err(transient)
+            })
+            .await
     }
 
     /// The containers of one service, or of all services of this agent.
@@ -70,22 +75,22 @@ impl DockerDriver {
         labels.extend(key.map(|key| format!("{AGREEMENT_LABEL}={key}")));
         let filters = HashMap::from([("label".to_owned(), labels)]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        self.docker.list_containers(Some(options)).await.map_err(transient)
+        self.engine().await?.list_containers(Some(options)).await.map_err(transient)
     }
 
     async fn remove(&self, container: &ContainerSummary) -> Result<(), DriverError> {
         let Some(id) = &container.id else { return Ok(()) };
         let grace = i32::try_from(self.grace.as_secs()).unwrap_or(10);
         let stop = StopContainerOptionsBuilder::new().t(grace).build();
-        gone_is_fine(self.docker.stop_container(id, Some(stop)).await)?;
+        gone_is_fine(self.engine().await?.stop_container(id, Some(stop)).await)?;
         let remove = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-        gone_is_fine(self.docker.remove_container(id, Some(remove)).await)
+        gone_is_fine(self.engine().await?.remove_container(id, Some(remove)).await)
     }
 
     async fn ensure_network(&self, key: &str) -> Result<(), DriverError> {
         let filters = HashMap::from([("name".to_owned(), vec![format!("^{key}$")])]);
         let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
-        let found = self.docker.list_networks(Some(options)).await.map_err(transient)?;
+        let found = self.engine().await?.list_networks(Some(options)).await.map_err(transient)?;
         if found.iter().any(|network| network.name.as_deref() == Some(key)) {
             return Ok(());
         }
@@ -100,11 +105,11 @@ impl DockerDriver {
             labels: Some(labels),
             ..NetworkCreateRequest::default()
         };
-        self.docker.create_network(request).await.map(|_| ()).map_err(transient)
+        self.engine().await?.create_network(request).await.map(|_| ()).map_err(transient)
     }
 
     async fn ensure_image(&self, image: &str, logins: &[RegistryLogin]) -> Result<(), DriverError> {
-        if self.docker.inspect_image(image).await.is_ok() {
+        if self.engine().await?.inspect_image(image).await.is_ok() {
             return Ok(());
         }
         let registry = image.split_once('/').map_or("", |(registry, _)| registry);
@@ -134,7 +139,7 @@ impl DockerDriver {
         let has_tag = image.contains('@') || image.rsplit('/').next().is_some_and(|name| name.contains(':'));
         let full = if has_tag { image.to_owned() } else { format!("{image}:latest") };
         let options = CreateImageOptionsBuilder::new().from_image(&full).build();
-        let mut progress = Box::pin(self.docker.create_image(Some(options), None, credentials));
+        let mut progress = Box::pin(self.engine().await?.create_image(Some(options), None, credentials));
         while let Some(step) = progress.next().await {
             step.map_err(|error| {
                 let reason = error.to_string();
@@ -160,8 +165,8 @@ impl DockerDriver {
         let body = body::container_body(service, name, container, labels)?;
         let full_name = format!("{}-{name}", service.key);
         let options = CreateContainerOptionsBuilder::new().name(&full_name).build();
-        let id = self.docker.create_container(Some(options), body).await.map_err(transient)?.id;
-        self.docker.start_container(&id, None::<StartContainerOptions>).await.map_err(transient)
+        let id = self.engine().await?.create_container(Some(options), body).await.map_err(transient)?.id;
+        self.engine().await?.start_container(&id, None::<StartContainerOptions>).await.map_err(transient)
     }
 }
 
@@ -177,10 +182,10 @@ impl Driver for DockerDriver {
         }
         let filters = HashMap::from([("label".to_owned(), vec![format!("{AGENT_LABEL}={}", self.agent)])]);
         let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
-        for network in self.docker.list_networks(Some(options)).await.map_err(transient)? {
+        for network in self.engine().await?.list_networks(Some(options)).await.map_err(transient)? {
             let name = network.name.unwrap_or_default();
             if !wanted.iter().any(|service| service.key == name) {
-                gone_is_fine(self.docker.remove_network(&name).await)?;
+                gone_is_fine(self.engine().await?.remove_network(&name).await)?;
             }
         }
         for service in wanted {
@@ -214,7 +219,8 @@ impl Driver for DockerDriver {
             match present.get(name) {
                 Some(found) if found.state == Some(ContainerSummaryStateEnum::CREATED) => {
                     let id = found.id.as_deref().unwrap_or_default();
-                    self.docker
+                    self.engine()
+                        .await?
                         .start_container(id, None::<StartContainerOptions>)
                         .await
                         .map_err(transient)?;
@@ -229,7 +235,7 @@ impl Driver for DockerDriver {
     async fn stop(&self, key: &str) -> Result<(), DriverError> {
         let containers = self.containers(Some(key)).await?;
         futures_util::future::try_join_all(containers.iter().map(|container| self.remove(container))).await?;
-        gone_is_fine(self.docker.remove_network(key).await)
+        gone_is_fine(self.engine().await?.remove_network(key).await)
     }
 
     async fn observe(&self, key: &str) -> Observation {
@@ -247,6 +253,16 @@ impl Driver for DockerDriver {
 
     async fn changed(&self) {
         tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+fn connect(endpoint: &str) -> Result<Docker, Error> {
+    match endpoint {
+        "" => Docker::connect_with_defaults(),
+        socket if socket.starts_with("unix://") => {
+            Docker::connect_with_socket(socket, TIMEOUT_SECS, bollard::API_DEFAULT_VERSION)
+        }
+        address => Docker::connect_with_http(address, TIMEOUT_SECS, bollard::API_DEFAULT_VERSION),
     }
 }
 
@@ -284,3 +300,6 @@ fn gone_is_fine(result: Result<(), Error>) -> Result<(), DriverError> {
         other => other.map_err(transient),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The container driver with a real engine, which the test starts when it runs as root and one is installed.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::deployment::Deployment;
+
+const IMAGE: &str = "evenkeel-test:1";
+
+/// An engine of the test's own; ends with it.
+struct Engine {
+    daemon: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Ok(pid) = i32::try_from(self.daemon.id()) {
+            // It may have ended already.
+            let _ended =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
+        }
+        let _status = self.daemon.wait();
+    }
+}
+
+fn quiet(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+impl Engine {
+    fn endpoint(&self) -> String {
+        format!("unix://{}", self.folder.path().join("engine.sock").display())
+    }
+
+    /// `None` where no engine can be started: without root, without the program, or inside a narrow sandbox.
+    async fn start() -> Option<Self> {
+        if !nix::unistd::Uid::effective().is_root() {
+            return None;
+        }
+        let program =
+            ["/usr/bin/dockerd", "/usr/sbin/dockerd"].into_iter().find(|path| Path::new(path).exists())?;
+        let folder = tempfile::Builder::new().prefix("ek-engine").tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let daemon = quiet(program)
+            .args([
+                "--iptables=false",
+                "--ip6tables=false",
+                "--data-root",
+                &at("data"),
+                "--exec-root",
+                &at("exec"),
+            ])
+            .args(["--pidfile", &at("pid"), "-H", &format!("unix://{}", at("engine.sock"))])
+            .spawn()
+            .ok()?;
+        let engine = Self { daemon, folder };
+        for _ in 0..600 {
+            if let Ok(docker) = connect(&engine.endpoint())
+                && docker.ping().await.is_ok()
+            {
+                engine.make_image();
+                return Some(engine);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        None
+    }
+
+    /// An image with one static program that waits for ever.
+    fn make_image(&self) {
+        let folder = self.folder.path();
+        std::fs::write(folder.join("wait.c"), "#include <unistd.h>\nint main(void){for(;;)pause();}\n")
+            .unwrap();
+        let run = |command: &mut Command| assert!(command.current_dir(folder).status().unwrap().success());
+        run(Command::new("cc").args(["-static", "-O1", "-o", "wait", "wait.c"]));
+        run(Command::new("tar").args(["cf", "image.tar", "wait"]));
+        let entry = r#"ENTRYPOINT ["/wait"]"#;
+        run(Command::new("docker").args(["-H", &self.endpoint(), "import", "-c", entry, "image.tar", IMAGE]));
+    }
+}
+
+fn service(key: &str) -> ServiceSpec {
+    let text = format!(r#"{{"services":{{"web":{{"image":"{IMAGE}","environment":["A=b"]}}}}}}"#);
+    ServiceSpec {
+        key: key.to_owned(),
+        deployment: Deployment::parse(&text, "").unwrap(),
+        environment: vec![("HZN_AGREEMENTID".to_owned(), key.to_owned())],
+        logins: Vec::new(),
+    }
+}
+
+fn driver_for(engine: &Engine, agent: &str) -> DockerDriver {
+    DockerDriver::new(engine.endpoint(), agent.to_owned(), Duration::from_secs(1))
+}
+
+async fn until_running(driver: &DockerDriver, key: &str) {
+    timeout(Duration::from_secs(30), async {
+        while !driver.observe(key).await.is_running() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await
+    .expect("the container runs");
+}
+
+async fn ids(driver: &DockerDriver, key: &str) -> Vec<Option<String>> {
+    driver.containers(Some(key)).await.unwrap().into_iter().map(|container| container.id).collect()
+}
+
+#[tokio::test]
+async fn containers_start_are_adopted_and_go_without_a_trace() {
+    let Some(engine) = Engine::start().await else {
+        println!("no container engine can be started here: nothing was tested");
+        return;
+    };
+    let driver = driver_for(&engine, "agent-1");
+    let neighbour = driver_for(&engine, "agent-2");
+    driver.start(&service("a1")).await.unwrap();
+    driver.start(&service("a2")).await.unwrap();
+    neighbour.start(&service("b1")).await.unwrap();
+    until_running(&driver, "a1").await;
+    until_running(&driver, "a2").await;
+    until_running(&neighbour, "b1").await;
+    let before = ids(&driver, "a1").await;
+    driver.start(&service("a1")).await.unwrap();
+    assert_eq!(ids(&driver, "a1").await, before, "starting again changes nothing");
+
+    let next = driver_for(&engine, "agent-1");
+    next.adopt(&[service("a1")]).await.unwrap();
+    assert_eq!(ids(&next, "a1").await, before, "what runs is taken over");
+    assert!(ids(&next, "a2").await.is_empty(), "what has no agreement is removed");
+    assert_eq!(ids(&neighbour, "b1").await.len(), 1, "other agents' containers are left alone");
+
+    next.stop("a1").await.unwrap();
+    next.stop("a1").await.unwrap();
+    assert!(ids(&next, "a1").await.is_empty());
+    let networks = next.engine().await.unwrap().list_networks(None).await.unwrap();
+    let names: Vec<_> = networks.into_iter().filter_map(|network| network.name).collect();
+    assert!(!names.contains(&"a1".to_owned()) && names.contains(&"b1".to_owned()), "{names:?}");
+
+    let missing = ServiceSpec {
+        deployment: Deployment::parse(r#"{"services":{"web":{"image":"127.0.0.1:1/none:1"}}}"#, "").unwrap(),
+        ..service("a3")
+    };
+    assert!(matches!(driver.start(&missing).await, Err(DriverError::Image { .. })));
+    neighbour.stop("b1").await.unwrap();
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_answer_is_a_passing_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket: PathBuf = folder.path().join("none.sock");
+    let endpoint = format!("unix://{}", socket.display());
+    let driver = DockerDriver::new(endpoint, "a".to_owned(), Duration::from_secs(1));
+    let outcome = driver.start(&service("a1")).await;
+    assert!(matches!(outcome, Err(DriverError::Transient(_))), "{outcome:?}");
+}
