@@ -108,7 +108,7 @@ pub async fn add_node(
             members.iter().chain(&added).cloned().collect::<BTreeSet<_>>().into_iter().collect();
         let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
         check_change(caller, &group, owners(&candidates, &members))?;
-        refuse_conflicts(&mut tx, org, &added).await?;
+        refuse_conflicts(&mut tx, org, &added, None).await?;
         if !candidates.iter().any(|candidate| candidate.node == node) {
             return Err(ApiError::not_found(format!("node '{org}/{node}' not found")));
         }
@@ -222,16 +222,23 @@ async fn insert_members(
     if ha_group::insert_members(tx, org, name, nodes).await? == nodes.len() as u64 {
         return Ok(());
     }
-    refuse_conflicts(tx, org, nodes).await?;
+    refuse_conflicts(tx, org, nodes, Some(name)).await?;
     // Whoever was in the way has just left; only a write that does not lock nodes can do that.
     Err(ApiError::conflict(format!(
         "members of high availability node group '{org}/{name}' were changed by another request"
     )))
 }
 
-/// 409 when one of the nodes is in a group, naming both.
-async fn refuse_conflicts(tx: &mut WriteTx<'_>, org: &str, nodes: &[String]) -> Result<(), ApiError> {
+/// 409 when one of the nodes is in a group, naming both. `entering` is the group that nodes are being put into: what is in it already
+/// got there by this request.
+async fn refuse_conflicts(
+    tx: &mut WriteTx<'_>,
+    org: &str,
+    nodes: &[String],
+    entering: Option<&str>,
+) -> Result<(), ApiError> {
     let mut taken = ha_group::list_memberships(tx, org, nodes).await?;
+    taken.retain(|membership| entering != Some(membership.ha_group.as_str()));
     if taken.is_empty() {
         return Ok(());
     }
