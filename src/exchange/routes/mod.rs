@@ -17,6 +17,7 @@ pub mod user;
 pub mod utility;
 
 mod mailbox;
+mod pages;
 mod signing_key;
 
 use std::panic::AssertUnwindSafe;

@@ -168,11 +168,13 @@ pub struct NodeFilter {
     pub owned_by: Option<(String, String)>,
 }
 
-/// Lists nodes of an organization, by id.
+/// Lists nodes of an organization by id, those after the given one, at most `limit`.
 pub async fn list_nodes(
     conn: &mut PgConnection,
     org: &str,
     filter: &NodeFilter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<NodeRow>, StoreError> {
     let owned_by = filter.owned_by.as_ref();
     let rows = select_nodes!(
@@ -186,7 +188,9 @@ pub async fn list_nodes(
            AND ($8::text IS NULL OR node.owner_org || '/' || node.owner LIKE $8)
            AND ($9::text IS NULL OR node.node_type = $9)
            AND ($10::boolean IS NULL OR node.is_namespace_scoped = $10)
-         ORDER BY node.node",
+           AND node.node > $11
+         ORDER BY node.node
+         LIMIT $12",
         org,
         owned_by.map(|owner| owner.0.as_str()),
         owned_by.map(|owner| owner.1.as_str()),
@@ -196,7 +200,9 @@ pub async fn list_nodes(
         filter.cluster_namespace.as_deref(),
         filter.owner.as_deref(),
         filter.node_type.as_deref(),
-        filter.is_namespace_scoped
+        filter.is_namespace_scoped,
+        after.unwrap_or_default(),
+        limit
     )
     .fetch_all(conn)
     .await?;

@@ -56,11 +56,13 @@ pub struct NodeDetailsRow {
     pub errors: Option<(JsonText, Timestamp)>,
 }
 
-/// Lists nodes of an organization with everything that belongs to them, by id.
+/// Lists nodes of an organization with everything that belongs to them by id, those after the given one, at most `limit`.
 pub async fn list_node_details(
     conn: &mut PgConnection,
     org: &str,
     filter: &NodeFilter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<NodeDetailsRow>, StoreError> {
     let owned_by = filter.owned_by.as_ref();
     let rows = sqlx::query!(
@@ -91,7 +93,9 @@ pub async fn list_node_details(
           AND ($6::text IS NULL OR node.arch LIKE $6)
           AND ($7::text IS NULL OR node.owner_org || '/' || node.owner LIKE $7)
           AND ($8::text IS NULL OR node.node_type = $8)
-        ORDER BY node.node"#,
+          AND node.node > $9
+        ORDER BY node.node
+        LIMIT $10"#,
         org,
         owned_by.map(|owner| owner.0.as_str()),
         owned_by.map(|owner| owner.1.as_str()),
@@ -100,6 +104,8 @@ pub async fn list_node_details(
         filter.arch.as_deref(),
         filter.owner.as_deref(),
         filter.node_type.as_deref(),
+        after.unwrap_or_default(),
+        limit,
     )
     .fetch_all(conn)
     .await?;

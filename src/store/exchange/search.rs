@@ -92,10 +92,13 @@ pub struct PatternSearch<'s> {
     pub seen_after: Option<Timestamp>,
 }
 
-/// Lists the nodes of a pattern that can be talked to, were seen, and do not have the service, by id.
+/// Lists the nodes of a pattern that can be talked to, were seen, and do not have the service: by id, those after the given
+/// organization and node, at most `limit`.
 pub async fn list_for_pattern(
     conn: &mut PgConnection,
     search: PatternSearch<'_>,
+    after: Option<(&str, &str)>,
+    limit: i64,
 ) -> Result<Vec<FoundNodeRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- search.list_for_pattern
@@ -110,12 +113,17 @@ pub async fn list_for_pattern(
               WHERE node_agreement.org = node.org AND node_agreement.node = node.node
                 AND node_agreement.service_url = $5 AND node_agreement.state <> ''
           )
-        ORDER BY node.org, node.node"#,
+          AND (node.org, node.node) > ($6, $7)
+        ORDER BY node.org, node.node
+        LIMIT $8"#,
         search.orgs,
         search.pattern,
         search.arch,
         search.seen_after.map(to_sql) as _,
         search.service_url,
+        after.map_or("", |after| after.0),
+        after.map_or("", |after| after.1),
+        limit,
     )
     .fetch_all(conn)
     .await?;

@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 4.4.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
@@ -12,13 +14,13 @@ use evenkeel_store::exchange::node_details::{NodeDetailsRow, list_node_details};
 use evenkeel_wire::exchange::node::NodeDetailsQuery;
 use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsAnswer};
 use evenkeel_wire::exchange::time::wire_time;
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::get::{MASKED, node_type, visible_owner};
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{CurrentCaller, Path, Query};
-use crate::routes::shape::found;
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -46,11 +48,34 @@ async fn list_details(
         owned_by: visible_owner(&caller),
         ..NodeFilter::default()
     };
-    let rows = list_node_details(&mut *exchange.database().acquire().await?, &org, &filter).await?;
-    if rows.is_empty() {
+    let wanted = Arc::new((org, filter));
+    let response = pages::answer(StatusCode::OK, "[", "]", move |after: Option<String>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await?;
+    if response.status() == StatusCode::NOT_FOUND {
         return Err(ApiError::not_found("not found"));
     }
-    Ok(found(NodeDetailsAnswer(rows.into_iter().map(|row| shape(&exchange, row)).collect())))
+    Ok(response)
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, NodeFilter)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, filter) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let rows = list_node_details(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| row.node.clone());
+    let mut page = Page::new();
+    for row in rows {
+        page.push(&shape(&exchange, row))?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 fn shape(exchange: &Exchange, row: NodeDetailsRow) -> NodeDetails {

@@ -1,6 +1,7 @@
 //! Reading nodes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -9,11 +10,13 @@ use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::node::{self, NodeFilter, NodeRow};
 use evenkeel_wire::exchange::node::{AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
 use evenkeel_wire::exchange::time::wire_time;
+use http::StatusCode;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::extract::{CurrentCaller, Path, Query};
-use crate::routes::shape::{attribute, found, found_or_empty};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::{attribute, found};
 use crate::{ApiError, Exchange};
 
 /// Secrets read back as this.
@@ -36,10 +39,30 @@ pub(super) async fn list_nodes(
         is_namespace_scoped: query.is_namespace_scoped,
         owned_by: visible_owner(&caller),
     };
-    let rows = node::list_nodes(&mut *exchange.database().acquire().await?, &org, &filter).await?;
-    let nodes: BTreeMap<String, NodeAnswer> =
-        rows.into_iter().map(|row| (format!("{}/{}", row.org, row.node), answer(&exchange, row))).collect();
-    Ok(found_or_empty(nodes.is_empty(), NodesAnswer { nodes, last_index: 0 }))
+    let wanted = Arc::new((org, filter));
+    pages::answer(StatusCode::OK, r#"{"nodes":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, NodeFilter)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, filter) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let rows = node::list_nodes(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| row.node.clone());
+    let mut page = Page::new();
+    for row in rows {
+        page.insert(&format!("{}/{}", row.org, row.node), &answer(&exchange, row))?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 /// Plain users see only their own nodes.

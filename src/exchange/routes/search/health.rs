@@ -2,7 +2,7 @@
 //!
 //! Source: exchange contract 7.3.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,13 +12,13 @@ use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::node_health::{HealthRow, list_health};
 use evenkeel_wire::exchange::search::{AgreementHealth, NodeHealth, NodeHealthAnswer, NodeHealthRequest};
 use evenkeel_wire::exchange::time::wire_time;
-use http::Method;
+use http::{Method, StatusCode};
 use jiff::Timestamp;
 
 use super::searched_orgs;
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::shape::searched;
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -70,24 +70,51 @@ async fn answer(
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::NodesSearch, FactKind::Node, org, None).await?;
     exchange.heartbeats().flush().await?;
-    let orgs = searched_orgs(caller, org, node_orgs);
-    let rows = list_health(&mut *exchange.database().acquire().await?, &orgs, pattern).await?;
-    let mut nodes: BTreeMap<String, NodeHealth> = BTreeMap::new();
-    for row in rows {
-        if is_since(row.seen_at, last_time) {
-            add(&mut nodes, row);
-        }
-    }
-    Ok(searched(nodes.is_empty(), NodeHealthAnswer { nodes }))
+    let wanted = Arc::new(Wanted {
+        exchange: exchange.clone(),
+        orgs: searched_orgs(caller, org, node_orgs),
+        pattern: pattern.to_owned(),
+        last_time: last_time.to_owned(),
+    });
+    pages::answer(StatusCode::CREATED, r#"{"nodes":{"#, "}}", move |after| page(wanted.clone(), after)).await
 }
 
-fn add(nodes: &mut BTreeMap<String, NodeHealth>, row: HealthRow) {
-    let node = nodes.entry(format!("{}/{}", row.org, row.node)).or_insert_with(|| NodeHealth {
-        last_heartbeat: wire_time(row.seen_at),
-        agreements: BTreeMap::new(),
-    });
-    if let Some((agreement, updated_at)) = row.agreement {
-        node.agreements.insert(agreement, AgreementHealth { last_updated: wire_time(updated_at) });
+/// Which nodes are wanted.
+struct Wanted {
+    exchange: Exchange,
+    orgs: Vec<String>,
+    pattern: String,
+    last_time: String,
+}
+
+/// Where a page ends: organization and node.
+type Place = (String, String);
+
+async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, ApiError> {
+    let mut connection = wanted.exchange.database().acquire().await?;
+    let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
+    let rows = list_health(&mut connection, &wanted.orgs, &wanted.pattern, after, PAGE_ROWS).await?;
+    drop(connection);
+    let last = rows.last().map(|row| (row.org.clone(), row.node.clone()));
+    let (mut page, mut count) = (Page::new(), 0);
+    for rows in rows.chunk_by(|left, right| left.org == right.org && left.node == right.node) {
+        count += 1;
+        if let Some(first) = rows.first().filter(|row| is_since(row.seen_at, &wanted.last_time)) {
+            page.insert(&format!("{}/{}", first.org, first.node), &health(first, rows))?;
+        }
+    }
+    page.follow(last.filter(|_| count == PAGE_ROWS));
+    Ok(page)
+}
+
+fn health(node: &HealthRow, rows: &[HealthRow]) -> NodeHealth {
+    NodeHealth {
+        last_heartbeat: wire_time(node.seen_at),
+        agreements: rows
+            .iter()
+            .filter_map(|row| row.agreement.clone())
+            .map(|(agreement, at)| (agreement, AgreementHealth { last_updated: wire_time(at) }))
+            .collect(),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 7.2.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
@@ -9,14 +11,14 @@ use evenkeel_access::Access;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::search::{self, PatternSearch};
 use evenkeel_wire::exchange::search::{PatternSearchAnswer, PatternSearchRequest};
-use http::Method;
-use jiff::SignedDuration;
+use http::{Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::{exact_arch, searched_orgs, shapes};
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::shape::searched;
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -71,19 +73,54 @@ async fn search_nodes_by_pattern(
             "service '{service_url}' does not occur in pattern '{org}/{pattern}'"
         )));
     }
-    let rows = search::list_for_pattern(
-        &mut connection,
-        PatternSearch {
-            orgs: &searched_orgs(&caller, &org, request.node_orgids),
-            pattern: &format!("{org}/{pattern}"),
-            arch: exact_arch(request.arch.as_deref().unwrap_or_default()),
-            service_url: &service_url,
-            seen_after,
-        },
-    )
-    .await?;
-    let answer = PatternSearchAnswer { nodes: shapes(rows), last_index: 0 };
-    Ok(searched(answer.nodes.is_empty(), answer))
+    drop(connection);
+    let wanted = Arc::new(Wanted {
+        exchange: exchange.clone(),
+        orgs: searched_orgs(&caller, &org, request.node_orgids),
+        pattern: format!("{org}/{pattern}"),
+        arch: request.arch.unwrap_or_default(),
+        service_url,
+        seen_after,
+    });
+    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, r#"],"lastIndex":0}"#, move |after| {
+        page(wanted.clone(), after)
+    })
+    .await
+}
+
+/// Which nodes are wanted.
+struct Wanted {
+    exchange: Exchange,
+    orgs: Vec<String>,
+    pattern: String,
+    arch: String,
+    service_url: String,
+    seen_after: Option<Timestamp>,
+}
+
+/// Where a page ends: organization and node.
+type Place = (String, String);
+
+async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, ApiError> {
+    let search = PatternSearch {
+        orgs: &wanted.orgs,
+        pattern: &wanted.pattern,
+        arch: exact_arch(&wanted.arch),
+        service_url: &wanted.service_url,
+        seen_after: wanted.seen_after,
+    };
+    let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
+    let mut connection = wanted.exchange.database().acquire().await?;
+    let rows = search::list_for_pattern(&mut connection, search, after, PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| (row.org.clone(), row.node.clone()));
+    let mut page = Page::new();
+    for node in shapes(rows) {
+        page.push(&node)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 /// The service may be named with or without its organization.

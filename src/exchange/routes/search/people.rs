@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 7.4.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -12,12 +14,13 @@ use evenkeel_wire::exchange::search::{
     AllNodeErrors, ErrorsOfNode, NodesWithErrors, NodesWithService, ServiceSearchRequest,
 };
 use evenkeel_wire::exchange::time::wire_time;
-use http::Method;
+use http::{Method, StatusCode};
+use serde::Serialize;
 
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::node::visible_owner;
-use crate::routes::shape::{found, searched};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -57,9 +60,13 @@ async fn search_nodes_with_errors(
     caller: CurrentCaller,
     Path(org): Path<String>,
 ) -> Result<Response, ApiError> {
-    let rows = with_errors(&exchange, &caller, &org).await?;
-    let nodes: Vec<String> = rows.into_iter().map(|row| format!("{}/{}", row.org, row.node)).collect();
-    Ok(searched(nodes.is_empty(), NodesWithErrors { nodes }))
+    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let wanted = Arc::new((org, visible_owner(&caller)));
+    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, "]}", move |after: Option<String>| {
+        let (exchange, wanted) = (exchange.clone(), wanted.clone());
+        async move { errors_page(&exchange, &wanted, after, |row| format!("{}/{}", row.org, row.node)).await }
+    })
+    .await
 }
 
 async fn list_errors_of_nodes(
@@ -67,22 +74,44 @@ async fn list_errors_of_nodes(
     caller: CurrentCaller,
     Path(org): Path<String>,
 ) -> Result<Response, ApiError> {
-    let rows = with_errors(&exchange, &caller, &org).await?;
-    let node_errors = rows
-        .into_iter()
-        .map(|row| ErrorsOfNode {
-            node_id: format!("{}/{}", row.org, row.node),
-            error: row.errors,
-            last_updated: wire_time(row.updated_at),
-        })
-        .collect();
-    Ok(found(AllNodeErrors { node_errors }))
+    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let wanted = Arc::new((org, visible_owner(&caller)));
+    let mut response = pages::answer(StatusCode::OK, r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
+        let (exchange, wanted) = (exchange.clone(), wanted.clone());
+        async move { errors_page(&exchange, &wanted, after, errors_of_node).await }
+    })
+    .await?;
+    // This list is an exception: empty, it is not absent.
+    *response.status_mut() = StatusCode::OK;
+    Ok(response)
 }
 
-async fn with_errors(exchange: &Exchange, caller: &CurrentCaller, org: &str) -> Result<Vec<ErrorsRow>, ApiError> {
-    exchange.authorize(caller, Access::NodesRead, FactKind::Node, org, None).await?;
+fn errors_of_node(row: ErrorsRow) -> ErrorsOfNode {
+    ErrorsOfNode {
+        node_id: format!("{}/{}", row.org, row.node),
+        error: row.errors,
+        last_updated: wire_time(row.updated_at),
+    }
+}
+
+async fn errors_page<T: Serialize>(
+    exchange: &Exchange,
+    (org, owner): &(String, Option<(String, String)>),
+    after: Option<String>,
+    shape: impl Fn(ErrorsRow) -> T,
+) -> Result<Page<String>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
-    Ok(node_health::list_with_errors(&mut connection, org, visible_owner(caller).as_ref()).await?)
+    let rows =
+        node_health::list_with_errors(&mut connection, org, owner.as_ref(), after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| row.node.clone());
+    let mut page = Page::new();
+    for row in rows {
+        page.push(&shape(row))?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 async fn search_nodes_by_service(
@@ -96,14 +125,30 @@ async fn search_nodes_by_service(
         "%|{}/{}_{}_{}|%",
         request.orgid, request.service_url, request.service_version, request.service_arch
     );
+    let wanted = Arc::new((org, visible_owner(&caller), pattern));
+    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, "]}", move |after: Option<String>| {
+        running_page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn running_page(
+    exchange: Exchange,
+    wanted: Arc<(String, Option<(String, String)>, String)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, owner, pattern) = &*wanted;
     let mut connection = exchange.database().acquire().await?;
-    let rows = node_health::list_running(&mut connection, &org, &pattern, visible_owner(&caller).as_ref()).await?;
-    let nodes: Vec<(String, Option<String>)> = rows
-        .into_iter()
-        .map(|(node, stored)| {
-            let seen_at = exchange.heartbeats().latest_node(&org, &node, stored);
-            (format!("{org}/{node}"), seen_at.map(wire_time))
-        })
-        .collect();
-    Ok(searched(nodes.is_empty(), NodesWithService { nodes }))
+    let rows =
+        node_health::list_running(&mut connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| row.0.clone());
+    let mut page = Page::new();
+    for (node, stored) in rows {
+        let seen_at = exchange.heartbeats().latest_node(org, &node, stored);
+        page.push(&(format!("{org}/{node}"), seen_at.map(wire_time)))?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
