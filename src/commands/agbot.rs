@@ -151,6 +151,9 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
     if let Some(seconds) = options.upgrade_start_timeout_secs {
         settings.planner.update.start_timeout_secs = seconds;
     }
+    if let Some(seconds) = options.upgrade_grace_secs {
+        settings.planner.rejoin_grace_secs = seconds;
+    }
 }
 
 /// The token of the hub's agbot.

@@ -2,6 +2,7 @@
 
 mod agbot;
 mod agent;
+mod bench;
 mod demo;
 mod exchange;
 mod hub;
@@ -47,6 +48,8 @@ enum Command {
     Migrate(migrate::MigrateArguments),
     /// Prints the document of the exchange's API.
     Openapi,
+    /// Measures speed and memory, each beside a comparison in the same run.
+    Bench(bench::BenchArguments),
     /// Drives the deciding part of the agbot through faulty schedules and looks for a broken promise.
     Simulate(simulate::SimulateArguments),
 }
@@ -66,6 +69,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::DemoService(arguments) => demo::service::run(&arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Openapi => openapi::run(),
+        Command::Bench(arguments) => bench::run(arguments),
         Command::Simulate(arguments) => simulate::run(arguments),
     };
     match outcome {

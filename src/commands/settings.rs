@@ -187,5 +187,7 @@ settings! {
         upgrade_monitor_secs: u64 = "upgrade-monitor-secs", "EVENKEEL_UPGRADE_MONITOR_SECS";
         /// Seconds a member has to run the new version before the rollout is held [default: 600].
         upgrade_start_timeout_secs: u64 = "upgrade-start-timeout-secs", "EVENKEEL_UPGRADE_START_TIMEOUT_SECS";
+        /// Seconds after its start in which the agbot takes no member down [default: 15].
+        upgrade_grace_secs: u64 = "upgrade-grace-secs", "EVENKEEL_UPGRADE_GRACE_SECS";
     }
 }

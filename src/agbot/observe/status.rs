@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use evenkeel_client::ClientError;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::NodeId;
+use evenkeel_planner::model::Liveness;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,11 @@ async fn ask(context: &Context, nodes: BTreeSet<NodeId>) {
                 Err(error) => {
                     tracing::debug!(node.id = %node, error = &error as &dyn std::error::Error, "no status");
                 }
+            }
+            // A copy counts as running only on a node that is heard, and its sign of life may be newer than the replica.
+            let is_silent = context.model().liveness(&node, context.now()) != Liveness::Alive;
+            if is_silent && let Ok(events) = read::node(context, &node).await {
+                context.tell(events).await;
             }
             if !context.model().nmps_claimed_by(&node).is_empty()
                 && let Ok(events) = read::management_statuses(context, &node).await

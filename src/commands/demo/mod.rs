@@ -54,14 +54,17 @@ pub fn run(arguments: DemoArguments) -> Result<(), Failure> {
 async fn run_demo(arguments: DemoArguments) -> Result<(), Failure> {
     let temporary = match &arguments.data_dir {
         Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("evenkeel-demo-").tempdir().map_err(|error| broken(&error))?),
+        None => Some(
+            tempfile::Builder::new().prefix("evenkeel-demo-").tempdir().map_err(|error| broken(&error))?,
+        ),
     };
     let folder = match (&arguments.data_dir, &temporary) {
         (Some(folder), _) => folder.clone(),
         (None, Some(folder)) => folder.path().to_owned(),
         (None, None) => PathBuf::from("."),
     };
-    let _held = DataFolder::open(&folder).map_err(|error| Failure::from_error(error.exit_status(), &error))?;
+    let _held =
+        DataFolder::open(&folder).map_err(|error| Failure::from_error(error.exit_status(), &error))?;
     // What was started ends with this value, however the demo ends; its folder goes after that.
     let mut processes = Processes::default();
     let outcome = tokio::select! {
@@ -117,7 +120,10 @@ async fn play(arguments: &DemoArguments, folder: &Path, processes: &mut Processe
     }
     match seen.lowest {
         Some(lowest) if lowest >= 1 => Ok(()),
-        _ => Err(Failure::new(ExitStatus::Failure, "there was an instant at which no copy of the service answered")),
+        _ => Err(Failure::new(
+            ExitStatus::Failure,
+            "there was an instant at which no copy of the service answered",
+        )),
     }
 }
 
@@ -127,13 +133,20 @@ struct Hub {
     password: String,
 }
 
-async fn start_hub(arguments: &DemoArguments, folder: &Path, processes: &mut Processes) -> Result<Hub, Failure> {
+async fn start_hub(
+    arguments: &DemoArguments,
+    folder: &Path,
+    processes: &mut Processes,
+) -> Result<Hub, Failure> {
     let data = folder.join("hub");
     let data_text = data.display().to_string();
     processes.start(
         "hub",
         &["up", "--data-dir", &data_text, "--listen", &arguments.listen],
-        &[("EVENKEEL_POSTGRES_BINARIES", &arguments.postgres_binaries), ("EVENKEEL_UPGRADE_MONITOR_SECS", "1")],
+        &[
+            ("EVENKEEL_POSTGRES_BINARIES", &arguments.postgres_binaries),
+            ("EVENKEEL_UPGRADE_MONITOR_SECS", "1"),
+        ],
         &log_file(folder, "hub"),
     )?;
     let until = Instant::now() + HUB_PATIENCE;
@@ -154,7 +167,10 @@ async fn start_hub(arguments: &DemoArguments, folder: &Path, processes: &mut Pro
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Err(Failure::new(ExitStatus::Failure, format!("the hub did not get ready:\n{}", tail(&log_file(folder, "hub")))))
+    Err(Failure::new(
+        ExitStatus::Failure,
+        format!("the hub did not get ready:\n{}", tail(&log_file(folder, "hub"))),
+    ))
 }
 
 async fn is_ready(url: &str) -> bool {
@@ -183,8 +199,20 @@ fn start_agent(
         .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
     let (data, token_file) = (data.display().to_string(), token_file.display().to_string());
     let arguments = [
-        "agent", "--hub", url, "--org", fleet::ORG, "--node-id", node, "--token-file", &token_file, "--driver", "process",
-        "--data-dir", &data, "--stop-services",
+        "agent",
+        "--hub",
+        url,
+        "--org",
+        fleet::ORG,
+        "--node-id",
+        node,
+        "--token-file",
+        &token_file,
+        "--driver",
+        "process",
+        "--data-dir",
+        &data,
+        "--stop-services",
     ];
     processes.start(node, &arguments, &[], &log_file(folder, node))
 }
@@ -206,7 +234,10 @@ async fn await_version(
             return Ok(());
         }
         if let Some(name) = processes.find_ended() {
-            return Err(Failure::new(ExitStatus::Failure, format!("the process {name} has ended unexpectedly")));
+            return Err(Failure::new(
+                ExitStatus::Failure,
+                format!("the process {name} has ended unexpectedly"),
+            ));
         }
         if Instant::now() > until {
             return Err(Failure::new(
@@ -242,7 +273,12 @@ fn summary(
     );
     println!("  API and its document       {0}/v1 and {0}/docs", hub.url);
     println!("  log in                     user and password are in {}", login_file.display());
-    println!("  try                        curl -u \"$(cat {})\" {}/v1/orgs/{}/hagroups", login_file.display(), hub.url, fleet::ORG);
+    println!(
+        "  try                        curl -u \"$(cat {})\" {}/v1/orgs/{}/hagroups",
+        login_file.display(),
+        hub.url,
+        fleet::ORG
+    );
     Ok(())
 }
 

@@ -20,11 +20,18 @@ pub struct Processes {
 
 impl Processes {
     /// Starts this program again with other arguments; what it says goes to a file.
-    pub fn start(&mut self, name: &str, arguments: &[&str], environment: &[(&str, &str)], log: &Path) -> Result<(), Failure> {
+    pub fn start(
+        &mut self,
+        name: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        log: &Path,
+    ) -> Result<(), Failure> {
         let broken = |what: &str, error: &std::io::Error| {
             Failure::new(ExitStatus::Failure, format!("{what} for {name}: {error}"))
         };
-        let program = std::env::current_exe().map_err(|error| broken("this program cannot be found", &error))?;
+        let program =
+            std::env::current_exe().map_err(|error| broken("this program cannot be found", &error))?;
         let log = File::create(log).map_err(|error| broken("the log file cannot be made", &error))?;
         let errors = log.try_clone().map_err(|error| broken("the log file cannot be made", &error))?;
         let child = Command::new(program)

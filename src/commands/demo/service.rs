@@ -20,8 +20,9 @@ pub struct ServiceArguments {
 
 /// Answers every connection until the process is ended; ends by itself when the folder of the sockets is gone.
 pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
-    let node = std::env::var("HZN_NODE_ID")
-        .map_err(|_| Failure::new(ExitStatus::Usage, "HZN_NODE_ID is not set: an agent starts this program"))?;
+    let node = std::env::var("HZN_NODE_ID").map_err(|_| {
+        Failure::new(ExitStatus::Usage, "HZN_NODE_ID is not set: an agent starts this program")
+    })?;
     let socket = arguments.sockets.join(format!("{node}.sock"));
     let broken = |error: std::io::Error| Failure::from_error(ExitStatus::Failure, &error);
     // A copy that was killed leaves its socket behind.
@@ -49,7 +50,8 @@ pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
 
 /// Asks the copy on a node for its version; `None` when none answers.
 pub fn ask(sockets: &std::path::Path, node: &str) -> Option<String> {
-    let mut connection = std::os::unix::net::UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;
+    let mut connection =
+        std::os::unix::net::UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;
     connection.set_read_timeout(Some(std::time::Duration::from_millis(200))).ok()?;
     let mut text = String::new();
     connection.read_to_string(&mut text).ok()?;

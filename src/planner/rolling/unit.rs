@@ -148,7 +148,13 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) {
     if let Some(blocked) = blocked.or_else(|| just_started(pass)).or_else(|| too_many_groups(pass, unit)) {
         for slot in &unit.dirty {
             pass.wait(slot.agreement, blocked.clone());
-            recheck(pass, slot.agreement);
+            match blocked {
+                // A wait with a known end is looked at again when it ends.
+                Blocked::Delay { until } | Blocked::JustStarted { until } => {
+                    pass.watch((&slot.agreement.node, &slot.agreement.policy), until);
+                }
+                _ => recheck(pass, slot.agreement),
+            }
         }
         return;
     }
@@ -418,6 +424,7 @@ fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreeme
         return release(pass, unit, claim, ReleaseReason::RolloutHeld);
     }
     if let Some(blocked) = just_started(pass) {
+        recheck(pass, agreement);
         return pass.wait(agreement, blocked);
     }
     if let Liveness::Down { since } = pass.model.liveness(&claim.node, pass.now) {
