@@ -67,7 +67,7 @@ impl Feed {
                     let is_first = next.is_none();
                     if is_first || was_silent || looked_at.elapsed() >= FULL_LOOK {
                         looked_at = Instant::now();
-                        self.signal_all();
+                        self.signal_all(is_first);
                     }
                     self.signal(&answer);
                     next = Some(following);
@@ -115,10 +115,13 @@ impl Feed {
         }
     }
 
-    fn signal_all(&self) {
+    /// Messages are read only once the node's record is known: proposals are judged by it.
+    fn signal_all(&self, is_first: bool) {
         self.signals.node.notify_one();
-        self.signals.mail.notify_one();
-        self.signals.management.notify_one();
+        if !is_first {
+            self.signals.mail.notify_one();
+            self.signals.management.notify_one();
+        }
     }
 
     async fn refresh_when_told(&self) -> Result<(), Ended> {
@@ -131,7 +134,10 @@ impl Feed {
                 sleep(jittered(pause)).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            is_first = false;
+            if is_first {
+                self.signals.mail.notify_one();
+                is_first = false;
+            }
             // A new pattern or policy may match other management policies.
             self.signals.management.notify_one();
         }
