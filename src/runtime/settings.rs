@@ -67,7 +67,7 @@ pub enum SettingsError {
         /// The file.
         path: PathBuf,
         /// Where and why.
-        source: toml::de::Error,
+        source: Box<toml::de::Error>,
     },
     /// It has a key that no role knows.
     #[error("the configuration file {} has the unknown key `{key}`", path.display())]
@@ -85,7 +85,7 @@ pub enum SettingsError {
         /// The key.
         key: String,
         /// What is wrong with it.
-        source: toml::de::Error,
+        source: Box<toml::de::Error>,
     },
 }
 
@@ -120,8 +120,9 @@ impl SettingsFile {
         let Some(path) = path else { return Ok(Self::default()) };
         let text = std::fs::read_to_string(path)
             .map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
-        let table: toml::Table =
-            text.parse().map_err(|source| SettingsError::Malformed { path: path.to_owned(), source })?;
+        let table: toml::Table = text
+            .parse()
+            .map_err(|source| SettingsError::Malformed { path: path.to_owned(), source: Box::new(source) })?;
         if let Some(key) = table.keys().find(|key| !known.iter().any(|keys| keys.contains(&key.as_str()))) {
             return Err(SettingsError::UnknownKey { path: path.to_owned(), key: key.clone() });
         }
@@ -137,7 +138,7 @@ impl SettingsFile {
         value.clone().try_into().map(Some).map_err(|source| SettingsError::BadValue {
             path: self.path.clone(),
             key: key.to_owned(),
-            source,
+            source: Box::new(source),
         })
     }
 }
