@@ -50,6 +50,9 @@ enum Command {
     Openapi,
     /// Measures speed and memory, each beside a comparison in the same run.
     Bench(bench::BenchArguments),
+    /// The server that benchmarks compare with.
+    #[command(hide = true)]
+    BenchHello,
     /// Drives the deciding part of the agbot through faulty schedules and looks for a broken promise.
     Simulate(simulate::SimulateArguments),
 }
@@ -70,6 +73,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Openapi => openapi::run(),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::BenchHello => bench::run_hello(),
         Command::Simulate(arguments) => simulate::run(arguments),
     };
     match outcome {

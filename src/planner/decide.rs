@@ -28,3 +28,7 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     rolling::sweep::plan_all(&mut pass);
     pass.finish()
 }
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

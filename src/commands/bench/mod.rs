@@ -1,9 +1,23 @@
-//! `evenkeel bench`: measures, always beside a comparison in the same run.
+//! `evenkeel bench`: measures speed and memory, always beside a comparison in the same run.
+//!
+//! Each benchmark takes less than a minute, uses loopback, a temporary folder and an embedded PostgreSQL of its own, and leaves
+//! nothing behind. Method and numbers: `docs/benchmarks.md`. Source: issue text "Speed and memory".
 
+mod fleet;
+mod groups;
+mod hello;
 mod index;
+mod load;
+mod poll;
+mod process;
+mod report;
+mod stage;
 
 use clap::{Args, Subcommand};
-use evenkeel_runtime::Failure;
+use evenkeel_runtime::{ExitStatus, Failure};
+use tokio::signal::unix::{SignalKind, signal};
+
+use report::{Options, Report};
 
 /// Options of `bench`.
 #[derive(Debug, Args)]
@@ -14,13 +28,38 @@ pub struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum Benchmark {
-    /// One policy against a fleet of nodes and one node against many policies, on the index and naively.
+    /// One policy against a fleet of nodes and one node against many policies, on the index and naively
     Index(index::IndexArguments),
+    /// Idle change polls and heartbeats, beside the smallest web server
+    Poll(Options),
+    /// Durable creation and deletion of HA groups, beside pgbench with the same statements
+    Groups(Options),
 }
 
 /// Runs a benchmark.
 pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
     match arguments.what {
         Benchmark::Index(arguments) => index::run(&arguments),
+        Benchmark::Poll(options) => measure(&options, poll::run(&options)),
+        Benchmark::Groups(options) => measure(&options, groups::run(&options)),
     }
+}
+
+/// Answers for the comparison server, which is a process of its own.
+pub fn run_hello() -> Result<(), Failure> {
+    hello::run()
+}
+
+/// Runs to the report, or until a signal: what was started ends with the dropped future.
+fn measure(options: &Options, work: impl Future<Output = Result<Report, Failure>>) -> Result<(), Failure> {
+    super::serve::raise_file_limit();
+    super::block_on(async {
+        let stopped = |error: std::io::Error| Failure::from_error(ExitStatus::Failure, &error);
+        let mut terminate = signal(SignalKind::terminate()).map_err(stopped)?;
+        tokio::select! {
+            report = work => report?.finish(options),
+            _ = tokio::signal::ctrl_c() => Err(Failure::new(ExitStatus::Failure, "interrupted")),
+            _ = terminate.recv() => Err(Failure::new(ExitStatus::Failure, "interrupted")),
+        }
+    })
 }

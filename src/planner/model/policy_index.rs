@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::policy::{
-    PropertyList,
+    Property, PropertyList,
     constraint::{Expression, Operator, Predicate},
 };
 use hashbrown::HashMap;
@@ -23,6 +23,8 @@ use crate::ids::stable_hash;
 #[derive(Debug, Clone, Default)]
 pub struct PolicyIndex {
     trees: Vec<Option<Filed>>,
+    /// Numbers of the property names that any tree mentions; they only grow, because names are few.
+    names: HashMap<Box<str>, u32>,
     by_key: HashMap<u64, Vec<u32>>,
     always: BTreeSet<u32>,
 }
@@ -30,7 +32,31 @@ pub struct PolicyIndex {
 #[derive(Debug, Clone)]
 struct Filed {
     tree: Expression,
+    numbered: Numbered,
     cover: Cover,
+}
+
+/// Is a tree whose names are numbers, so that a property is found without comparing names.
+#[derive(Debug, Clone)]
+enum Numbered {
+    All(Vec<Numbered>),
+    Any(Vec<Numbered>),
+    Term(u32, Predicate),
+}
+
+impl Numbered {
+    /// Answers for properties of which every name occurs once and no value plays tricks.
+    fn is_satisfied_by(&self, properties: &[Option<&Property>]) -> bool {
+        match self {
+            Self::All(parts) => parts.iter().all(|part| part.is_satisfied_by(properties)),
+            Self::Any(parts) => parts.iter().any(|part| part.is_satisfied_by(properties)),
+            Self::Term(name, predicate) => properties
+                .get(*name as usize)
+                .copied()
+                .flatten()
+                .is_some_and(|property| predicate.compare(property) == Some(true)),
+        }
+    }
 }
 
 /// Is where an entry is filed.
@@ -84,7 +110,21 @@ impl PolicyIndex {
         if self.trees.len() <= place {
             self.trees.resize(place + 1, None);
         }
-        self.trees[place] = Some(Filed { tree, cover });
+        let numbered = self.number(&tree);
+        self.trees[place] = Some(Filed { tree, numbered, cover });
+    }
+
+    fn number(&mut self, tree: &Expression) -> Numbered {
+        match tree {
+            Expression::All(parts) => Numbered::All(parts.iter().map(|part| self.number(part)).collect()),
+            Expression::Any(parts) => Numbered::Any(parts.iter().map(|part| self.number(part)).collect()),
+            Expression::Predicate(predicate) => {
+                // There are fewer names than predicates, which fit the memory.
+                let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+                let name = *self.names.entry(predicate.property().into()).or_insert(next);
+                Numbered::Term(name, predicate.clone())
+            }
+        }
     }
 
     /// Takes a number out.
@@ -106,12 +146,19 @@ impl PolicyIndex {
 
     /// Returns the numbers whose trees the properties satisfy, ascending.
     pub fn evaluate(&self, properties: &PropertyList) -> Vec<u32> {
-        let proposed = if is_regular(properties) { self.propose(properties) } else { self.every() };
-        let fits = |entry: &u32| {
-            let filed = self.trees.get(*entry as usize).and_then(Option::as_ref);
-            filed.is_some_and(|filed| filed.tree.is_satisfied_by(properties))
-        };
-        proposed.into_iter().filter(fits).collect()
+        let filed = |entry: &u32| self.trees.get(*entry as usize).and_then(Option::as_ref);
+        if !is_regular(properties) {
+            let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.tree.is_satisfied_by(properties));
+            return self.every().into_iter().filter(fits).collect();
+        }
+        let mut by_name = vec![None; self.names.len()];
+        for property in properties.iter() {
+            if let Some(name) = self.names.get(property.name.as_str()) {
+                by_name[*name as usize] = Some(property);
+            }
+        }
+        let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.numbered.is_satisfied_by(&by_name));
+        self.propose(properties).into_iter().filter(fits).collect()
     }
 
     fn every(&self) -> Vec<u32> {
@@ -163,8 +210,7 @@ impl PolicyIndex {
         }
     }
 
-    /// How many entries would be looked at in vain: those filed under the same keys, and names count as a crowd by
-    /// themselves because every node that has the property proposes them.
+    /// How many entries are filed under the same keys and would be proposed together.
     fn crowd(&self, cover: &Cover) -> (bool, usize) {
         match cover {
             Cover::Always => (true, usize::MAX),

@@ -58,8 +58,9 @@ impl Model {
         }
     }
 
-    /// Answers whether the copy that an agreement stands for is seen running.
+    /// Answers whether the copy that an agreement stands for is seen running; of one that is not final nothing is known.
     pub fn observed(&self, agreement: &Agreement, now: Timestamp) -> Observed {
+        let Some(final_at) = agreement.finalized_at() else { return Observed::Unknown };
         if self.liveness(&agreement.node, now) != Liveness::Alive {
             return Observed::Unknown;
         }
@@ -78,7 +79,7 @@ impl Model {
             }
             Some(_) => Observed::Absent,
             // A report from before the agreement cannot know about it.
-            None if status.reported_at < agreement.finalized_at() => Observed::Unknown,
+            None if status.reported_at < Some(final_at) => Observed::Unknown,
             None => Observed::Absent,
         }
     }

@@ -34,6 +34,8 @@ pub(crate) fn simulate_with(seed: u64, steps: u32, broken: BrokenRules) -> Simul
 }
 
 #[cfg(test)]
+pub(crate) mod laws;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod tests;

@@ -102,7 +102,7 @@ fn settings(broken: BrokenRules) -> PlannerSettings {
         update: UpdateSettings {
             monitor_secs: 3,
             start_timeout_secs: 40,
-            broken_after_secs: 15,
+            broken_after_secs: 30,
             ..UpdateSettings::default()
         },
         node_down_after_secs: 20,

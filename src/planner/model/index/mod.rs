@@ -9,7 +9,10 @@ mod name;
 mod numbers;
 mod postings;
 
-use evenkeel_domain::policy::{Property, PropertyList, constraint::Expression};
+use evenkeel_domain::policy::{
+    Property, PropertyList,
+    constraint::{Expression, Operator},
+};
 use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 use serde_json::Value;
@@ -90,7 +93,7 @@ impl NodeIndex {
 
     /// Returns the nodes whose properties satisfy the tree.
     pub fn evaluate(&self, tree: &Expression) -> RoaringBitmap {
-        let mut found = self.evaluate_regular(tree);
+        let mut found = self.evaluate_regular(tree, None);
         for node in &self.irregular {
             let fits = self
                 .irregular_properties
@@ -105,37 +108,51 @@ impl NodeIndex {
         found
     }
 
-    fn evaluate_regular(&self, tree: &Expression) -> RoaringBitmap {
+    /// Evaluates among the nodes of `within` only, if given.
+    fn evaluate_regular(&self, tree: &Expression, within: Option<&RoaringBitmap>) -> RoaringBitmap {
         match tree {
-            Expression::All(parts) => self.intersect(parts),
+            Expression::All(parts) => self.intersect(parts, within),
             Expression::Any(parts) => {
                 let mut found = RoaringBitmap::new();
                 for part in parts {
-                    found |= self.evaluate_regular(part);
+                    found |= self.evaluate_regular(part, within);
                 }
                 found
             }
             Expression::Predicate(predicate) => match self.names.get(predicate.property()) {
-                Some(index) => index.evaluate(predicate),
+                Some(index) => index.evaluate(predicate, within),
                 None => RoaringBitmap::new(),
             },
         }
     }
 
-    fn intersect(&self, parts: &[Expression]) -> RoaringBitmap {
+    /// Evaluates the parts that leave the fewest nodes first, and each further part among what is left.
+    fn intersect(&self, parts: &[Expression], within: Option<&RoaringBitmap>) -> RoaringBitmap {
+        let mut order: Vec<&Expression> = parts.iter().collect();
+        order.sort_by_key(|part| selectivity(part));
         let mut found: Option<RoaringBitmap> = None;
-        for part in parts {
-            let next = self.evaluate_regular(part);
-            let both = match found {
-                Some(found) => found & next,
-                None => next,
-            };
-            if both.is_empty() {
-                return both;
+        for part in order {
+            let left = self.evaluate_regular(part, found.as_ref().or(within));
+            if left.is_empty() {
+                return left;
             }
-            found = Some(both);
+            found = Some(left);
         }
-        found.unwrap_or_else(|| self.all.clone())
+        found.or_else(|| within.cloned()).unwrap_or_else(|| self.all.clone())
+    }
+}
+
+/// Guesses how much a part leaves, by its kind alone: an equality the least.
+fn selectivity(tree: &Expression) -> u8 {
+    match tree {
+        Expression::Predicate(predicate) => match predicate.operator() {
+            Operator::Equal => 0,
+            Operator::In => 1,
+            Operator::NotEqual => 5,
+            _ => 3,
+        },
+        Expression::All(parts) => parts.iter().map(selectivity).min().unwrap_or(u8::MAX),
+        Expression::Any(parts) => parts.iter().map(selectivity).max().unwrap_or(0).saturating_add(1),
     }
 }
 

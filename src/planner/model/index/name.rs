@@ -140,8 +140,8 @@ impl NameIndex {
         }
     }
 
-    /// Returns the nodes whose value of this name satisfies the predicate.
-    pub fn evaluate(&self, predicate: &Predicate) -> RoaringBitmap {
+    /// Returns the nodes (of `within`, if given) whose value of this name satisfies the predicate.
+    pub fn evaluate(&self, predicate: &Predicate, within: Option<&RoaringBitmap>) -> RoaringBitmap {
         let mut union = Union::default();
         self.numbers.collect(predicate.operator(), predicate.operand().number(), &mut union);
         for (value, nodes) in [false, true].iter().zip(&self.bools) {
@@ -152,15 +152,17 @@ impl NameIndex {
             }
         }
         if self.has_text.is_empty() {
-            return union.join();
+            return union.join(within);
         }
         if predicate.operator() == Operator::NotEqual {
             let mut equal = Union::default();
             self.collect_texts(predicate, false, &mut equal);
-            return union.join() | (&self.has_text - equal.join());
+            let texts = within.map_or_else(|| self.has_text.clone(), |within| &self.has_text & within);
+            let unequal = &texts - equal.join(Some(&texts));
+            return union.join(within) | unequal;
         }
         self.collect_texts(predicate, true, &mut union);
-        union.join()
+        union.join(within)
     }
 
     /// Adds the nodes of the texts for which the predicate's answer is `wanted`.

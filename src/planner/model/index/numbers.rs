@@ -141,7 +141,7 @@ mod tests {
         }
         let mut union = Union::default();
         index.collect(Operator::GreaterOrEqual, Some(100.0), &mut union);
-        let found = union.join();
+        let found = union.join(None);
         let expected = (0..20_000).filter(|node| f64::from(*node) * 0.25 - 1000.0 >= 100.0).count() as u64;
         assert_eq!((found.len(), found.min()), (expected, Some(4_400)));
     }

@@ -52,17 +52,23 @@ impl<'a> Union<'a> {
         self.sets.push(nodes);
     }
 
-    pub fn join(mut self) -> RoaringBitmap {
+    /// Joins the sets, or their parts inside `within`: with few nodes left the large sets are only probed.
+    pub fn join(mut self, within: Option<&RoaringBitmap>) -> RoaringBitmap {
         use roaring::MultiOps;
         self.singles.sort_unstable();
-        let mut joined = match self.sets.as_slice() {
-            [] => RoaringBitmap::new(),
-            [only] => (*only).clone(),
-            _ => self.sets.union(),
+        let Some(within) = within else {
+            let mut joined = match self.sets.as_slice() {
+                [] => RoaringBitmap::new(),
+                [only] => (*only).clone(),
+                _ => self.sets.union(),
+            };
+            if !self.singles.is_empty() {
+                joined |= self.singles.into_iter().collect::<RoaringBitmap>();
+            }
+            return joined;
         };
-        if !self.singles.is_empty() {
-            joined |= self.singles.into_iter().collect::<RoaringBitmap>();
-        }
-        joined
+        let singles: RoaringBitmap = self.singles.into_iter().filter(|node| within.contains(*node)).collect();
+        let parts = self.sets.into_iter().map(|set| set & within);
+        parts.chain([singles]).collect::<Vec<_>>().union()
     }
 }

@@ -1,0 +1,202 @@
+//! `evenkeel bench groups`: durable creation and deletion of HA groups, beside pgbench with the same statements.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_runtime::{ExitStatus, Failure};
+use sqlx::{Connection as _, PgConnection};
+use tokio::task::JoinSet;
+
+use super::fleet::{Nodes, ORG, OWNER, Scribe};
+use super::load::{Load, request};
+use super::report::{Options, Report, Row, Target};
+use super::stage::{Stage, broken, refused};
+
+const CLIENTS: usize = 16;
+const SHARE: f64 = 0.6;
+
+/// The statements of a creation and a deletion, as the exchange sends them; `:c` is the number of the client.
+const SCRIPT: &str = r"BEGIN;
+INSERT INTO ha_group (org, name, description, is_admin, owner_org, owner, updated_at) VALUES ('bench', 'p' || :c, NULL, true, 'bench', 'operator', now());
+SELECT node, owner_org, owner, node_type FROM node WHERE org = 'bench' AND node = ANY (ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) ORDER BY node FOR NO KEY UPDATE;
+INSERT INTO ha_group_member (org, node, ha_group) SELECT 'bench', row.node, 'p' || :c FROM UNNEST(ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) AS row (node) ORDER BY row.node ON CONFLICT ON CONSTRAINT ha_group_member_org_node_key DO NOTHING;
+INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at) SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, now() FROM UNNEST(ARRAY['bench','bench','bench'], ARRAY['a','b','c'], ARRAY['node','node','ha_group'], ARRAY['node','node','ha_group'], ARRAY['modified','modified','created'], ARRAY[false,false,false]) WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position) ORDER BY row.position;
+COMMIT;
+BEGIN;
+SELECT description, is_admin, owner_org, owner, updated_at FROM ha_group WHERE org = 'bench' AND name = 'p' || :c FOR UPDATE;
+SELECT node FROM ha_group_member WHERE org = 'bench' AND ha_group = 'p' || :c ORDER BY node;
+SELECT node, owner_org, owner, node_type FROM node WHERE org = 'bench' AND node = ANY (ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) ORDER BY node FOR NO KEY UPDATE;
+DELETE FROM ha_group WHERE org = 'bench' AND name = 'p' || :c;
+INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at) SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, now() FROM UNNEST(ARRAY['bench','bench','bench'], ARRAY['a','b','c'], ARRAY['node','node','ha_group'], ARRAY['node','node','ha_group'], ARRAY['modified','modified','deleted'], ARRAY[false,false,false]) WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position) ORDER BY row.position;
+COMMIT;
+";
+
+/// Runs the benchmark.
+pub async fn run(options: &Options) -> Result<Report, Failure> {
+    let stage = Stage::open().await?;
+    let outcome = measure(options, &stage).await;
+    stage.close().await;
+    outcome
+}
+
+async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
+    let length = Duration::from_secs(if options.short { 1 } else { 8 });
+    let scribe = Scribe::new(stage.connect().await?).await?;
+    let nodes = scribe.nodes("n", 4 * CLIENTS).await?;
+    let mut other = Other::new(stage).await?;
+    let (exchange, address) = stage.start_exchange().await?;
+    let load = Load { address, connections: CLIENTS, requests: Arc::new(requests(&nodes)) };
+    load.once().await?;
+    // Half before and half after, so that a disk that changes its speed does not favour one of them.
+    exchange.pause(true);
+    let before = other.pairs_per_second(length / 2).await?;
+    clear_outbox(stage).await?;
+    exchange.pause(false);
+    load.once().await?;
+    let mut ours = load.closed(length).await?;
+    exchange.pause(true);
+    let after = other.pairs_per_second(length / 2).await?;
+    clear_outbox(stage).await?;
+    exchange.pause(false);
+
+    let mut report = Report::new("groups");
+    report.push(
+        Row::new(format!("HA group create + delete, {CLIENTS} clients"), ours.rate() / 2.0, "pairs/s")
+            .beside(other.name(), (before + after) / 2.0)
+            .target(Target::RatioAtLeast(SHARE)),
+    );
+    report.push(Row::new("p99 of one create or delete", ours.quantile_millis(0.99), "ms"));
+    report.note(format!(
+        "{} ran {before:.0} pairs/s before and {after:.0} after, on the same server with fsync on, without numbering the changes.",
+        other.name()
+    ));
+    if matches!(other, Other::Loop { .. }) {
+        report.note("pgbench was not found beside the server's programs: a loop of our own ran the statements.");
+    }
+    Ok(report)
+}
+
+/// Creation and deletion in turn; each connection gets one group with two nodes of its own.
+fn requests(nodes: &Nodes) -> Vec<Vec<u8>> {
+    let path = |client| format!("/v1/orgs/{ORG}/hagroups/q{client}");
+    let create = |client: usize| {
+        let members = [nodes.id(2 * (CLIENTS + client)), nodes.id(2 * (CLIENTS + client) + 1)];
+        let body = serde_json::json!({"members": members}).to_string();
+        request("POST", &path(client), OWNER, Some(&body))
+    };
+    let delete = |client: usize| request("DELETE", &path(client), OWNER, None);
+    (0..CLIENTS).map(create).chain((0..CLIENTS).map(delete)).collect()
+}
+
+async fn clear_outbox(stage: &Stage) -> Result<(), Failure> {
+    let mut connection = PgConnection::connect(stage.url()).await.map_err(|error| refused(&error))?;
+    for statement in ["DELETE FROM change_outbox", "DELETE FROM ha_group WHERE name LIKE 'p%'"] {
+        sqlx::query(statement).execute(&mut connection).await.map_err(|error| refused(&error))?;
+    }
+    connection.close().await.map_err(|error| refused(&error))
+}
+
+/// What runs the same statements without an exchange.
+enum Other {
+    Pgbench { program: std::path::PathBuf, script: std::path::PathBuf, environment: BTreeMap<&'static str, String> },
+    Loop { url: String },
+}
+
+impl Other {
+    async fn new(stage: &Stage) -> Result<Other, Failure> {
+        let beside = stage.programs().join("pgbench");
+        let on_path = std::env::var_os("PATH").unwrap_or_default();
+        let found = [beside].into_iter().chain(std::env::split_paths(&on_path).map(|path| path.join("pgbench")));
+        let url = stage.url().to_owned();
+        let (Some(program), Some(environment)) = (found.into_iter().find(|path| path.is_file()), environment(&url))
+        else {
+            return Ok(Other::Loop { url });
+        };
+        let script = stage.folder().join("groups.sql");
+        std::fs::write(&script, format!("\\set c :client_id\n{SCRIPT}")).map_err(|error| broken(&error))?;
+        Ok(Other::Pgbench { program, script, environment })
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Other::Pgbench { .. } => "pgbench",
+            Other::Loop { .. } => "a plain loop",
+        }
+    }
+
+    async fn pairs_per_second(&mut self, length: Duration) -> Result<f64, Failure> {
+        match self {
+            Other::Pgbench { program, script, environment } => {
+                let seconds = length.as_secs().max(1).to_string();
+                let output = tokio::process::Command::new(program)
+                    .args(["-n", "-M", "prepared", "-c", &CLIENTS.to_string(), "-j", "2", "-T", &seconds, "-f"])
+                    .arg(script)
+                    .envs(environment.iter())
+                    .output()
+                    .await
+                    .map_err(|error| broken(&error))?;
+                let text = String::from_utf8_lossy(&output.stdout);
+                parse_tps(&text).ok_or_else(|| {
+                    let errors = String::from_utf8_lossy(&output.stderr);
+                    Failure::new(ExitStatus::Failure, format!("pgbench failed: {}", errors.trim()))
+                })
+            }
+            Other::Loop { url } => loop_pairs(url, length).await,
+        }
+    }
+}
+
+/// The number in `tps = 123.4 (without initial connection time)`.
+fn parse_tps(text: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
+}
+
+/// How libpq finds the embedded server.
+fn environment(url: &str) -> Option<BTreeMap<&'static str, String>> {
+    let rest = url.strip_prefix("postgres://")?;
+    let (login, rest) = rest.split_once('@')?;
+    let (user, password) = login.split_once(':')?;
+    let host = rest.split_once("host=")?.1.split('&').next()?.replace("%2F", "/");
+    let pairs = [("PGUSER", user), ("PGPASSWORD", password), ("PGDATABASE", user), ("PGHOST", &host)];
+    Some(pairs.into_iter().map(|(name, value)| (name, value.to_owned())).collect())
+}
+
+async fn loop_pairs(url: &str, length: Duration) -> Result<f64, Failure> {
+    let begin = std::time::Instant::now();
+    let mut tasks = JoinSet::new();
+    for client in 0..CLIENTS {
+        let url = url.to_owned();
+        tasks.spawn(async move {
+            let mut connection = PgConnection::connect(&url).await?;
+            let script = SCRIPT.replace(":c", &client.to_string());
+            let statements: Vec<&str> = script.lines().collect();
+            let mut pairs = 0_u64;
+            while begin.elapsed() < length {
+                for statement in &statements {
+                    sqlx::query(sqlx::AssertSqlSafe(*statement)).execute(&mut connection).await?;
+                }
+                pairs += 1;
+            }
+            Ok::<u64, sqlx::Error>(pairs)
+        });
+    }
+    let mut pairs = 0;
+    while let Some(ended) = tasks.join_next().await {
+        let ended = ended.map_err(|error| Failure::new(ExitStatus::Failure, error.to_string()))?;
+        pairs += ended.map_err(|error| refused(&error))?;
+    }
+    Ok(pairs as f64 / begin.elapsed().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_of_pgbench_and_address_of_the_server_are_understood() {
+        assert_eq!(parse_tps("latency = 1\ntps = 812.5 (without initial connection time)\n"), Some(812.5));
+        let found = environment("postgres://evenkeel:pw@localhost/evenkeel?host=/tmp/x&sslmode=disable").unwrap();
+        assert_eq!((found["PGHOST"].as_str(), found["PGPASSWORD"].as_str()), ("/tmp/x", "pw"));
+    }
+}

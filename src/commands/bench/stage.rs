@@ -1,0 +1,134 @@
+//! What a benchmark stands on: a folder of its own, an embedded PostgreSQL of its own, and exchanges as processes.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::postgres::{EmbeddedPostgres, PostgresSettings};
+use evenkeel_runtime::{ExitStatus, Failure};
+use evenkeel_store::Database;
+use sqlx::{Connection as _, PgConnection};
+
+use super::process::Process;
+use crate::commands::hub;
+
+/// Password of root on the exchanges of benchmarks, which only this machine can reach while they run.
+pub const ROOT_PASSWORD: &str = "bench-root-password";
+const DATABASE_CONNECTIONS: u32 = 16;
+
+/// Folder and database of one benchmark.
+pub struct Stage {
+    postgres: EmbeddedPostgres,
+    _data: DataFolder,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Starts a durable PostgreSQL in a fresh folder and migrates its database.
+    pub async fn open() -> Result<Stage, Failure> {
+        let folder = tempfile::Builder::new().prefix("evenkeel-bench-").tempdir().map_err(|e| broken(&e))?;
+        // Started by root, the database runs under an account that must pass.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711))
+            .map_err(|error| broken(&error))?;
+        let data = hub::open_folder(&folder.path().join("data"))?;
+        let started = EmbeddedPostgres::start(&data, &PostgresSettings::default()).await;
+        let postgres = started.map_err(|error| Failure::from_error(error.exit_status(), &error))?;
+        let stage = Stage { postgres, _data: data, folder };
+        write_private_file(&stage.url_file(), stage.url().as_bytes())
+            .and_then(|()| write_private_file(&stage.password_file(), ROOT_PASSWORD.as_bytes()))
+            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+        stage.connect().await?.close().await;
+        Ok(stage)
+    }
+
+    /// Stops the database; the folder goes with the value.
+    pub async fn close(self) {
+        self.postgres.stop().await;
+    }
+
+    /// The folder, for files of the benchmark.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The programs of the running PostgreSQL.
+    pub fn programs(&self) -> &Path {
+        self.postgres.programs()
+    }
+
+    /// The URL of the database, with its password.
+    pub fn url(&self) -> &str {
+        self.postgres.url().expose()
+    }
+
+    fn url_file(&self) -> PathBuf {
+        self.folder().join("database-url")
+    }
+
+    fn password_file(&self) -> PathBuf {
+        self.folder().join("root-password")
+    }
+
+    /// A pool on the migrated database.
+    pub async fn connect(&self) -> Result<Database, Failure> {
+        hub::connect(self.postgres.url(), DATABASE_CONNECTIONS).await
+    }
+
+    /// A connection to another database of the server, whose transactions do not count for the first.
+    pub async fn observer(&self) -> Result<PgConnection, Failure> {
+        let url = self.url().replacen("/evenkeel?", "/postgres?", 1);
+        PgConnection::connect(&url).await.map_err(|error| refused(&error))
+    }
+
+    /// Starts an exchange alone and waits until it answers.
+    pub async fn start_exchange(&self) -> Result<(Process, SocketAddr), Failure> {
+        let url = self.url_file().display().to_string();
+        let password = self.password_file().display().to_string();
+        let arguments = [
+            "exchange",
+            "--listen",
+            "127.0.0.1:0",
+            "--database-url-file",
+            &url,
+            "--root-password-file",
+            &password,
+            "--log-format",
+            "json",
+        ];
+        let mut process = Process::start("exchange", &arguments, self.folder())?;
+        let address = process.address_after("\"exchange.url\":\"").await?;
+        Ok((process, address))
+    }
+
+    /// Starts a whole hub on the database; `listen` is an address, `data` its data folder.
+    pub fn start_hub(&self, listen: SocketAddr, data: &Path) -> Result<Process, Failure> {
+        let url = self.url_file().display().to_string();
+        let password = self.password_file().display().to_string();
+        let (listen, data) = (listen.to_string(), data.display().to_string());
+        let arguments = [
+            "up",
+            "--listen",
+            &listen,
+            "--data-dir",
+            &data,
+            "--database-url-file",
+            &url,
+            "--root-password-file",
+            &password,
+            "--upgrade-monitor-secs",
+            "1",
+        ];
+        Process::start("hub", &arguments, self.folder())
+    }
+}
+
+/// A file or socket that could not be used.
+pub fn broken(error: &std::io::Error) -> Failure {
+    Failure::from_error(ExitStatus::Failure, error)
+}
+
+/// A statement that the database refused.
+pub fn refused(error: &sqlx::Error) -> Failure {
+    Failure::from_error(ExitStatus::Failure, error)
+}

@@ -1,0 +1,45 @@
+//! Laws of the entry: the event only narrows where to look, and the same input gives the same bytes.
+
+use super::*;
+use crate::sim::laws::{settled_world, shake};
+
+/// A full pass gives the commands that the narrowed pass gave, for whatever happened to a settled world.
+#[test]
+fn event_only_narrows_where_to_look() {
+    let mut decisions = 0;
+    for seed in 0..60 {
+        let (mut model, now) = settled_world(seed);
+        for event in shake(&model, now, seed) {
+            model.apply(&event, now);
+            let narrow = decide(&model, &event, now, seed);
+            // A message asks for an answer that no state shows; everything else follows from the state.
+            let full = decide(&model, &Event::FullReconcile, now, seed);
+            assert_eq!(narrow.commands, full.commands, "seed {seed}, event {event:?}");
+            decisions += narrow.commands.len();
+            model.note(&narrow, now);
+        }
+    }
+    assert!(decisions > 50, "only {decisions} commands were compared");
+}
+
+#[test]
+fn same_input_gives_the_same_bytes() {
+    let (mut model, now) = settled_world(3);
+    for event in shake(&model, now, 3) {
+        model.apply(&event, now);
+        let one = serde_json::to_string(&decide(&model, &event, now, 9)).unwrap();
+        let two = serde_json::to_string(&decide(&model.clone(), &event, now, 9)).unwrap();
+        assert_eq!(one, two);
+    }
+}
+
+#[test]
+fn agreement_ids_come_from_the_seed() {
+    let (model, now) = settled_world(4);
+    let (node, policy) = (crate::ids::NodeId::new("o", "n"), crate::ids::PolicyId::new("o", "p"));
+    let id = |seed| Pass::new(&model, now, seed).new_agreement_id(&node, &policy);
+    assert_eq!(id(1), id(1));
+    assert_ne!(id(1), id(2));
+    assert_eq!(id(1).as_str().len(), 64);
+    assert!(id(1).as_str().chars().all(|digit| digit.is_ascii_hexdigit() && !digit.is_ascii_uppercase()));
+}
