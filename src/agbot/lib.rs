@@ -15,6 +15,7 @@ mod mailbox;
 mod observe;
 mod purge;
 
+pub use act::{UpgradeQuestion, grant_on};
 pub use context::Context;
 pub use error::AgbotError;
 pub use settings::AgbotSettings;

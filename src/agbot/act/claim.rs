@@ -12,9 +12,10 @@ use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{NmpId, NodeId};
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::rolling::Rollout;
+use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::agbot::event::{self as events, EventRow};
 use evenkeel_store::agbot::{claim as table, rollout as rollouts};
-use evenkeel_store::{PgConnection, StoreError, retry};
+use evenkeel_store::{Database, PgConnection, StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -189,16 +190,39 @@ pub(super) async fn record_rollout(
 /// When the database does not answer. The inner result is the answer for the node: the claim, or why not.
 pub(crate) async fn grant_agent_upgrade(
     context: &Context,
-    group: &HaGroupFacts,
-    members: &BTreeMap<NodeId, MemberView>,
-    node: &NodeId,
-    nmp: &NmpId,
+    question: UpgradeQuestion<'_>,
 ) -> Result<Result<Claim, Blocked>, AgbotError> {
-    let settings = &context.settings.planner;
+    grant_on(&context.database, &context.settings.planner, question, || context.now()).await
+}
+
+/// May this member of a group upgrade its agent now?
+#[derive(Debug, Clone, Copy)]
+pub struct UpgradeQuestion<'a> {
+    /// The group.
+    pub group: &'a HaGroupFacts,
+    /// What is known of its members.
+    pub members: &'a BTreeMap<NodeId, MemberView>,
+    /// The member that asks.
+    pub node: &'a NodeId,
+    /// The management policy that it wants to execute.
+    pub nmp: &'a NmpId,
+}
+
+/// The same on any database, with any clock.
+///
+/// # Errors
+/// When the database does not answer. The inner result is the answer for the node: the claim, or why not.
+pub async fn grant_on(
+    database: &Database,
+    settings: &PlannerSettings,
+    question: UpgradeQuestion<'_>,
+    clock: impl Fn() -> Timestamp,
+) -> Result<Result<Claim, Blocked>, AgbotError> {
+    let UpgradeQuestion { group, members, node, nmp } = question;
     retry("claim.grant_agent", || async {
-        let now = context.now();
+        let now = clock();
         let stale = now.saturating_sub(WAITING).unwrap_or(now);
-        let mut tx = context.database.begin().await?;
+        let mut tx = database.begin().await?;
         table::lock_group(&mut tx, group.id.as_str()).await?;
         let rows = rows_of_group(&mut tx, group.id.as_str()).await?;
         let refusals: Vec<Refusal> = table::list_waits(&mut tx, group.id.as_str(), stale)

@@ -7,6 +7,7 @@ mod claim;
 mod message;
 mod terms;
 
+pub use claim::{UpgradeQuestion, grant_on};
 pub(crate) use claim::{grant_agent_upgrade, record_event};
 
 use evenkeel_planner::command::{Action, Command, Lease};

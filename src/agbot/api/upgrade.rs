@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use super::answer;
 use super::caller::{Verdict, credentials, read_node};
-use crate::act::grant_agent_upgrade;
+use crate::act::{UpgradeQuestion, grant_agent_upgrade};
 use crate::context::Context;
 use crate::observe::facts;
 
@@ -112,7 +112,8 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: Node, yes: StatusC
         Ok(found) => found,
         Err(response) => return response,
     };
-    match grant_agent_upgrade(context, &ha_group, &members, node, nmp).await {
+    let question = UpgradeQuestion { group: &ha_group, members: &members, node, nmp };
+    match grant_agent_upgrade(context, question).await {
         Ok(Ok(claim)) => {
             // The replica may not have heard of node and group yet; without them the claim would look like a leftover.
             let events = vec![
