@@ -18,6 +18,7 @@ mod housekeeping;
 mod seed;
 mod user_input;
 
+pub use auth::SecretHasher;
 pub use error::ApiError;
 pub use state::{Exchange, ExchangeSettings, StartError};
 
