@@ -11,4 +11,6 @@ mod pss;
 pub mod signature;
 
 #[cfg(test)]
+mod hostile_input;
+#[cfg(test)]
 mod vector_file;
