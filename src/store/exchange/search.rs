@@ -25,7 +25,7 @@ pub struct FoundNodeRow {
 /// Which nodes a policy search wants.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicySearch<'s> {
-    /// Organizations of the nodes.
+    /// Organizations of the nodes, each once.
     pub orgs: &'s [String],
     /// Exact architecture; `None` is any.
     pub arch: Option<&'s str>,
@@ -38,24 +38,35 @@ pub struct PolicySearch<'s> {
 }
 
 /// Lists the nodes that follow policies, can be talked to, were seen, and do not have the service: by last change, then id.
+///
+/// Each organization is read in the order of an index, so that a page costs what it holds.
 pub async fn list_for_policy(
     conn: &mut PgConnection,
     search: PolicySearch<'_>,
 ) -> Result<Vec<FoundNodeRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- search.list_for_policy
-        SELECT node.org, node.node, node.node_type, node.public_key, node.updated_at AS "updated_at: jiff_sqlx::Timestamp"
-        FROM node
-        JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
-        WHERE node.org = ANY ($1) AND node.pattern = '' AND node.public_key <> ''
-          AND ($2::text IS NULL OR node.arch = $2)
-          AND ($3::timestamptz IS NULL OR node.updated_at >= $3)
-          AND NOT EXISTS (
-              SELECT 1 FROM node_agreement
-              WHERE node_agreement.org = node.org AND node_agreement.node = node.node
-                AND node_agreement.service_url = $4 AND node_agreement.state <> ''
-          )
-        ORDER BY node.updated_at, node.org, node.node
+        SELECT found.org AS "org!", found.node AS "node!", found.node_type AS "node_type!", found.public_key AS "public_key!",
+               found.updated_at AS "updated_at!: jiff_sqlx::Timestamp"
+        FROM UNNEST($1::text[]) AS wanted (org)
+        CROSS JOIN LATERAL (
+            SELECT node.org, node.node, node.node_type, node.public_key, node.updated_at
+            FROM node
+            WHERE node.org = wanted.org AND node.pattern = '' AND node.public_key <> ''
+              AND ($2::text IS NULL OR node.arch = $2)
+              AND ($3::timestamptz IS NULL OR node.updated_at >= $3)
+              AND EXISTS (
+                  SELECT 1 FROM node_heartbeat WHERE node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+              )
+              AND NOT EXISTS (
+                  SELECT 1 FROM node_agreement
+                  WHERE node_agreement.org = node.org AND node_agreement.node = node.node
+                    AND node_agreement.service_url = $4 AND node_agreement.state <> ''
+              )
+            ORDER BY node.updated_at, node.node
+            LIMIT $5
+        ) AS found
+        ORDER BY found.updated_at, found.org, found.node
         LIMIT $5"#,
         search.orgs,
         search.arch,

@@ -76,17 +76,24 @@ pub async fn list_policies(
     conn: &mut PgConnection,
     org: &str,
     agbot: &str,
-    entry: Option<&str>,
+    filter: &ServedFilter,
 ) -> Result<Vec<ServedRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- served.list_policies
         SELECT entry, policy_org, policy, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM agbot_policy
-        WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR entry = $3)
+        WHERE org = $1 AND agbot = $2
+          AND ($3::text IS NULL OR entry = $3)
+          AND ($4::text IS NULL OR policy LIKE $4)
+          AND ($5::text IS NULL OR policy_org LIKE $5)
+          AND ($6::text IS NULL OR node_org LIKE $6)
         ORDER BY entry"#,
         org,
         agbot,
-        entry,
+        filter.entry.as_deref(),
+        filter.subject.as_deref(),
+        filter.subject_org.as_deref(),
+        filter.node_org.as_deref(),
     )
     .fetch_all(conn)
     .await?;

@@ -188,6 +188,18 @@ pub struct ServedPatternsQuery {
     pub node_organization: Option<String>,
 }
 
+/// Filters of served deployment policies: patterns with `%` and `_`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct ServedPoliciesQuery {
+    /// Pattern of the policy's name.
+    pub deployment_policy: Option<String>,
+    /// Pattern of the policy's organization.
+    pub deployment_policy_organization: Option<String>,
+    /// Pattern of the nodes' organization.
+    pub node_organization: Option<String>,
+}
+
 /// Makes an agbot serve a deployment policy; `*` is every one.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

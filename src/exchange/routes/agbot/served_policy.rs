@@ -7,8 +7,8 @@ use axum::response::Response;
 use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Caller, Role};
 use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::served::{self, ServedRow};
-use evenkeel_wire::exchange::agbot::{PostServedPolicy, ServedPolicy, ServedPoliciesAnswer};
+use evenkeel_store::exchange::served::{self, ServedFilter, ServedRow};
+use evenkeel_wire::exchange::agbot::{PostServedPolicy, ServedPolicy, ServedPoliciesAnswer, ServedPoliciesQuery};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
@@ -16,7 +16,7 @@ use http::Method;
 use super::{agbot_change, sees_served};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::{Body, CurrentCaller, Path, Query};
 use crate::routes::shape::{found_or_empty, no_content};
 use crate::{ApiError, Exchange};
 
@@ -31,6 +31,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         endpoint(Method::GET, ALL, "list_served_policies", get(list_policies))
             .alias(ALL_ALIAS)
             .doc(TAG, "Lists the deployment policies that an agbot serves")
+            .query::<ServedPoliciesQuery>()
             .answer::<ServedPoliciesAnswer>(200, "the deployment policies")
             .answer::<ServedPoliciesAnswer>(404, "there is none"),
         endpoint(Method::POST, ALL, "create_served_policy", post(create_policy))
@@ -59,8 +60,15 @@ async fn list_policies(
     state: State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
+    Query(query): Query<ServedPoliciesQuery>,
 ) -> Result<Response, ApiError> {
-    read(&state, &caller, &org, &id, None).await
+    let filter = ServedFilter {
+        entry: None,
+        subject: query.deployment_policy,
+        subject_org: query.deployment_policy_organization,
+        node_org: query.node_organization,
+    };
+    read(&state, &caller, &org, &id, filter).await
 }
 
 async fn get_policy(
@@ -68,7 +76,7 @@ async fn get_policy(
     caller: CurrentCaller,
     Path((org, id, entry)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    read(&state, &caller, &org, &id, Some(&entry)).await
+    read(&state, &caller, &org, &id, ServedFilter { entry: Some(entry), ..ServedFilter::default() }).await
 }
 
 async fn read(
@@ -76,10 +84,10 @@ async fn read(
     caller: &CurrentCaller,
     org: &str,
     id: &str,
-    entry: Option<&str>,
+    filter: ServedFilter,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
-    let mut rows = served::list_policies(&mut *exchange.database().acquire().await?, org, id, entry).await?;
+    let mut rows = served::list_policies(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
     if !sees_served(exchange, caller, org, id).await? {
         rows.clear();
     }

@@ -24,13 +24,13 @@ pub fn endpoints() -> Vec<Endpoint> {
     endpoints
 }
 
-/// The organizations to look for nodes in: those asked for, as far as the caller may search there.
+/// The organizations to look for nodes in: those asked for, each once, as far as the caller may search there.
 fn searched_orgs(caller: &Caller, org: &str, wanted: Option<Vec<String>>) -> Vec<String> {
-    wanted
-        .unwrap_or_else(|| vec![org.to_owned()])
-        .into_iter()
-        .filter(|org| decide(caller, Access::NodesSearch, Target { org, id: None }) == Decision::Allow)
-        .collect()
+    let mut orgs = wanted.unwrap_or_else(|| vec![org.to_owned()]);
+    orgs.sort();
+    orgs.dedup();
+    orgs.retain(|org| decide(caller, Access::NodesSearch, Target { org, id: None }) == Decision::Allow);
+    orgs
 }
 
 /// An architecture to compare with; `None` is any.

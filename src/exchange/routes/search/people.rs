@@ -125,19 +125,26 @@ async fn search_nodes_by_service(
         "%|{}/{}_{}_{}|%",
         request.orgid, request.service_url, request.service_version, request.service_arch
     );
-    let wanted = Arc::new((org, visible_owner(&caller), pattern));
+    let wanted = Arc::new(Running { owner: visible_owner(&caller), org, pattern });
     pages::answer(StatusCode::CREATED, r#"{"nodes":["#, "]}", move |after: Option<String>| {
         running_page(exchange.clone(), wanted.clone(), after)
     })
     .await
 }
 
+/// Where to look for a service, and how it is written in a status.
+struct Running {
+    org: String,
+    owner: Option<(String, String)>,
+    pattern: String,
+}
+
 async fn running_page(
     exchange: Exchange,
-    wanted: Arc<(String, Option<(String, String)>, String)>,
+    wanted: Arc<Running>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
-    let (org, owner, pattern) = &*wanted;
+    let Running { org, owner, pattern } = &*wanted;
     let mut connection = exchange.database().acquire().await?;
     let rows =
         node_health::list_running(&mut connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS).await?;
