@@ -1,1 +1,176 @@
-//! Crate root.
+//! The command line `hzn`: commands, flags and exit statuses of the existing tool, the HA-group design's forms, and ours.
+//!
+//! A command reads settings and arguments ([`context`]), calls servers ([`api`]) and shows one answer ([`output`]); it keeps
+//! no state. Source: agbot, "`hzn` surface and the agent's local API"; HA-group design, "Command Line Interface".
+
+mod agent;
+mod api;
+mod check;
+mod completion;
+mod confirm;
+mod context;
+mod exchange;
+mod exit;
+mod hub;
+mod input;
+mod key;
+mod machine;
+mod output;
+mod reference;
+mod settings;
+mod sign;
+mod time;
+mod yaml;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::context::Context;
+use crate::exit::{CliError, Exit, Outcome};
+use crate::output::{Format, Screen};
+use crate::settings::Settings;
+
+/// Commands for the hub and for the agent on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "hzn", max_term_width = 110, disable_help_subcommand = true)]
+struct Hzn {
+    /// Form of the answer [default: table on a terminal, json otherwise]
+    #[arg(long, global = true, value_enum, value_name = "FORM", env = "HZN_OUTPUT")]
+    output: Option<Format>,
+    /// Tell every call and its status on standard error
+    #[arg(short = 'v', long, global = true)]
+    verbose: bool,
+    /// Change nothing: tell what would be written
+    #[arg(long, global = true)]
+    dry_run: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Organizations, users, nodes, services, policies and HA groups of the hub
+    Exchange(exchange::ExchangeArguments),
+    /// What the hub's agbot agreed to, and why it did not
+    Agbot(hub::AgbotArguments),
+    /// Checks whether nodes, or all members of an HA group, would get a service
+    Deploycheck(Box<check::CheckArguments>),
+    /// Tells why a node has, or does not have, the service of a deployment policy
+    Explain(check::explain::ExplainArguments),
+    /// Registers the node on this machine
+    Register(Box<agent::register::RegisterArguments>),
+    /// Unregisters the node on this machine
+    Unregister(agent::unregister::UnregisterArguments),
+    /// The node on this machine
+    #[command(subcommand)]
+    Node(agent::node::NodeCommand),
+    /// Agreements of the node on this machine
+    #[command(subcommand)]
+    Agreement(agent::agreement::AgreementCommand),
+    /// Services on this machine
+    #[command(subcommand)]
+    Service(agent::service::ServiceCommand),
+    /// The policy of the node on this machine
+    #[command(subcommand)]
+    Policy(agent::policy::PolicyCommand),
+    /// Values for the variables of services on this machine
+    #[command(subcommand)]
+    Userinput(agent::user_input::UserInputCommand),
+    /// Management policies on the node of this machine
+    #[command(subcommand)]
+    Nmstatus(agent::management::ManagementCommand),
+    /// What happened on the node of this machine
+    #[command(subcommand)]
+    Eventlog(agent::event_log::EventLogCommand),
+    /// Signing keys
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Signs and verifies texts
+    #[command(subcommand)]
+    Util(sign::UtilCommand),
+    /// Shows the workers of the agent on this machine
+    Status(agent::status::StatusArguments),
+    /// Shows the versions of command line and agent
+    Version,
+    /// Shows the architecture of this machine
+    Architecture,
+    /// Shows the settings that are in force
+    Env,
+    /// Prints completions for a shell
+    Completion {
+        /// Shell to complete for
+        shell: clap_complete::Shell,
+    },
+    /// Prints the reference of all commands
+    #[command(hide = true)]
+    Reference,
+}
+
+/// Runs the command line; `arguments` begin with the name of the program. Answers the exit status.
+pub fn run(arguments: Vec<OsString>) -> u8 {
+    let hzn = match Hzn::try_parse_from(arguments) {
+        Ok(hzn) => hzn,
+        Err(error) => {
+            // Help is an answer, not a failure; nothing can be done about a closed terminal.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Input } else { Exit::Done }.code();
+        }
+    };
+    let context = Context {
+        settings: Settings::of_machine(),
+        screen: Screen { format: hzn.output },
+        is_verbose: hzn.verbose,
+        is_dry_run: hzn.dry_run,
+    };
+    let outcome = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(dispatch(hzn.command, &context)),
+        Err(error) => Err(CliError::new(
+            Exit::Internal,
+            "the command could not be started",
+            error.to_string(),
+            "look at the limits of this account for open files and threads",
+        )),
+    };
+    match outcome {
+        Ok(()) => Exit::Done.code(),
+        Err(error) => {
+            let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{error}\n"));
+            error.exit.code()
+        }
+    }
+}
+
+/// The reference of all commands, as `docs/cli.md` holds it.
+pub fn reference() -> String {
+    reference::markdown(Hzn::command())
+}
+
+async fn dispatch(command: Command, context: &Context) -> Outcome {
+    match command {
+        Command::Exchange(arguments) => exchange::run(arguments, context).await,
+        Command::Agbot(arguments) => hub::run(arguments, context).await,
+        Command::Deploycheck(arguments) => check::run(*arguments, context).await,
+        Command::Explain(arguments) => check::explain::run(&arguments, context).await,
+        Command::Register(arguments) => agent::register::run(&arguments, context).await,
+        Command::Unregister(arguments) => agent::unregister::run(&arguments, context).await,
+        Command::Node(command) => agent::node::run(command, context).await,
+        Command::Agreement(command) => agent::agreement::run(command, context).await,
+        Command::Service(command) => agent::service::run(command, context).await,
+        Command::Policy(command) => agent::policy::run(command, context).await,
+        Command::Userinput(command) => agent::user_input::run(command, context).await,
+        Command::Nmstatus(command) => agent::management::run(command, context).await,
+        Command::Eventlog(command) => agent::event_log::run(command, context).await,
+        Command::Key(command) => key::run(command, context).await,
+        Command::Util(command) => sign::run(command, context),
+        Command::Status(arguments) => agent::status::show_status(&arguments, context).await,
+        Command::Version => agent::status::show_version(context).await,
+        Command::Architecture => agent::status::show_architecture(context),
+        Command::Env => agent::status::show_environment(context),
+        Command::Completion { shell } => completion::show(shell, Hzn::command()),
+        Command::Reference => output::show_text(&reference()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

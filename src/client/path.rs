@@ -62,7 +62,7 @@ impl Path {
     }
 
     /// The path without query, for log lines.
-    pub(crate) fn shown(&self) -> &str {
+    pub fn shown(&self) -> &str {
         &self.path
     }
 }

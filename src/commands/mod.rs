@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod exchange;
 mod hub;
+mod hzn;
 mod migrate;
 mod openapi;
 mod serve;
@@ -44,6 +45,9 @@ enum Command {
     /// The service of the demo.
     #[command(hide = true)]
     DemoService(demo::service::ServiceArguments),
+    /// The command line for hub and agent; also reached by a link or copy of the program named `hzn`.
+    #[command(disable_help_flag = true)]
+    Hzn(hzn::HznArguments),
     /// Brings the database's schema to this version.
     Migrate(migrate::MigrateArguments),
     /// Prints the document of the exchange's API.
@@ -59,6 +63,9 @@ enum Command {
 
 /// Runs the command that the arguments ask for.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    if hzn::is_called_so(&arguments) {
+        return hzn::run(arguments);
+    }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
@@ -70,6 +77,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Agent(arguments) => agent::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::DemoService(arguments) => demo::service::run(&arguments),
+        Command::Hzn(arguments) => return hzn::run(arguments.words()),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Openapi => openapi::run(),
         Command::Bench(arguments) => bench::run(arguments),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 use evenkeel_runtime::{ExitStatus, Failure};
 use serde_json::{Value, json};
@@ -164,7 +164,7 @@ impl Report {
 
     fn text(&self) -> String {
         let mut table = Table::new();
-        table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(["measure", "here", "beside", "ratio", "target"]);
+        table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["measure", "here", "beside", "ratio", "target"]);
         for row in &self.rows {
             table.add_row(row.cells());
         }

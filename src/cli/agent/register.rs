@@ -1,0 +1,242 @@
+//! `hzn register`: makes the node on this machine known at the exchange and lets its agent work (agbot 5.3).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_client::{Credentials, Path};
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+
+use super::register_steps::{AtExchange, user_input_of, wait_for_service};
+use super::unregister::leave;
+use super::{UNCONFIGURED, device, state_of, text};
+use crate::api::{Api, is_success};
+use crate::context::{Context, UserOptions};
+use crate::exit::{CliError, Exit, Outcome};
+use crate::input::read_json;
+use crate::output::note;
+use crate::settings::{self, with_api_path};
+
+/// Longest wait for the agent to take a step of the registration.
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Options of `register`.
+#[derive(Debug, Args)]
+pub struct RegisterArguments {
+    /// Organization of the node [default: -o, else HZN_ORG_ID]
+    node_org: Option<String>,
+    /// Pattern of the node; without one it works by policies
+    pattern: Option<String>,
+    #[command(flatten)]
+    pub user: UserOptions,
+    /// Node and token as NODE:TOKEN [default: HZN_EXCHANGE_NODE_AUTH, else the agent's id and a new token]
+    #[arg(short = 'n', long = "node-id-tok", value_name = "CREDENTIALS")]
+    node_id_tok: Option<String>,
+    /// Name for people [default: the id]
+    #[arg(short = 'm', long = "node-name", value_name = "NAME")]
+    name: Option<String>,
+    /// JSON file with values for the variables of services
+    #[arg(short = 'f', long = "input-file", value_name = "FILE")]
+    input_file: Option<PathBuf>,
+    /// JSON file with the policy of the node
+    #[arg(long = "policy", value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// HA group that the node joins; made when it is not there
+    #[arg(long = "ha-group", value_name = "GROUP")]
+    ha_group: Option<String>,
+    /// Service to wait for
+    #[arg(short = 's', long, value_name = "SERVICE")]
+    service: Option<String>,
+    /// Organization of that service
+    #[arg(long = "serviceorg", value_name = "ORG", default_value = "")]
+    service_org: String,
+    /// Longest wait for that service, in seconds
+    #[arg(short = 't', long, default_value_t = 60, value_name = "SECONDS")]
+    timeout: u64,
+}
+
+/// Who the node is.
+struct Identity {
+    node: Credentials,
+    name: String,
+    pattern: String,
+}
+
+/// Registers the node.
+///
+/// # Errors
+/// With status 1 for what cannot be, 5 when exchange or agent refuse, 99 when the agent failed half-way and was
+/// unregistered again.
+pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
+    let agent = context.agent()?;
+    let policy = arguments.policy.as_deref().map(|file| read_json(file, &context.settings)).transpose()?;
+    let input = match &arguments.input_file {
+        Some(file) => user_input_of(&read_json(file, &context.settings)?)?,
+        None => json!([]),
+    };
+    let status = agent.get("asking the agent for its status", &Path::new(&["status"])).await?;
+    let known = device(&agent).await?;
+    if state_of(&known) != UNCONFIGURED {
+        let why =
+            format!("it is {} as {}/{}", state_of(&known), text(&known, "organization"), text(&known, "id"));
+        return Err(CliError::new(
+            Exit::Http,
+            "the node was not registered",
+            why,
+            "unregister it first: hzn unregister",
+        ));
+    }
+    let url = exchange_url(context, &status)?;
+    let org = match &arguments.node_org {
+        Some(org) => org.clone(),
+        None => context.org(&arguments.user)?,
+    };
+    let user = UserOptions { org: Some(org.clone()), user_pw: arguments.user.user_pw.clone() };
+    let node = identity(arguments, context, &agent, &known, &org).await?;
+    let exchange = AtExchange::new(context, &url, &user, &node)?;
+    let arch = status.pointer("/configuration/architecture").and_then(Value::as_str).unwrap_or_default();
+    let name = arguments.name.clone().unwrap_or_else(|| node.id.clone());
+    exchange.ensure_node(&name, arch).await?;
+    let pattern = exchange.choose_pattern(arguments.pattern.as_deref()).await?;
+    if let Some(group) = &arguments.ha_group {
+        exchange.join_group(group).await?;
+    }
+    if let Some(policy) = policy {
+        exchange.put_policy(policy).await?;
+    }
+    let identity = Identity { node, name, pattern };
+    if let Err(error) = configure(&agent, &identity, arguments.ha_group.as_deref(), &input).await {
+        return Err(undo(&agent, error).await);
+    }
+    note(format!("node {} is registered", identity.node.name()));
+    match &arguments.service {
+        Some(service) => {
+            let limit = Duration::from_secs(arguments.timeout);
+            wait_for_service(&agent, service, &arguments.service_org, limit).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// The address of the exchange; command line and agent must mean the same one.
+fn exchange_url(context: &Context, status: &Value) -> Outcome<String> {
+    let of_agent = status.pointer("/configuration/exchange_api").and_then(Value::as_str).unwrap_or_default();
+    let of_agent = of_agent.trim_end_matches('/');
+    match context.settings.find(settings::EXCHANGE_URL).map(with_api_path) {
+        None if of_agent.is_empty() => context.exchange_url(),
+        None => Ok(with_api_path(of_agent)),
+        Some(own) if of_agent.is_empty() || own == with_api_path(of_agent) => Ok(own),
+        Some(own) => Err(CliError::input(
+            "the node was not registered",
+            format!("the command line uses the exchange at {own}, the agent the one at {of_agent}"),
+            "set HZN_EXCHANGE_URL to that of the agent, or start the agent with the other hub",
+        )),
+    }
+}
+
+async fn identity(
+    arguments: &RegisterArguments,
+    context: &Context,
+    agent: &Api,
+    known: &Value,
+    org: &str,
+) -> Outcome<Credentials> {
+    if let Some(node) = context.node_credentials(arguments.node_id_tok.as_deref(), org)? {
+        return Ok(Credentials::new(org, &node.id, node.secret()));
+    }
+    let token = agent.get("asking the agent for a token", &Path::new(&["token", "random"])).await?;
+    let id = match text(known, "id") {
+        "" => random_id(),
+        id => id.to_owned(),
+    };
+    note(format!("the node's id is {id}; its token is new and kept by the agent"));
+    Ok(Credentials::new(org, id, text(&token, "token")))
+}
+
+fn random_id() -> String {
+    use rand::Rng;
+    use rand::distr::Alphanumeric;
+    rand::rng().sample_iter(Alphanumeric).take(40).map(char::from).collect()
+}
+
+async fn configure(agent: &Api, identity: &Identity, group: Option<&str>, input: &Value) -> Outcome {
+    let body = json!({
+        "id": identity.node.id,
+        "token": identity.node.secret(),
+        "organization": identity.node.org,
+        "pattern": identity.pattern,
+        "name": identity.name,
+        "nodeType": "device",
+        "ha_group": group.unwrap_or_default(),
+    });
+    step(agent, "handing the node over to the agent", Method::POST, &["node"], &body).await?;
+    if input.as_array().is_some_and(|entries| !entries.is_empty()) {
+        step(agent, "setting the node's user input", Method::POST, &["node", "userinput"], input).await?;
+    }
+    let configured = json!({"state": "configured"});
+    step(agent, "completing the registration", Method::PUT, &["node", "configstate"], &configured).await
+}
+
+async fn step(agent: &Api, doing: &str, method: Method, path: &[&str], body: &Value) -> Outcome {
+    let bytes = bytes::Bytes::from(body.to_string());
+    let path = Path::new(path);
+    let answer =
+        agent.send_within(doing, method, &path, Some(bytes), HeaderMap::new(), Some(STEP_LIMIT)).await?;
+    if is_success(answer.status) { Ok(()) } else { Err(agent.failed(doing, &answer.unexpected())) }
+}
+
+/// After a failure in the middle the agent must not stay half registered.
+async fn undo(agent: &Api, error: CliError) -> CliError {
+    // 409: somebody else registered it meanwhile, which is nothing to undo.
+    if error.why.contains("409") {
+        return error;
+    }
+    note("the registration failed and is undone");
+    for attempt in 0..3 {
+        let is_deep = attempt == 2;
+        match device(agent).await {
+            Ok(found) if state_of(&found) == UNCONFIGURED => break,
+            _ => {}
+        }
+        if leave(agent, false, is_deep, STEP_LIMIT).await.is_ok() {
+            break;
+        }
+    }
+    CliError { exit: Exit::Internal, ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    fn context(url: Option<&str>) -> Context {
+        let variables: BTreeMap<String, String> =
+            url.map(|url| (settings::EXCHANGE_URL.to_owned(), url.to_owned())).into_iter().collect();
+        Context {
+            settings: Settings::read(variables, std::path::Path::new("/nonexistent"), None),
+            screen: crate::output::Screen { format: None },
+            is_verbose: false,
+            is_dry_run: false,
+        }
+    }
+
+    #[test]
+    fn agent_and_command_line_must_mean_one_exchange() {
+        let status = json!({"configuration": {"exchange_api": "http://hub:1/v1/"}});
+        assert_eq!(exchange_url(&context(None), &status), Ok("http://hub:1/v1".to_owned()));
+        assert_eq!(exchange_url(&context(Some("http://hub:1")), &status), Ok("http://hub:1/v1".to_owned()));
+        let other = exchange_url(&context(Some("http://hub:2")), &status);
+        assert_eq!(other.map_err(|error| error.exit), Err(Exit::Input));
+        assert!(exchange_url(&context(None), &json!({})).is_err());
+    }
+
+    #[test]
+    fn ids_made_up_are_long_and_plain() {
+        let id = random_id();
+        assert!(id.len() == 40 && id.chars().all(|letter| letter.is_ascii_alphanumeric()), "{id}");
+    }
+}

@@ -1,0 +1,296 @@
+//! The steps of a registration at the exchange, and the wait for a service after it (agbot 5.3).
+
+use std::time::{Duration, Instant};
+
+use evenkeel_client::{Credentials, Path};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{agreement, list, service, text};
+use crate::api::Api;
+use crate::context::{Context, Exchange, UserOptions};
+use crate::exchange::ha_group::GROUPS;
+use crate::exchange::ha_group_edit::body_of_one;
+use crate::exchange::node::NODES;
+use crate::exchange::node_part;
+use crate::exit::{CliError, Exit, Outcome};
+use crate::output::note;
+use crate::settings::EXCHANGE_URL;
+
+/// Pause between two looks at the agent.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A service counts as started when it was seen running so many times in a row.
+const TIMES_SEEN: u32 = 3;
+
+/// The exchange as node and as user.
+pub struct AtExchange {
+    as_node: Api,
+    as_user: Option<Exchange>,
+    node: Credentials,
+}
+
+impl AtExchange {
+    /// Both ways to the exchange; that of a user only when there are credentials.
+    ///
+    /// # Errors
+    /// With status 1 when the address or the credentials cannot be used.
+    pub fn new(context: &Context, url: &str, user: &UserOptions, node: &Credentials) -> Outcome<Self> {
+        let as_node = context.api(url.to_owned(), EXCHANGE_URL, Some(node.clone()))?;
+        let as_user = match context.user_credentials(user, &node.org)? {
+            Some(_) => Some(context.exchange_at(url.to_owned(), user, None)?),
+            None => None,
+        };
+        Ok(Self { as_node, as_user, node: node.clone() })
+    }
+
+    fn path(&self) -> Path {
+        NODES.path_of(&self.node.org, Some(&self.node.id))
+    }
+
+    fn user(&self, what: &str) -> Outcome<&Exchange> {
+        self.as_user.as_ref().ok_or_else(|| {
+            CliError::input(
+                format!("{what} failed"),
+                "the credentials of a user are needed for it",
+                "give -u USER:PASSWORD or set HZN_EXCHANGE_USER_AUTH",
+            )
+        })
+    }
+
+    /// Sees to it that the node exists with its token.
+    ///
+    /// # Errors
+    /// With status 1 when a user is needed and none is given, 5 when the exchange refuses.
+    pub async fn ensure_node(&self, name: &str, arch: &str) -> Outcome {
+        let doing = format!("reading node {}", self.node.name());
+        let answer = self.as_node.attempt(&doing, Method::GET, &self.path(), None).await?;
+        match answer.status {
+            StatusCode::OK => return self.check_type(&answer.json().unwrap_or_default()),
+            StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {}
+            _ => return Err(self.as_node.failed(&doing, &answer.unexpected())),
+        }
+        let doing = format!("creating node {}", self.node.name());
+        let exchange = self.user(&doing)?;
+        if let Some(found) = exchange.api.find(&doing, &self.path()).await? {
+            self.check_type(&found)?;
+            let name = self.node.name();
+            return NODES.patch(exchange, &name, &json!({"token": self.node.secret()})).await;
+        }
+        let body = json!({
+            "token": self.node.secret(),
+            "name": name,
+            "nodeType": "device",
+            "pattern": "",
+            "arch": arch,
+            "registeredServices": [],
+            "softwareVersions": {},
+            "publicKey": "",
+        });
+        exchange.api.write(&doing, Method::PUT, &self.path().no_heartbeat(), Some(&body)).await?;
+        note(format!("node {} is created", self.node.name()));
+        Ok(())
+    }
+
+    fn check_type(&self, answer: &Value) -> Outcome {
+        let node = answer.get("nodes").and_then(Value::as_object).and_then(|nodes| nodes.values().next());
+        match node.map(|node| text(node, "nodeType")) {
+            Some("cluster") => Err(CliError::input(
+                format!("node {} was not registered", self.node.name()),
+                "it is a cluster, and this agent runs devices",
+                "choose another id",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The pattern to register with: the given one, else that of the node, else none.
+    ///
+    /// # Errors
+    /// With status 1 when it does not fit or has no services, 8 when it does not exist.
+    pub async fn choose_pattern(&self, given: Option<&str>) -> Outcome<String> {
+        let record = self.as_node.find("reading the node", &self.path()).await?.unwrap_or_default();
+        let node = record.get("nodes").and_then(Value::as_object).and_then(|nodes| nodes.values().next());
+        let stored = node.map(|node| text(node, "pattern").to_owned()).unwrap_or_default();
+        let pattern = match given.filter(|given| !given.is_empty()) {
+            None => stored,
+            Some(given) => {
+                let (org, id) = crate::context::split_name(given, &self.node.org);
+                format!("{org}/{id}")
+            }
+        };
+        if pattern.is_empty() {
+            return Ok(pattern);
+        }
+        let (org, id) = crate::context::split_name(&pattern, &self.node.org);
+        let found = self
+            .as_node
+            .find(&format!("reading pattern {pattern}"), &Path::org(&org, &["patterns", &id]))
+            .await?;
+        let found = found.as_ref().and_then(|found| found.get("patterns")?.as_object()?.values().next());
+        let found =
+            found.ok_or_else(|| CliError::not_found("pattern", &pattern, "hzn exchange pattern list"))?;
+        if list(found, "/services").is_empty() {
+            let what = format!("the node was not registered with pattern {pattern}");
+            return Err(CliError::input(what, "the pattern has no services", "choose another pattern"));
+        }
+        Ok(pattern)
+    }
+
+    /// Puts the node into an HA group; makes the group when it is not there.
+    ///
+    /// # Errors
+    /// With status 1 when the node is in another group, 5 when the exchange refuses.
+    pub async fn join_group(&self, group: &str) -> Outcome {
+        let doing = format!("adding node {} to HA group {group}", self.node.name());
+        let exchange = self.user(&doing)?;
+        let record = NODES.read_one(exchange, &self.node.name()).await?;
+        match text(&record, "ha_group") {
+            "" => {}
+            present if present == group => {
+                note(format!("node {} is in HA group {group} already", self.node.name()));
+                return Ok(());
+            }
+            other => {
+                let why = format!("the node is in HA group {other}, and a node is in one group at most");
+                return Err(CliError::input(
+                    format!("{doing} failed"),
+                    why,
+                    "take it out of that group first",
+                ));
+            }
+        }
+        let path = GROUPS.path_of(&self.node.org, Some(group));
+        if exchange.api.find(&doing, &path).await?.is_none() {
+            let body = body_of_one(group, &self.node.id);
+            exchange.api.write(&doing, Method::POST, &path, Some(&body)).await?;
+        } else {
+            let path = path.push("nodes").push(&self.node.id);
+            exchange.api.write(&doing, Method::POST, &path, None).await?;
+        }
+        note(format!("node {} is in HA group {group}", self.node.name()));
+        Ok(())
+    }
+
+    /// Sets the policy of the node.
+    ///
+    /// # Errors
+    /// With status 5 when the exchange refuses it.
+    pub async fn put_policy(&self, policy: Value) -> Outcome {
+        let exchange = match &self.as_user {
+            Some(exchange) => exchange.clone(),
+            None => {
+                Exchange { api: self.as_node.clone(), org: self.node.org.clone(), caller: self.node.clone() }
+            }
+        };
+        node_part::put_policy(&exchange, &self.node.name(), policy).await
+    }
+}
+
+/// The values for variables in a registration's input file: the present list, or the old form with `services`.
+///
+/// # Errors
+/// With status 3 for anything else.
+pub fn user_input_of(file: &Value) -> Outcome<Value> {
+    if file.is_array() {
+        return Ok(file.clone());
+    }
+    if let Some(list) = file.get("userInput").filter(|list| list.is_array()) {
+        return Ok(list.clone());
+    }
+    let Some(services) = file.get("services").and_then(Value::as_array) else {
+        return Err(CliError::new(
+            Exit::Json,
+            "the input file cannot be used",
+            "it is neither a list of user input nor an object with services",
+            "`hzn userinput new` prints a template",
+        ));
+    };
+    let converted = services.iter().map(|service| {
+        let variables = service.get("variables").and_then(Value::as_object).cloned().unwrap_or_default();
+        let inputs: Vec<Value> =
+            variables.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+        json!({
+            "serviceOrgid": text(service, "org"),
+            "serviceUrl": text(service, "url"),
+            "serviceArch": text(service, "arch"),
+            "serviceVersionRange": text(service, "versionRange"),
+            "inputs": inputs,
+        })
+    });
+    Ok(converted.collect())
+}
+
+/// Waits until the agent runs a service; a service that does not come is told, with the reason, and is no failure.
+///
+/// # Errors
+/// With status 5 when the agent does not answer.
+pub async fn wait_for_service(agent: &Api, name: &str, org: &str, limit: Duration) -> Outcome {
+    note(format!("waiting up to {} seconds for service {name} to start", limit.as_secs()));
+    let deadline = Instant::now() + limit;
+    let mut seen = 0;
+    loop {
+        let found = service::read(agent).await?;
+        let is_running =
+            list(&found, "/instances/active").iter().any(|instance| is_started(instance, name, org));
+        seen = if is_running { seen + 1 } else { 0 };
+        if seen >= TIMES_SEEN {
+            note(format!("service {name} runs"));
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return explain_absence(agent, name).await;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn is_started(instance: &Value, name: &str, org: &str) -> bool {
+    text(instance, "ref_url") == name
+        && (org.is_empty() || org == "*" || text(instance, "organization") == org)
+        && instance.get("execution_start_time").and_then(Value::as_i64).unwrap_or_default() != 0
+}
+
+async fn explain_absence(agent: &Api, name: &str) -> Outcome {
+    note(format!("service {name} did not start in time"));
+    let found = agreement::read(agent).await?;
+    let active = list(&found, "/agreements/active");
+    match active
+        .iter()
+        .find(|record| record.pointer("/workload_to_run/url").and_then(Value::as_str) == Some(name))
+    {
+        Some(record) if record.get("agreement_finalized_time").and_then(Value::as_i64) == Some(0) => {
+            note("there is an agreement for it that is not final yet");
+        }
+        Some(_) => note("there is an agreement for it, and its start is not seen yet"),
+        None => note("there is no agreement for it; see why with: hzn explain NODE POLICY"),
+    }
+    let errors = agent.find("asking the agent for its errors", &Path::new(&["eventlog", "surface"])).await?;
+    for error in errors.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        note(format!("the node reports: {}", text(error, "message")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_input_files_are_understood() {
+        let list = json!([{"serviceUrl": "cam", "inputs": []}]);
+        assert_eq!(user_input_of(&list), Ok(list.clone()));
+        let old = json!({"services": [{"org": "acme", "url": "cam", "versionRange": "[1,2)", "variables": {"RATE": 5}}]});
+        let expected = json!([{"serviceOrgid": "acme", "serviceUrl": "cam", "serviceArch": "",
+                               "serviceVersionRange": "[1,2)", "inputs": [{"name": "RATE", "value": 5}]}]);
+        assert_eq!(user_input_of(&old), Ok(expected));
+        assert_eq!(user_input_of(&json!({})).map_err(|error| error.exit), Err(Exit::Json));
+    }
+
+    #[test]
+    fn a_service_counts_as_started_from_its_start_time_on() {
+        let instance = json!({"ref_url": "cam", "organization": "acme", "execution_start_time": 5});
+        assert!(is_started(&instance, "cam", "") && is_started(&instance, "cam", "acme"));
+        assert!(!is_started(&instance, "cam", "other") && !is_started(&instance, "other", ""));
+        assert!(!is_started(&json!({"ref_url": "cam", "execution_start_time": 0}), "cam", ""));
+    }
+}

@@ -1,0 +1,106 @@
+//! `hzn unregister`: ends all services of the node on this machine and forgets its registration (agbot 5.3).
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use evenkeel_client::Path;
+use http::{HeaderMap, Method};
+
+use super::{UNCONFIGURED, device, state_of};
+use crate::api::{Api, is_success};
+use crate::confirm::confirm;
+use crate::context::Context;
+use crate::exit::{CliError, Exit, Outcome};
+use crate::output::note;
+
+/// Longest wait for the agent to be unregistered after it said so.
+const SETTLE: Duration = Duration::from_secs(180);
+/// Longest wait for all services to end, unless the user says otherwise.
+const USUAL_LIMIT: Duration = Duration::from_secs(600);
+
+/// Options of `unregister`.
+#[derive(Debug, Args)]
+pub struct UnregisterArguments {
+    /// Do not ask
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Remove the node from the exchange too
+    #[arg(short = 'r', long)]
+    remove: bool,
+    /// Remove everything the agent keeps
+    #[arg(short = 'D', long = "deep-clean")]
+    deep_clean: bool,
+    /// Longest wait for services to end, in minutes; 0 for the usual one
+    #[arg(short = 't', long, default_value_t = 0, value_name = "MINUTES")]
+    timeout: u64,
+}
+
+/// Unregisters the node.
+///
+/// # Errors
+/// With status 5 when the agent refuses or does not get done.
+pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome {
+    let agent = context.agent()?;
+    if state_of(&device(&agent).await?) == UNCONFIGURED {
+        note("the node is not registered");
+        return Ok(());
+    }
+    if !confirm("Unregister this node and end all its services?", arguments.force)? {
+        note("the node stays registered");
+        return Ok(());
+    }
+    let limit = match arguments.timeout {
+        0 => USUAL_LIMIT,
+        minutes => Duration::from_secs(minutes.saturating_mul(60)),
+    };
+    leave(&agent, arguments.remove, arguments.deep_clean, limit).await?;
+    if !context.is_dry_run {
+        wait_until_unregistered(&agent).await?;
+    }
+    note("the node is unregistered");
+    Ok(())
+}
+
+/// Asks the agent to end everything and waits for its answer.
+///
+/// # Errors
+/// With status 5 when it refuses.
+pub async fn leave(agent: &Api, removes_node: bool, is_deep: bool, limit: Duration) -> Outcome {
+    let mut path = Path::new(&["node"]).query("block", "true");
+    if removes_node {
+        path = path.query("removeNode", "true");
+    }
+    if is_deep {
+        path = path.query("deepClean", "true");
+    }
+    let doing = "unregistering the node";
+    let answer = agent.send_within(doing, Method::DELETE, &path, None, HeaderMap::new(), Some(limit)).await?;
+    match answer.status.as_u16() {
+        // Unregistered, but something could not be cleaned up at the hub.
+        503 => note(format!("warning: {}", String::from_utf8_lossy(&answer.body))),
+        _ if is_success(answer.status) => {}
+        _ => return Err(agent.failed(doing, &answer.unexpected())),
+    }
+    Ok(())
+}
+
+/// The agent may restart in between, so that it does not answer for a while.
+async fn wait_until_unregistered(agent: &Api) -> Outcome {
+    let deadline = Instant::now() + SETTLE;
+    loop {
+        if let Ok(found) = device(agent).await
+            && state_of(&found) == UNCONFIGURED
+        {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(CliError::new(
+                Exit::Http,
+                "the node is not unregistered yet",
+                format!("the agent did not get done within {} seconds", SETTLE.as_secs()),
+                "look at the agent's log, and at hzn node list",
+            ));
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}

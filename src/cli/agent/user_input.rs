@@ -1,0 +1,84 @@
+//! `hzn userinput`: values for the variables of services on this node (agbot 5.6, agreement protocol 4.5).
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use evenkeel_client::Path;
+use http::Method;
+use serde_json::Value;
+
+use crate::confirm::confirm;
+use crate::context::Context;
+use crate::exit::Outcome;
+use crate::input::{read_json, template};
+use crate::output::{Table, View, note};
+
+/// Commands for user input.
+#[derive(Debug, Subcommand)]
+pub enum UserInputCommand {
+    /// Shows the values
+    List,
+    /// Prints a template
+    New,
+    /// Replaces all values
+    #[command(visible_alias = "update")]
+    Add {
+        /// JSON file with the values, - for standard input
+        #[arg(short = 'f', long = "file-path", value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Removes all values
+    #[command(visible_alias = "delete")]
+    Remove {
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+}
+
+/// Runs a command for user input.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
+    let path = Path::new(&["node", "userinput"]);
+    let agent = context.agent()?;
+    match command {
+        UserInputCommand::List => {
+            let found = agent.get("asking the agent for the node's user input", &path).await?;
+            let entries = found.as_array().cloned().unwrap_or_default();
+            let columns = [("service", "serviceUrl"), ("organization", "serviceOrgid"), ("values", "inputs")];
+            let table = Table::of_list(&entries, &columns);
+            context.screen.show(&View::new(found, table))
+        }
+        UserInputCommand::New => {
+            let text = r#"[
+  {
+    "serviceOrgid": "$HZN_ORG_ID",
+    "serviceUrl": "",
+    "serviceArch": "",
+    "serviceVersionRange": "[0.0.0,INFINITY)",
+    "inputs": [
+      {"name": "", "value": ""}
+    ]
+  }
+]"#;
+            context.screen.show(&View::plain(text, template(text)))
+        }
+        UserInputCommand::Add { file } => {
+            let values: Value = read_json(&file, &context.settings)?;
+            agent.write("setting the node's user input", Method::POST, &path, Some(&values)).await?;
+            note("the node's user input is set");
+            Ok(())
+        }
+        UserInputCommand::Remove { force } => {
+            if !confirm("Remove the node's user input?", force)? {
+                note("nothing was removed");
+                return Ok(());
+            }
+            agent.delete("removing the node's user input", &path).await?;
+            note("the node's user input is removed");
+            Ok(())
+        }
+    }
+}

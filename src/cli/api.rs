@@ -1,0 +1,150 @@
+//! Calls of one server, with failures told in words, `--verbose` and `--dry-run`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel_client::model::Reply;
+use evenkeel_client::{Answer, Client, ClientError, Path};
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::Value;
+
+use crate::exit::{CliError, Outcome};
+use crate::output::note;
+
+/// One server: an exchange, an agbot or an agent.
+#[derive(Debug, Clone)]
+pub struct Api {
+    /// The client with the caller's credentials.
+    pub client: Client,
+    /// Address, for messages.
+    pub url: String,
+    /// The setting that names the address.
+    pub source: &'static str,
+    /// Whether calls are told on standard error.
+    pub is_verbose: bool,
+    /// Whether writes are left out.
+    pub is_dry_run: bool,
+}
+
+impl Api {
+    /// Reads JSON; `None` when there is nothing (404). `doing` says what for: "reading node x".
+    ///
+    /// # Errors
+    /// With status 5 for any other answer.
+    pub async fn find(&self, doing: &str, path: &Path) -> Outcome<Option<Value>> {
+        let answer = self.send(doing, Method::GET, path, None).await?;
+        match answer.status {
+            StatusCode::OK => answer.json().map(Some).map_err(|error| self.failed(doing, &error)),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(self.failed(doing, &answer.unexpected())),
+        }
+    }
+
+    /// Reads JSON that must be there.
+    ///
+    /// # Errors
+    /// With status 5 for any answer but 200.
+    pub async fn get(&self, doing: &str, path: &Path) -> Outcome<Value> {
+        let answer = self.send(doing, Method::GET, path, None).await?;
+        match answer.status {
+            StatusCode::OK => answer.json().map_err(|error| self.failed(doing, &error)),
+            _ => Err(self.failed(doing, &answer.unexpected())),
+        }
+    }
+
+    /// Writes JSON, or nothing.
+    ///
+    /// # Errors
+    /// With status 5 for any answer but 200, 201 and 204.
+    pub async fn write(
+        &self,
+        doing: &str,
+        method: Method,
+        path: &Path,
+        body: Option<&Value>,
+    ) -> Outcome<Reply> {
+        let answer = self.attempt(doing, method, path, body).await?;
+        if is_success(answer.status) {
+            return Ok(answer.json().unwrap_or_default());
+        }
+        Err(self.failed(doing, &answer.unexpected()))
+    }
+
+    /// Writes JSON, or nothing, and returns the answer whatever its status.
+    ///
+    /// # Errors
+    /// With status 5 when nobody answers.
+    pub async fn attempt(
+        &self,
+        doing: &str,
+        method: Method,
+        path: &Path,
+        body: Option<&Value>,
+    ) -> Outcome<Answer> {
+        self.send(doing, method, path, body.map(|body| Bytes::from(body.to_string()))).await
+    }
+
+    /// Removes a thing; false when it was not there (404).
+    ///
+    /// # Errors
+    /// With status 5 for any answer but 200, 204 and 404.
+    pub async fn delete(&self, doing: &str, path: &Path) -> Outcome<bool> {
+        let answer = self.send(doing, Method::DELETE, path, None).await?;
+        match answer.status {
+            StatusCode::NOT_FOUND => Ok(false),
+            status if is_success(status) => Ok(true),
+            _ => Err(self.failed(doing, &answer.unexpected())),
+        }
+    }
+
+    /// The failure of a call.
+    pub fn failed(&self, doing: &str, error: &ClientError) -> CliError {
+        CliError::call(format!("{doing} failed"), error, &self.url, self.source)
+    }
+
+    /// Sends a request; with `--dry-run` a write is only told and counts as done.
+    ///
+    /// # Errors
+    /// With status 5 when nobody answers.
+    pub async fn send(
+        &self,
+        doing: &str,
+        method: Method,
+        path: &Path,
+        body: Option<Bytes>,
+    ) -> Outcome<Answer> {
+        self.send_within(doing, method, path, body, HeaderMap::new(), None).await
+    }
+
+    /// The same with headers and another longest wait for the answer.
+    ///
+    /// # Errors
+    /// As [`Api::send`].
+    pub async fn send_within(
+        &self,
+        doing: &str,
+        method: Method,
+        path: &Path,
+        body: Option<Bytes>,
+        headers: HeaderMap,
+        longest: Option<Duration>,
+    ) -> Outcome<Answer> {
+        if self.is_dry_run && method != Method::GET {
+            note(format!("dry run: {method} {}{} is left out", self.url, path.shown()));
+            let status = if method == Method::DELETE { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+            return Ok(Answer { status, headers: HeaderMap::new(), body: Bytes::new() });
+        }
+        let answer = self.client.send_with(method.clone(), path, body, headers, longest).await;
+        if self.is_verbose {
+            let outcome =
+                answer.as_ref().map_or_else(ToString::to_string, |answer| answer.status.as_u16().to_string());
+            note(format!("[verbose] {method} {}{}: {outcome}", self.url, path.shown()));
+        }
+        answer.map_err(|error| self.failed(doing, &error))
+    }
+}
+
+/// Answers whether a write was accepted.
+pub fn is_success(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 201 | 204)
+}

@@ -1,0 +1,170 @@
+//! The deployment policy of a check, and the services, dependencies and service policies that it leads to.
+
+use std::collections::BTreeSet;
+
+use evenkeel_client::Path;
+use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
+use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition};
+use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
+use serde_json::Value;
+
+use super::CheckArguments;
+use super::node_input::understood;
+use crate::context::{Context, Exchange};
+use crate::exchange::deployment::POLICIES;
+use crate::exchange::service::SERVICES;
+use crate::exit::{CliError, Exit, Outcome};
+use crate::input::read_json;
+
+/// The deployment policy.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyInput {
+    /// `org/policy`.
+    pub id: String,
+    /// The policy; its service always names an organization.
+    pub policy: DeploymentPolicy,
+}
+
+impl PolicyInput {
+    /// Reads the policy that the arguments name.
+    ///
+    /// # Errors
+    /// With status 8 when it does not exist, 3 or 4 for a file that cannot be used.
+    pub async fn read(arguments: &CheckArguments, context: &Context, exchange: &Exchange) -> Outcome<Self> {
+        match (&arguments.policy_id, &arguments.policy_file) {
+            (Some(name), _) => Self::from_exchange(exchange, name).await,
+            (None, Some(file)) => {
+                let document = read_json(file, &context.settings)?;
+                Self::of(format!("{}/file", exchange.org), &document)
+            }
+            (None, None) => Ok(Self::default()),
+        }
+    }
+
+    /// Reads a policy of the exchange.
+    ///
+    /// # Errors
+    /// With status 8 when it does not exist.
+    pub async fn from_exchange(exchange: &Exchange, name: &str) -> Outcome<Self> {
+        let (org, id) = exchange.split(name);
+        Self::of(format!("{org}/{id}"), &POLICIES.read_one(exchange, name).await?)
+    }
+
+    fn of(id: String, document: &Value) -> Outcome<Self> {
+        let mut policy: DeploymentPolicy = understood(Some(document), &format!("deployment policy {id}"))?;
+        if policy.service.org.is_empty() {
+            policy.service.org = crate::context::split_name(&id, "").0;
+        }
+        Ok(Self { id, policy })
+    }
+}
+
+/// Everything that the policy leads to.
+#[derive(Debug, Clone, Default)]
+pub struct Definitions {
+    /// Services and policies of the exchange, with those from files in their place.
+    pub catalog: ServiceCatalog,
+    /// Services from files.
+    pub given: Vec<ServiceDefinition>,
+    /// One policy for all versions, from a file.
+    pub service_policy: Option<ExternalPolicy>,
+}
+
+impl Definitions {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// With status 3, 4 or 7 for documents that cannot be used, 5 when the exchange does not answer.
+    pub async fn read(
+        arguments: &CheckArguments,
+        context: &Context,
+        exchange: &Exchange,
+        policy: &DeploymentPolicy,
+    ) -> Outcome<Self> {
+        let mut definitions = Self::of_exchange(exchange, policy).await?;
+        for file in &arguments.services {
+            let document = read_json(file, &context.settings)?;
+            let mut service: ServiceDefinition =
+                understood(Some(&document), &format!("the service in {}", file.display()))?;
+            if service.org.is_empty() {
+                service.org.clone_from(&policy.service.org);
+            }
+            definitions.add_dependencies(exchange, vec![&service]).await?;
+            definitions.catalog.insert(service.clone());
+            definitions.given.push(service);
+        }
+        if let Some(file) = &arguments.service_policy {
+            let document = read_json(file, &context.settings)?;
+            definitions.service_policy =
+                Some(understood(Some(&document), &format!("the policy in {}", file.display()))?);
+        }
+        Ok(definitions)
+    }
+
+    /// Reads what the exchange has.
+    ///
+    /// # Errors
+    /// With status 7 for documents that cannot be understood, 5 when the exchange does not answer.
+    pub async fn of_exchange(exchange: &Exchange, policy: &DeploymentPolicy) -> Outcome<Self> {
+        let mut found = Self::default();
+        let versions: BTreeSet<&str> =
+            policy.service.versions.iter().map(|one| one.version.as_str()).collect();
+        let services = services_named(exchange, &policy.service.org, &policy.service.name).await?;
+        let wanted: Vec<&ServiceDefinition> =
+            services.iter().filter(|service| versions.contains(service.version.as_str())).collect();
+        for service in &wanted {
+            if let Some(policy) = policy_of(exchange, service).await? {
+                found.catalog.insert_policy(service.id(), policy);
+            }
+        }
+        found.add_dependencies(exchange, wanted).await?;
+        services.into_iter().for_each(|service| found.catalog.insert(service));
+        Ok(found)
+    }
+
+    async fn add_dependencies(&mut self, exchange: &Exchange, of: Vec<&ServiceDefinition>) -> Outcome {
+        let mut seen = BTreeSet::new();
+        let named = |service: &ServiceDefinition| -> Vec<(String, String)> {
+            service.required_services.iter().map(|needed| (needed.org.clone(), needed.url.clone())).collect()
+        };
+        let mut open: Vec<(String, String)> = of.into_iter().flat_map(named).collect();
+        while let Some((org, url)) = open.pop() {
+            if !seen.insert((org.clone(), url.clone())) {
+                continue;
+            }
+            if seen.len() > MAX_DEPENDENCIES {
+                return Err(CliError::new(
+                    Exit::General,
+                    "the services cannot be checked",
+                    format!("there are more than {MAX_DEPENDENCIES} dependencies"),
+                    "let services depend on fewer others",
+                ));
+            }
+            for service in services_named(exchange, &org, &url).await? {
+                open.extend(named(&service));
+                self.catalog.insert(service);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn services_named(exchange: &Exchange, org: &str, url: &str) -> Outcome<Vec<ServiceDefinition>> {
+    // A percent sign means "anything" in this search, which only finds more than is looked at.
+    let path = Path::org(org, SERVICES.path).query("url", url);
+    let found = exchange.api.find(&format!("reading service {org}/{url}"), &path).await?.unwrap_or_default();
+    let map = found.get(SERVICES.member).and_then(Value::as_object).cloned().unwrap_or_default();
+    let read = |(id, document): (String, Value)| {
+        let mut service: ServiceDefinition = understood(Some(&document), &format!("service {id}"))?;
+        service.org = org.to_owned();
+        Ok(service)
+    };
+    map.into_iter().map(read).collect()
+}
+
+async fn policy_of(exchange: &Exchange, service: &ServiceDefinition) -> Outcome<Option<ExternalPolicy>> {
+    let id = service.id();
+    let path = crate::exchange::service::part(exchange, &id, "policy");
+    let found = exchange.api.find(&format!("reading the policy of service {id}"), &path).await?;
+    found.map(|found| understood(Some(&found), &format!("the policy of service {id}"))).transpose()
+}

@@ -1,0 +1,223 @@
+//! `hzn explain NODE POLICY`: every clause that keeps the service away, with the value it met, and what the agbot says.
+//!
+//! The comparison is made here, on what the exchange holds now; the agbot's answer is its own record, which also knows
+//! of waits that no policy shows.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use evenkeel_domain::policy::compatibility::{Incompatibility, ServiceVerdict};
+use evenkeel_domain::policy::internal::InternalPolicy;
+use evenkeel_domain::policy::terms::{self, PolicyMismatch, failed_clauses};
+use evenkeel_domain::policy::{ConstraintList, NodePolicy};
+use evenkeel_planner::report::{FailedClause, Side};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Scope;
+use super::definitions::{Definitions, PolicyInput};
+use super::node_input::NodeInput;
+use super::verdict::{Verdict, evaluate};
+use crate::context::{Context, Exchange, UserOptions, Watch};
+use crate::exit::{CliError, Outcome};
+use crate::hub;
+use crate::output::{Table, View, note};
+
+/// Options of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    #[command(flatten)]
+    user: UserOptions,
+    /// Node, as [ORG/]NODE
+    node: String,
+    /// Deployment policy, as [ORG/]POLICY
+    policy: String,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// One thing that is in the way.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Obstacle {
+    /// The service's id, or `general`.
+    service: String,
+    /// Class of the reason.
+    class: &'static str,
+    /// The failing clause, when it is one.
+    #[serde(flatten)]
+    clause: Option<FailedClause>,
+    /// In words.
+    text: String,
+}
+
+/// Explains why a node has, or does not have, the service of a policy.
+///
+/// # Errors
+/// With status 8 when node or policy do not exist, 7 when they cannot be compared.
+pub async fn run(arguments: &ExplainArguments, context: &Context) -> Outcome {
+    let exchange = context.exchange(&arguments.user, None)?;
+    let look = async || explain(context, &exchange, &arguments.node, &arguments.policy).await;
+    context.show_watched(&arguments.watch, look).await
+}
+
+async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &str) -> Outcome<View> {
+    let policy = PolicyInput::from_exchange(exchange, policy).await?;
+    let node = NodeInput::from_exchange(exchange, node).await?;
+    let definitions = Definitions::of_exchange(exchange, &policy.policy).await?;
+    let compared = evaluate(Scope::All, true, &node, &policy, &definitions);
+    let agbot = match hub::reason_for(context, exchange, &node.id, &policy.id).await {
+        Ok(found) => found,
+        Err(error) => {
+            note(format!("the agbot's own reason is not known: {}", error.why));
+            None
+        }
+    };
+    Ok(view(&node, &policy, &compared, agbot))
+}
+
+fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agbot: Option<Value>) -> View {
+    let obstacles = obstacles(node, policy, compared);
+    let is_compatible = compared.as_ref().is_ok_and(|verdict| verdict.is_compatible);
+    let mut table = Table::new(&["service", "how it stands"]);
+    if let Ok(verdict) = compared {
+        for (service, _) in verdict.reasons.iter().filter(|(_, reason)| *reason == super::verdict::COMPATIBLE)
+        {
+            table.push([service.clone(), "compatible".to_owned()]);
+        }
+    }
+    for obstacle in &obstacles {
+        table.push([obstacle.service.clone(), obstacle.text.clone()]);
+    }
+    if let Some(text) = agbot.as_ref().and_then(|reason| reason.get("text")?.as_str()) {
+        table.push(["(agbot)".to_owned(), text.to_owned()]);
+    }
+    let json = json!({
+        "node": node.id,
+        "policy": policy.id,
+        "haGroup": node.ha_group,
+        "compatible": is_compatible,
+        "failing": obstacles,
+        "agbot": agbot.map(|reason| json!({"text": reason.get("text"), "state": reason.get("state")})),
+    });
+    View::new(json, table)
+}
+
+fn obstacles(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>) -> Vec<Obstacle> {
+    let report = match compared {
+        Ok(verdict) => verdict.report.as_ref(),
+        Err(error) => return vec![cannot_compare(error)],
+    };
+    let Some(report) = report else { return Vec::new() };
+    let own = clauses_of_policy(node, policy);
+    let general = report.general.iter().map(|reason| plain("general", reason));
+    let of_service = |verdict: &ServiceVerdict| -> Vec<Obstacle> {
+        let one = |reason: &Incompatibility| told(&verdict.service_id, reason, policy, node, &own);
+        verdict.obstacles.iter().flat_map(one).collect()
+    };
+    general.chain(report.services.iter().flat_map(of_service)).collect()
+}
+
+fn cannot_compare(error: &CliError) -> Obstacle {
+    Obstacle { service: "general".to_owned(), class: "not_comparable", clause: None, text: error.why.clone() }
+}
+
+fn plain(service: &str, reason: &Incompatibility) -> Obstacle {
+    Obstacle { service: service.to_owned(), class: reason.class(), clause: None, text: reason.to_string() }
+}
+
+/// A reason as obstacles: one per failing clause, or one in words.
+fn told(
+    service: &str,
+    reason: &Incompatibility,
+    policy: &PolicyInput,
+    node: &NodeInput,
+    own: &BTreeSet<String>,
+) -> Vec<Obstacle> {
+    let of_clause = |failed: &terms::FailedClause, side: Side, constraints: &ConstraintList| {
+        let written = constraints.iter().find(|constraint| constraint.contains(failed.clause.as_str()));
+        let clause = FailedClause {
+            side,
+            constraint: written.unwrap_or(&failed.clause).clone(),
+            clause: failed.clause.clone(),
+            property: failed.property.clone(),
+            actual: failed.actual.clone(),
+        };
+        let text = clause.to_string();
+        Obstacle { service: service.to_owned(), class: reason.class(), clause: Some(clause), text }
+    };
+    match reason {
+        Incompatibility::Policies(PolicyMismatch::NodeProperties(failed)) => failed
+            .iter()
+            .map(|one| match own.contains(&one.clause) {
+                true => of_clause(one, Side::DeploymentPolicy, &policy.policy.constraints),
+                // What is not the deployment policy's came in with the service.
+                false => of_clause(one, Side::ServicePolicy, &ConstraintList::default()),
+            })
+            .collect(),
+        Incompatibility::Policies(PolicyMismatch::ConsumerProperties(failed)) => {
+            let constraints = node.policy.as_ref().map(|policy| policy.deployment_policy().constraints);
+            let constraints = constraints.unwrap_or_default();
+            failed.iter().map(|one| of_clause(one, Side::Node, &constraints)).collect()
+        }
+        other => vec![plain(service, other)],
+    }
+}
+
+/// The clauses of the deployment policy itself that the node fails.
+fn clauses_of_policy(node: &NodeInput, policy: &PolicyInput) -> BTreeSet<String> {
+    let properties = node.policy.clone().and_then(|policy: NodePolicy| {
+        let mut policy = policy;
+        policy.validate_and_normalize().ok()?;
+        let mut producer = InternalPolicy::from_node(&node.id, &policy).ok()?;
+        producer.properties.set_ha_group(node.ha_group.as_deref());
+        Some(producer.properties)
+    });
+    let failed = properties
+        .and_then(|properties| failed_clauses(&policy.policy.constraints, &properties).ok().flatten());
+    failed.into_iter().flatten().map(|failed| failed.clause).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::tests::{definitions, node, policy};
+    use super::*;
+
+    fn explained(node: &NodeInput, agbot: Option<Value>) -> View {
+        let compared = evaluate(Scope::All, true, node, &policy(), &definitions());
+        view(node, &policy(), &compared, agbot)
+    }
+
+    #[test]
+    fn every_failing_clause_is_told_with_its_owner_and_the_actual_value() {
+        let properties = json!([{"name": "site", "value": "south"}, {"name": "camera", "value": false}]);
+        let node = node(properties, json!(["purpose == clean"]));
+        let view = explained(&node, None);
+        let failing = view.json["failing"].as_array().expect("a list").clone();
+        let told: Vec<(&str, &str, &Value)> = failing
+            .iter()
+            .filter(|one| one.get("clause").is_some())
+            .map(|one| {
+                (one["side"].as_str().unwrap_or(""), one["property"].as_str().unwrap_or(""), &one["actual"])
+            })
+            .collect();
+        assert!(told.contains(&("deployment-policy", "site", &json!("south"))), "{told:?}");
+        assert!(told.contains(&("deployment-policy", "floor", &Value::Null)), "{told:?}");
+        assert!(told.contains(&("service-policy", "camera", &json!(false))), "{told:?}");
+        assert!(told.contains(&("node", "purpose", &json!("watch"))), "{told:?}");
+        assert!(failing.iter().any(|one| one["class"] == "user_input"), "{failing:?}");
+        assert_eq!(view.json["compatible"], json!(false));
+        assert_eq!(view.table.rows.len(), failing.len());
+        let whole = failing.iter().find(|one| one["property"] == "floor").expect("a clause");
+        assert_eq!(whole["constraint"], "site == north AND floor >= 2");
+    }
+
+    #[test]
+    fn what_the_agbot_says_stands_beside_the_comparison() {
+        let node = NodeInput { policy: None, ..node(json!([]), json!([])) };
+        let view =
+            explained(&node, Some(json!({"node": "acme/n1", "text": "the node has no policy", "state": {}})));
+        assert_eq!(view.json["agbot"]["text"], "the node has no policy");
+        assert_eq!(view.json["failing"][0]["class"], "not_comparable");
+        assert_eq!(view.table.rows.len(), 2);
+    }
+}

@@ -1,0 +1,48 @@
+//! Asks before something is removed.
+
+use std::io::{BufRead, Write};
+
+use crate::exit::{CliError, Outcome};
+
+/// Asks on standard error and reads the answer from standard input; true when it is yes. `is_forced` asks nothing.
+///
+/// # Errors
+/// With status 1 when there is nobody to answer.
+pub fn confirm(question: &str, is_forced: bool) -> Outcome<bool> {
+    if is_forced {
+        return Ok(true);
+    }
+    confirm_with(question, &mut std::io::stdin().lock(), &mut std::io::stderr())
+}
+
+fn confirm_with(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> Outcome<bool> {
+    // A closed terminal shows in what is read.
+    let _ = write!(output, "{question} [y/N]: ").and_then(|()| output.flush());
+    let mut line = String::new();
+    match input.read_line(&mut line) {
+        Ok(0) | Err(_) => {
+            let _ = writeln!(output);
+            Err(CliError::input(
+                "nothing was changed",
+                "nobody answered the question",
+                "give -f to do it without asking",
+            ))
+        }
+        Ok(_) => Ok(matches!(line.trim(), "y" | "Y" | "yes" | "Yes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(text: &str) -> Outcome<bool> {
+        confirm_with("remove it?", &mut text.as_bytes(), &mut Vec::new())
+    }
+
+    #[test]
+    fn only_yes_is_yes_and_silence_is_a_failure() {
+        assert_eq!((answer("y\n"), answer("n\n"), answer("\n")), (Ok(true), Ok(false), Ok(false)));
+        assert_eq!(answer("").map_err(|error| error.exit), Err(crate::exit::Exit::Input));
+    }
+}

@@ -1,0 +1,300 @@
+//! What every command works with: settings, the way to the servers, and the screen.
+
+use std::path::Path as FilePath;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_client::{Client, Credentials, HttpSettings, Transport};
+
+use crate::api::Api;
+use crate::exit::{CliError, Outcome};
+use crate::output::{Screen, View};
+use crate::settings::{self, Settings, with_api_path};
+
+/// The surroundings of one command.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Environment and configuration files.
+    pub settings: Settings,
+    /// Where answers go.
+    pub screen: Screen,
+    /// Whether calls are told on standard error.
+    pub is_verbose: bool,
+    /// Whether writes are left out.
+    pub is_dry_run: bool,
+}
+
+/// Who calls the exchange, and in which organization.
+#[derive(Debug, Clone, Default, Args)]
+pub struct UserOptions {
+    /// Organization [default: HZN_ORG_ID]
+    #[arg(short = 'o', long, global = true, value_name = "ORG")]
+    pub org: Option<String>,
+    /// User and password, or apikey and key, as [ORG/]USER:PASSWORD [default: HZN_EXCHANGE_USER_AUTH, which other
+    /// users of the machine cannot see]
+    #[arg(short = 'u', long, global = true, value_name = "CREDENTIALS")]
+    pub user_pw: Option<String>,
+}
+
+/// Shows an answer again and again.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Watch {
+    /// Look again every so many seconds [default: 2] until interrupted; when piped, write only what is new
+    #[arg(long = "watch", value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
+    pub seconds: Option<u64>,
+}
+
+/// The exchange as the caller sees it.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// Its API.
+    pub api: Api,
+    /// The organization that the command works in.
+    pub org: String,
+    /// Who calls.
+    pub caller: Credentials,
+}
+
+impl Context {
+    /// The exchange, with the credentials of a user or else of a node.
+    ///
+    /// # Errors
+    /// With status 1 when address, organization or credentials are missing or wrong.
+    pub fn exchange(&self, user: &UserOptions, node_auth: Option<&str>) -> Outcome<Exchange> {
+        let url = self.exchange_url()?;
+        self.exchange_at(url, user, node_auth)
+    }
+
+    /// The exchange at a known address.
+    ///
+    /// # Errors
+    /// As [`Context::exchange`].
+    pub fn exchange_at(&self, url: String, user: &UserOptions, node_auth: Option<&str>) -> Outcome<Exchange> {
+        let org = self.org(user)?;
+        let caller = self.caller(user, node_auth, &org)?;
+        let api = self.api(url, settings::EXCHANGE_URL, Some(caller.clone()))?;
+        Ok(Exchange { api, org, caller })
+    }
+
+    /// The exchange without credentials, for what everybody may read.
+    ///
+    /// # Errors
+    /// With status 1 when the address is missing or wrong.
+    pub fn public_exchange(&self) -> Outcome<Api> {
+        self.api(self.exchange_url()?, settings::EXCHANGE_URL, None)
+    }
+
+    /// The agbot of an exchange.
+    ///
+    /// # Errors
+    /// With status 1 when its address is wrong.
+    pub fn agbot(&self, exchange: &Exchange) -> Outcome<Api> {
+        match self.settings.find(settings::AGBOT_URL) {
+            Some(url) => {
+                let url = url.trim_end_matches('/').to_owned();
+                self.api(url, settings::AGBOT_URL, Some(exchange.caller.clone()))
+            }
+            None => Ok(exchange.api.clone()),
+        }
+    }
+
+    /// The agent on this machine.
+    ///
+    /// # Errors
+    /// With status 1 when its address is wrong.
+    pub fn agent(&self) -> Outcome<Api> {
+        self.api(self.settings.agent_url(), settings::AGENT_URL, None)
+    }
+
+    /// The address of the exchange.
+    ///
+    /// # Errors
+    /// With status 1 when there is none.
+    pub fn exchange_url(&self) -> Outcome<String> {
+        self.settings.find(settings::EXCHANGE_URL).map(with_api_path).ok_or_else(|| {
+            CliError::input(
+                "the exchange cannot be called",
+                "its address is not known",
+                "set HZN_EXCHANGE_URL, for example to http://localhost:8080/v1",
+            )
+        })
+    }
+
+    /// The organization to work in.
+    ///
+    /// # Errors
+    /// With status 1 when none is named.
+    pub fn org(&self, user: &UserOptions) -> Outcome<String> {
+        let org = user.org.as_deref().or_else(|| self.settings.find(settings::ORG));
+        let org = org.map(str::trim).filter(|org| !org.is_empty() && !org.contains('/'));
+        org.map(str::to_owned).ok_or_else(|| {
+            CliError::input(
+                "no organization is chosen",
+                "neither -o nor HZN_ORG_ID names one",
+                "give -o ORG or set HZN_ORG_ID",
+            )
+        })
+    }
+
+    /// The credentials of a node, from the option or the settings.
+    ///
+    /// # Errors
+    /// With status 1 when they are not of the form, 4 when their file cannot be read.
+    pub fn node_credentials(&self, given: Option<&str>, org: &str) -> Outcome<Option<Credentials>> {
+        let text = match given {
+            Some(text) => Some(text.to_owned()),
+            None => self.settings.find_secret(settings::NODE_AUTH)?,
+        };
+        text.map(|text| parse_credentials(&text, org, "-n or HZN_EXCHANGE_NODE_AUTH", "NODE:TOKEN"))
+            .transpose()
+    }
+
+    /// The credentials of a user, from the option or the settings.
+    ///
+    /// # Errors
+    /// As [`Context::node_credentials`].
+    pub fn user_credentials(&self, user: &UserOptions, org: &str) -> Outcome<Option<Credentials>> {
+        let text = match &user.user_pw {
+            Some(text) => Some(text.clone()),
+            None => self.settings.find_secret(settings::USER_AUTH)?,
+        };
+        text.map(|text| parse_credentials(&text, org, "-u or HZN_EXCHANGE_USER_AUTH", "USER:PASSWORD"))
+            .transpose()
+    }
+
+    fn caller(&self, user: &UserOptions, node_auth: Option<&str>, org: &str) -> Outcome<Credentials> {
+        if let (None, Some(node)) = (&user.user_pw, node_auth) {
+            return parse_credentials(node, org, "-n", "NODE:TOKEN");
+        }
+        if let Some(caller) = self.user_credentials(user, org)? {
+            return Ok(caller);
+        }
+        self.node_credentials(None, org)?.ok_or_else(|| {
+            CliError::input(
+                "the exchange cannot be called",
+                "no credentials are given",
+                "set HZN_EXCHANGE_USER_AUTH to USER:PASSWORD (or HZN_EXCHANGE_USER_AUTH_FILE to a file with that)",
+            )
+        })
+    }
+
+    /// A server by its address.
+    ///
+    /// # Errors
+    /// With status 1 for a wrong address, 4 when the file with authorities cannot be read.
+    pub fn api(&self, url: String, source: &'static str, caller: Option<Credentials>) -> Outcome<Api> {
+        let ca_pem = match self.settings.find(settings::CA_FILE).filter(|_| url.starts_with("https://")) {
+            Some(path) => Some(std::fs::read(path).map_err(|error| {
+                CliError::file("reading the certificate authorities in", FilePath::new(path), &error)
+            })?),
+            None => None,
+        };
+        let refuse = |error: evenkeel_client::ClientError| {
+            CliError::input(format!("{url} cannot be called"), error.to_string(), format!("correct {source}"))
+        };
+        let transport =
+            Transport::http(HttpSettings { ca_pem, ..HttpSettings::new(url.clone()) }).map_err(refuse)?;
+        let client = match caller {
+            Some(caller) => Client::new(transport, "", caller).map_err(refuse)?,
+            None => Client::anonymous(transport, ""),
+        };
+        Ok(Api { client, url, source, is_verbose: self.is_verbose, is_dry_run: self.is_dry_run })
+    }
+
+    /// Shows what `look` finds, once or for as long as `watch` says.
+    ///
+    /// # Errors
+    /// Those of `look`.
+    pub async fn show_watched(&self, watch: &Watch, look: impl AsyncFn() -> Outcome<View>) -> Outcome {
+        let Some(seconds) = watch.seconds else { return self.screen.show(&look().await?) };
+        let mut shown = None;
+        loop {
+            let view = look().await?;
+            if shown.as_ref() != Some(&view) {
+                self.screen.show_again(&view)?;
+                shown = Some(view);
+            }
+            tokio::time::sleep(Duration::from_secs(seconds.max(1))).await;
+        }
+    }
+}
+
+impl Exchange {
+    /// Organization and id of a name; a bare name is one of the command's organization.
+    pub fn split(&self, name: &str) -> (String, String) {
+        split_name(name, &self.org)
+    }
+}
+
+/// Organization and id of `[org/]id`.
+pub fn split_name(name: &str, default_org: &str) -> (String, String) {
+    let (org, id) = name.split_once('/').unwrap_or((default_org, name));
+    (org.to_owned(), id.to_owned())
+}
+
+fn parse_credentials(text: &str, org: &str, place: &str, form: &str) -> Outcome<Credentials> {
+    Credentials::parse(text, org).ok_or_else(|| {
+        CliError::input(
+            format!("the credentials in {place} cannot be used"),
+            format!("they are not of the form [ORG/]{form}"),
+            "correct them; quote them in the shell when they hold special characters",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn context(pairs: &[(&str, &str)]) -> Context {
+        let environment: BTreeMap<String, String> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let settings = Settings::read(environment, FilePath::new("/nonexistent"), None);
+        Context { settings, screen: Screen { format: None }, is_verbose: false, is_dry_run: false }
+    }
+
+    #[test]
+    fn options_win_over_the_environment_and_users_over_nodes() {
+        let context = context(&[
+            (settings::ORG, "acme"),
+            (settings::EXCHANGE_URL, "http://hub:1"),
+            (settings::USER_AUTH, "ann:a:b"),
+            (settings::NODE_AUTH, "n1:t"),
+        ]);
+        let name = |user: Option<&str>, node: Option<&str>| {
+            let user = UserOptions { org: None, user_pw: user.map(str::to_owned) };
+            context.exchange(&user, node).map(|exchange| exchange.caller.name())
+        };
+        assert_eq!(name(None, None), Ok("acme/ann".to_owned()));
+        assert_eq!(name(Some("root/root:x"), Some("n2:t")), Ok("root/root".to_owned()));
+        assert_eq!(name(None, Some("n2:t")), Ok("acme/n2".to_owned()));
+        assert_eq!(name(Some("nopassword"), None).map_err(|error| error.exit), Err(crate::exit::Exit::Input));
+        let exchange = context.exchange(&UserOptions::default(), None).expect("complete settings");
+        assert_eq!(exchange.api.url, "http://hub:1/v1");
+        assert_eq!(exchange.caller.secret(), "a:b");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let user = UserOptions::default();
+        let error = context(&[]).exchange(&user, None).expect_err("no address");
+        assert!(error.advice.contains("HZN_EXCHANGE_URL"));
+        let error = context(&[(settings::EXCHANGE_URL, "http://h")])
+            .exchange(&user, None)
+            .expect_err("no organization");
+        assert!(error.advice.contains("HZN_ORG_ID"));
+        let with_org = [(settings::EXCHANGE_URL, "http://h"), (settings::ORG, "o")];
+        let error = context(&with_org).exchange(&user, None).expect_err("no credentials");
+        assert!(error.advice.contains("HZN_EXCHANGE_USER_AUTH"));
+        let error = context(&[(settings::EXCHANGE_URL, "hub:1")]).public_exchange().expect_err("no URL");
+        assert_eq!(error.exit, crate::exit::Exit::Input);
+    }
+
+    #[test]
+    fn names_may_name_their_organization() {
+        assert_eq!(split_name("n1", "acme"), ("acme".to_owned(), "n1".to_owned()));
+        assert_eq!(split_name("other/n1", "acme"), ("other".to_owned(), "n1".to_owned()));
+    }
+}

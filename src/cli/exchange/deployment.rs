@@ -1,0 +1,162 @@
+//! `hzn exchange deployment` (also `business`): deployment policies (exchange API 4.8).
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::resource::Kind;
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::Outcome;
+use crate::input::{read_json, template};
+use crate::output::View;
+
+/// Deployment policies.
+pub const POLICIES: Kind = Kind {
+    noun: "deployment policy",
+    path: &["business", "policies"],
+    member: "businessPolicy",
+    list_with: "hzn exchange deployment listpolicy",
+    columns: &[
+        ("service", "/service/name"),
+        ("organization", "/service/org"),
+        ("first version", "/service/serviceVersions/0/version"),
+        ("arch", "/service/arch"),
+        ("constraints", "constraints"),
+        ("changed", "lastUpdated"),
+    ],
+};
+
+/// What only the exchange sets; a policy that was listed can be added again.
+const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
+
+/// Commands for deployment policies.
+#[derive(Debug, Subcommand)]
+pub enum DeploymentCommand {
+    /// Shows the deployment policies of the organization, or one of them
+    #[command(name = "listpolicy", visible_alias = "list")]
+    List {
+        /// Policy to show
+        policy: Option<String>,
+        /// Show everything, not only names
+        #[arg(short = 'l', long)]
+        long: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Prints a template for a deployment policy
+    New,
+    /// Makes a deployment policy, or replaces it
+    #[command(name = "addpolicy", visible_alias = "add")]
+    Add {
+        /// Name of the policy
+        policy: String,
+        /// JSON file with the policy, - for standard input
+        #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Changes attributes of a deployment policy
+    #[command(name = "updatepolicy", visible_alias = "update")]
+    Update {
+        /// Name of the policy
+        policy: String,
+        /// JSON file with the attributes, - for standard input
+        #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Removes a deployment policy; its service ends on every node
+    #[command(name = "removepolicy", visible_aliases = ["remove", "delete"])]
+    Remove {
+        /// Name of the policy
+        policy: String,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+}
+
+/// Runs a command for deployment policies.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    match command {
+        DeploymentCommand::List { policy, long, watch } => {
+            context
+                .show_watched(&watch, async || POLICIES.list(exchange, policy.as_deref(), long).await)
+                .await
+        }
+        DeploymentCommand::New => show_template(context),
+        DeploymentCommand::Add { policy, file } => {
+            let mut body = read_json(&file, &context.settings)?;
+            without(&mut body, &EXCHANGE_ONLY);
+            POLICIES.put(exchange, &policy, &body, 403).await
+        }
+        DeploymentCommand::Update { policy, file } => {
+            let mut changes = read_json(&file, &context.settings)?;
+            without(&mut changes, &EXCHANGE_ONLY);
+            POLICIES.patch(exchange, &policy, &changes).await
+        }
+        DeploymentCommand::Remove { policy, force } => POLICIES.remove(exchange, &policy, force).await,
+    }
+}
+
+/// Removes members that a user cannot set.
+pub fn without(document: &mut serde_json::Value, members: &[&str]) {
+    if let Some(object) = document.as_object_mut() {
+        members.iter().for_each(|member| {
+            object.shift_remove(*member);
+        });
+    }
+}
+
+/// Prints a template for a deployment policy.
+///
+/// # Errors
+/// When nothing can be written.
+pub fn show_template(context: &Context) -> Outcome {
+    let text = r#"{
+  "label": "",                      /* name for people */
+  "description": "",
+  "service": {
+    "name": "",                     /* name of the service */
+    "org": "$HZN_ORG_ID",           /* its organization */
+    "arch": "*",                    /* * for every architecture */
+    "serviceVersions": [
+      {
+        "version": "1.0.0",
+        "priority": {               /* leave out when there is one version only */
+          "priority_value": 2,      /* the lowest number is tried first */
+          "retries": 2,
+          "retry_durations": 1800
+        }
+      }
+    ],
+    "nodeHealth": {
+      "missing_heartbeat_interval": 600,
+      "check_agreement_status": 120
+    }
+  },
+  "properties": [                   /* what the policy says of itself */
+    {"name": "myproperty", "value": "myvalue"}
+  ],
+  "constraints": [                  /* what it asks of nodes, such as openhorizon.hagroup == cameras */
+    "site == north"
+  ],
+  "userInput": []
+}"#;
+    context.screen.show(&View::plain(text, template(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_listed_policy_can_be_added_again() {
+        let mut policy = json!({"owner": "a/b", "label": "x", "lastUpdated": "t", "service": {}});
+        without(&mut policy, &EXCHANGE_ONLY);
+        assert_eq!(policy, json!({"label": "x", "service": {}}));
+    }
+}

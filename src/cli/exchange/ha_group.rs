@@ -1,0 +1,300 @@
+//! `hzn exchange hagroup`: HA groups, in the forms of the existing tool and of the HA-group design (agbot 5.4,
+//! orchestration E2).
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use evenkeel_client::Path;
+use serde_json::{Map, Value};
+
+use super::ha_group_edit as edit;
+use super::resource::Kind;
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::Outcome;
+use crate::input::template;
+use crate::output::{Table, View, cell_text};
+
+/// HA groups; the exchange answers them as a list, not as a map.
+pub const GROUPS: Kind = Kind {
+    noun: "HA group",
+    path: &["hagroups"],
+    member: "nodeGroups",
+    list_with: "hzn exchange hagroup list",
+    columns: &[("members", "members"), ("description", "description"), ("changed", "lastUpdated")],
+};
+
+/// Commands for HA groups.
+#[derive(Debug, Subcommand)]
+pub enum HaGroupCommand {
+    /// Shows the HA groups of the organization, or one of them
+    List {
+        /// Group to show
+        name: Option<String>,
+        /// Show everything, not only names
+        #[arg(short = 'l', long)]
+        long: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Makes an HA group; without a name, prints a template for one
+    New(GroupArguments),
+    /// Makes an HA group
+    Create(GroupArguments),
+    /// Makes an HA group, or replaces it when it is there already
+    Add(GroupArguments),
+    /// Replaces the members of an HA group
+    Update(GroupArguments),
+    /// Removes an HA group; its nodes and their services stay as they are
+    #[command(visible_alias = "delete")]
+    Remove {
+        /// Group to remove
+        name: String,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+    /// Members of an HA group
+    #[command(subcommand)]
+    Member(MemberCommand),
+    /// Shows who in an HA group may be upgraded now, and who waits for what
+    Upgrades {
+        /// Group to show
+        name: String,
+        #[command(flatten)]
+        watch: Watch,
+    },
+}
+
+/// A group: by its members, or from a file.
+#[derive(Debug, Args)]
+pub struct GroupArguments {
+    /// Name of the group [default: the member name of the file]
+    pub name: Option<String>,
+    /// Node of the group; repeat for more
+    #[arg(
+        long = "nodeId",
+        visible_alias = "node-id",
+        short = 'm',
+        value_name = "NODE",
+        conflicts_with = "file"
+    )]
+    pub nodes: Vec<String>,
+    /// What the group is for
+    #[arg(short = 'd', long, conflicts_with = "file")]
+    pub description: Option<String>,
+    /// JSON file with name, description and members, - for standard input
+    #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// Commands for single members.
+#[derive(Debug, Subcommand)]
+pub enum MemberCommand {
+    /// Adds nodes to an HA group; nothing on them is restarted
+    Add(MemberArguments),
+    /// Takes nodes out of an HA group
+    Remove(MemberArguments),
+}
+
+/// Nodes of a group.
+#[derive(Debug, Args)]
+pub struct MemberArguments {
+    /// Name of the group
+    pub name: String,
+    /// Node; repeat for more
+    #[arg(
+        long = "nodeId",
+        visible_alias = "node-id",
+        alias = "node",
+        short = 'm',
+        value_name = "NODE",
+        required = true
+    )]
+    pub nodes: Vec<String>,
+    /// Do not ask
+    #[arg(short = 'f', long)]
+    pub force: bool,
+}
+
+impl HaGroupCommand {
+    /// Answers whether only a template is asked for.
+    pub fn is_template(&self) -> bool {
+        matches!(self, Self::New(new) if new.name.is_none() && new.nodes.is_empty() && new.file.is_none())
+    }
+
+    /// Prints the template.
+    ///
+    /// # Errors
+    /// When nothing can be written.
+    pub fn show_template(&self, context: &Context) -> Outcome {
+        let text = r#"{
+  "name": "",                       /* name of the group */
+  "description": "",                /* what it is for */
+  "members": [                      /* ids of its nodes */
+    "node1",
+    "node2"
+  ]
+}"#;
+        context.screen.show(&View::plain(text, template(text)))
+    }
+}
+
+/// Runs a command for HA groups.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    match command {
+        HaGroupCommand::List { name, long, watch } => {
+            context.show_watched(&watch, async || list(exchange, name.as_deref(), long).await).await
+        }
+        HaGroupCommand::New(group) | HaGroupCommand::Create(group) => {
+            edit::create(&edit::Group::read(&group, context)?, exchange, false).await
+        }
+        HaGroupCommand::Add(group) => {
+            edit::create(&edit::Group::read(&group, context)?, exchange, true).await
+        }
+        HaGroupCommand::Update(group) => edit::update(&edit::Group::read(&group, context)?, exchange).await,
+        HaGroupCommand::Remove { name, force } => GROUPS.remove(exchange, &name, force).await,
+        HaGroupCommand::Member(MemberCommand::Add(members)) => edit::add_members(&members, exchange).await,
+        HaGroupCommand::Member(MemberCommand::Remove(members)) => {
+            edit::remove_members(&members, exchange).await
+        }
+        HaGroupCommand::Upgrades { name, watch } => {
+            context.show_watched(&watch, async || upgrades(context, exchange, &name).await).await
+        }
+    }
+}
+
+/// Reads one group, or all, by `org/name`.
+///
+/// # Errors
+/// With status 8 when one is asked for that is not there.
+pub async fn read(exchange: &Exchange, name: Option<&str>) -> Outcome<Map<String, Value>> {
+    let (org, id) = name.map_or((exchange.org.clone(), None), |name| {
+        let (org, id) = exchange.split(name);
+        (org, Some(id))
+    });
+    let doing = match name {
+        Some(name) => format!("reading HA group {name}"),
+        None => "reading the list of HA groups".to_owned(),
+    };
+    let answer = exchange.api.find(&doing, &GROUPS.path_of(&org, id.as_deref())).await?;
+    let map = by_name(&org, answer);
+    match name {
+        Some(name) if map.is_empty() => Err(GROUPS.missing(name)),
+        _ => Ok(map),
+    }
+}
+
+fn by_name(org: &str, answer: Option<Value>) -> Map<String, Value> {
+    let groups = answer.and_then(|mut answer| answer.get_mut(GROUPS.member).map(Value::take));
+    let groups = groups.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+    groups
+        .into_iter()
+        .filter_map(|group| Some((format!("{org}/{}", group.get("name")?.as_str()?), group)))
+        .collect()
+}
+
+/// Ids of the members of a group.
+///
+/// # Errors
+/// With status 8 when the group is not there.
+pub async fn members(exchange: &Exchange, name: &str) -> Outcome<Vec<String>> {
+    let map = read(exchange, Some(name)).await?;
+    let members = map.values().next().and_then(|group| group.get("members")?.as_array());
+    Ok(members.into_iter().flatten().filter_map(|member| member.as_str().map(str::to_owned)).collect())
+}
+
+async fn list(exchange: &Exchange, name: Option<&str>, is_long: bool) -> Outcome<View> {
+    Ok(GROUPS.view(read(exchange, name).await?, is_long || name.is_some()))
+}
+
+async fn upgrades(context: &Context, exchange: &Exchange, name: &str) -> Outcome<View> {
+    let (org, id) = exchange.split(name);
+    let agbot = context.agbot(exchange)?;
+    let path = Path::org(&org, &["hagroups", &id, "upgrades"]);
+    let found = agbot.get(&format!("reading the upgrades of HA group {name}"), &path).await?;
+    Ok(upgrades_view(found))
+}
+
+fn upgrades_view(found: Value) -> View {
+    let mut table = Table::new(&["what", "policy", "node", "detail"]);
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).map(cell_text).unwrap_or_default();
+    let held = |claim: &Value| format!("{} since {}", text(claim, "/phase"), text(claim, "/since"));
+    if let Some(claim) = found.get("agent").filter(|claim| !claim.is_null()) {
+        table.push(["agent".to_owned(), text(claim, "/purpose/nmp"), text(claim, "/node"), held(claim)]);
+    }
+    for claim in found.get("workloads").and_then(Value::as_array).into_iter().flatten() {
+        table.push(["service".to_owned(), text(claim, "/scope/policy"), text(claim, "/node"), held(claim)]);
+    }
+    for waiting in found.get("waiting").and_then(Value::as_array).into_iter().flatten() {
+        table.push([
+            "waits".to_owned(),
+            text(waiting, "/policy"),
+            text(waiting, "/node"),
+            text(waiting, "/reason"),
+        ]);
+    }
+    View::new(found, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn groups_are_shown_by_qualified_name() {
+        let answer = json!({"nodeGroups": [{"name": "cam-pair", "members": ["e3", "e4"]}]});
+        let map = by_name("plant7", Some(answer));
+        assert_eq!(GROUPS.view(map.clone(), false).json, json!(["plant7/cam-pair"]));
+        let long = GROUPS.view(map, true);
+        assert_eq!(long.json["plant7/cam-pair"]["members"], json!(["e3", "e4"]));
+        assert_eq!(long.table.rows[0][..2], ["plant7/cam-pair", "e3, e4"]);
+        assert!(by_name("plant7", None).is_empty());
+    }
+
+    #[test]
+    fn claims_and_waits_of_a_group_are_one_table() {
+        let found = json!({
+            "agent": null,
+            "workloads": [{"node": "o/n1", "scope": {"kind": "policy", "policy": "o/p"}, "phase": "starting", "since": "t"}],
+            "waiting": [{"policy": "o/p", "node": "o/n2", "reason": "n1 is first"}],
+        });
+        let rows = upgrades_view(found).table.rows;
+        assert_eq!(rows[0], ["service", "o/p", "o/n1", "starting since t"]);
+        assert_eq!(rows[1], ["waits", "o/p", "o/n2", "n1 is first"]);
+    }
+
+    #[test]
+    fn every_documented_form_is_understood() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(subcommand)]
+            command: HaGroupCommand,
+        }
+        let parse =
+            |line: &str| Line::try_parse_from(format!("x {line}").split(' ')).map(|line| line.command);
+        for verb in ["create", "add", "new", "update"] {
+            let command = parse(&format!("{verb} g1 --nodeId n1 --nodeId n2")).expect(verb);
+            let (HaGroupCommand::Create(group)
+            | HaGroupCommand::Add(group)
+            | HaGroupCommand::New(group)
+            | HaGroupCommand::Update(group)) = command
+            else {
+                panic!("{verb} is another command");
+            };
+            assert_eq!((group.name.as_deref(), group.nodes.len()), (Some("g1"), 2));
+        }
+        for line in
+            ["delete g1", "remove g1 -f", "list", "list g1", "add -f g.json", "member add g1 -m n1", "new"]
+        {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+        assert!(parse("add g1 -f g.json --nodeId n1").is_err(), "either members or a file");
+        assert!(parse("new").expect("a template").is_template());
+    }
+}

@@ -1,0 +1,269 @@
+//! Changes of HA groups: making, replacing, adding and removing members (agbot 5.4).
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::ha_group::{GROUPS, GroupArguments, MemberArguments, members};
+use super::node::NODES;
+use crate::api::is_success;
+use crate::confirm::confirm;
+use crate::context::{Context, Exchange};
+use crate::exit::{CliError, Outcome};
+use crate::input::read_shape;
+use crate::output::note;
+
+/// A group as the user gives it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct Group {
+    name: String,
+    description: Option<String>,
+    members: Option<Vec<String>>,
+    #[serde(skip)]
+    is_from_file: bool,
+}
+
+impl Group {
+    /// Takes the group from the arguments or from the file that they name.
+    ///
+    /// # Errors
+    /// With status 1 when the name is missing, or there is nothing to say of the group; 3 or 4 for an unusable file.
+    pub fn read(arguments: &GroupArguments, context: &Context) -> Outcome<Self> {
+        let refuse = |why: &str, advice: &str| CliError::input("the HA group was not changed", why, advice);
+        let mut group = match &arguments.file {
+            Some(file) => Self { is_from_file: true, ..read_shape(file, &context.settings)? },
+            None => Self {
+                description: arguments.description.clone(),
+                members: (!arguments.nodes.is_empty()).then(|| arguments.nodes.clone()),
+                ..Self::default()
+            },
+        };
+        if let Some(name) = &arguments.name {
+            group.name.clone_from(name);
+        }
+        if group.name.is_empty() {
+            return Err(refuse("no name is given", "give the name of the group as the first argument"));
+        }
+        if !group.is_from_file && group.members.is_none() && group.description.is_none() {
+            return Err(refuse(
+                "neither members nor a file are given",
+                "give --nodeId NODE for each member, or -f FILE",
+            ));
+        }
+        if group.is_from_file && group.description.as_deref().is_none_or(str::is_empty) {
+            return Err(refuse(
+                "the file has no description",
+                "say in the member description what the group is for",
+            ));
+        }
+        Ok(group)
+    }
+
+    fn body(&self, org: &str) -> Value {
+        let mut body = Map::new();
+        if let Some(description) = &self.description {
+            body.insert("description".to_owned(), Value::from(description.as_str()));
+        }
+        if let Some(members) = &self.members {
+            let bare = members.iter().map(|member| member.strip_prefix(&format!("{org}/")).unwrap_or(member));
+            body.insert("members".to_owned(), bare.map(Value::from).collect());
+        }
+        Value::Object(body)
+    }
+}
+
+/// Makes a group; `replaces` says whether one that is there already is replaced.
+///
+/// # Errors
+/// With status 8 for a node that does not exist, 1 for one that cannot be a member, 5 when the exchange refuses.
+pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outcome {
+    let (org, id) = exchange.split(&group.name);
+    for node in group.members.iter().flatten() {
+        require_node(exchange, &org, node).await?;
+    }
+    let body = group.body(&org);
+    let path = GROUPS.path_of(&org, Some(&id));
+    let doing = format!("creating HA group {org}/{id}");
+    let first = exchange.api.attempt(&doing, Method::POST, &path, Some(&body)).await?;
+    if is_success(first.status) {
+        note(format!("HA group {org}/{id} is created"));
+        return Ok(());
+    }
+    let refused = exchange.api.failed(&doing, &first.unexpected());
+    if !replaces || first.status.as_u16() != 409 {
+        return Err(refused);
+    }
+    // The status says either that the group is there or that a member has another group; replacing tells which.
+    let replacing = format!("replacing HA group {org}/{id}");
+    let second = exchange.api.attempt(&replacing, Method::PUT, &path, Some(&body)).await?;
+    match second.status.as_u16() {
+        404 => Err(CliError { exit: crate::exit::Exit::Input, ..refused }),
+        _ if is_success(second.status) => {
+            note(format!("HA group {org}/{id} is replaced"));
+            Ok(())
+        }
+        _ => Err(exchange.api.failed(&replacing, &second.unexpected())),
+    }
+}
+
+/// Replaces what is given of a group.
+///
+/// # Errors
+/// As [`create`]; with status 8 when the group does not exist.
+pub async fn update(group: &Group, exchange: &Exchange) -> Outcome {
+    let (org, id) = exchange.split(&group.name);
+    for node in group.members.iter().flatten() {
+        require_node(exchange, &org, node).await?;
+    }
+    let doing = format!("updating HA group {org}/{id}");
+    let path = GROUPS.path_of(&org, Some(&id));
+    let answer = exchange.api.attempt(&doing, Method::PUT, &path, Some(&group.body(&org))).await?;
+    match answer.status.as_u16() {
+        404 => Err(GROUPS.missing(&group.name)),
+        _ if is_success(answer.status) => {
+            note(format!("HA group {org}/{id} is updated"));
+            Ok(())
+        }
+        _ => Err(exchange.api.failed(&doing, &answer.unexpected())),
+    }
+}
+
+/// Adds members; those that are in another group are named at the end.
+///
+/// # Errors
+/// With status 8 when group or node do not exist, 1 when a node cannot be added.
+pub async fn add_members(arguments: &MemberArguments, exchange: &Exchange) -> Outcome {
+    let (org, id) = exchange.split(&arguments.name);
+    let present = members(exchange, &arguments.name).await?;
+    let mut taken = Vec::new();
+    for node in &arguments.nodes {
+        let record = require_node(exchange, &org, node).await?;
+        let node = exchange.split(node).1;
+        if present.contains(&node) {
+            note(format!("node {node} is a member of HA group {org}/{id} already"));
+            continue;
+        }
+        if let Some(other) = record.get("ha_group").and_then(Value::as_str).filter(|group| !group.is_empty())
+        {
+            taken.push(format!("{node} is in {other}"));
+            continue;
+        }
+        let path = GROUPS.path_of(&org, Some(&id)).push("nodes").push(&node);
+        let doing = format!("adding node {node} to HA group {org}/{id}");
+        exchange.api.write(&doing, Method::POST, &path, None).await?;
+        note(format!("node {node} is in HA group {org}/{id}"));
+    }
+    if taken.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::input(
+        format!("not all nodes were added to HA group {org}/{id}"),
+        format!("a node is in one group at most: {}", taken.join("; ")),
+        "take them out of their group first: hzn exchange hagroup member remove",
+    ))
+}
+
+/// Takes members out.
+///
+/// # Errors
+/// With status 8 when the group does not exist.
+pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) -> Outcome {
+    let (org, id) = exchange.split(&arguments.name);
+    let present = members(exchange, &arguments.name).await?;
+    let question = format!("Remove {} from HA group {org}/{id}?", arguments.nodes.join(", "));
+    if !confirm(&question, arguments.force)? {
+        note("nothing was removed");
+        return Ok(());
+    }
+    for node in &arguments.nodes {
+        let node = exchange.split(node).1;
+        if !present.contains(&node) {
+            note(format!("node {node} is no member of HA group {org}/{id}"));
+            continue;
+        }
+        let path = GROUPS.path_of(&org, Some(&id)).push("nodes").push(&node);
+        exchange.api.delete(&format!("removing node {node} from HA group {org}/{id}"), &path).await?;
+        note(format!("node {node} is not in HA group {org}/{id} any more"));
+    }
+    Ok(())
+}
+
+/// Reads a node that shall be a member.
+async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<Value> {
+    let (node_org, id) = crate::context::split_name(node, org);
+    let refuse = |why: String, advice: &str| {
+        CliError::input(format!("node {node} cannot be in an HA group of {org}"), why, advice)
+    };
+    if node_org != org {
+        return Err(refuse(
+            format!("it belongs to organization {node_org}"),
+            "name nodes of the group's organization",
+        ));
+    }
+    let record = NODES.read_one(exchange, &format!("{org}/{id}")).await?;
+    if record.get("nodeType").and_then(Value::as_str) == Some("cluster") {
+        return Err(refuse(
+            "it is a cluster, which keeps its services available by itself".to_owned(),
+            "name devices only",
+        ));
+    }
+    Ok(record)
+}
+
+/// The body that adds one node to a new group, as `register` needs it.
+pub fn body_of_one(group: &str, node: &str) -> Value {
+    json!({"description": group, "members": [node]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use crate::output::Screen;
+    use crate::settings::Settings;
+
+    fn context() -> Context {
+        let screen = Screen { format: None };
+        Context { settings: Settings::default(), screen, is_verbose: false, is_dry_run: false }
+    }
+
+    fn arguments(name: Option<&str>, nodes: &[&str], file: Option<&std::path::Path>) -> GroupArguments {
+        GroupArguments {
+            name: name.map(str::to_owned),
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+            description: None,
+            file: file.map(std::path::Path::to_owned),
+        }
+    }
+
+    #[test]
+    fn members_are_sent_without_their_organization_and_absent_parts_not_at_all() {
+        let group =
+            Group::read(&arguments(Some("g"), &["acme/n1", "n2"], None), &context()).expect("a group");
+        assert_eq!(group.body("acme"), json!({"members": ["n1", "n2"]}));
+    }
+
+    #[test]
+    fn a_file_gives_name_and_members_and_the_argument_wins() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("g.json");
+        std::fs::write(&file, r#"{"name":"in-file","description":"d","members":["n1"]}"#).expect("a file");
+        let read = |name| Group::read(&arguments(name, &[], Some(&file)), &context()).expect("a group");
+        assert_eq!(read(None).name, "in-file");
+        assert_eq!(read(Some("mine")).name, "mine");
+        assert_eq!(read(None).body("o"), json!({"description": "d", "members": ["n1"]}));
+    }
+
+    #[test]
+    fn what_is_missing_is_refused() {
+        let exit =
+            |arguments: GroupArguments| Group::read(&arguments, &context()).map_err(|error| error.exit);
+        assert_eq!(exit(arguments(None, &["n1"], None)), Err(Exit::Input));
+        assert_eq!(exit(arguments(Some("g"), &[], None)), Err(Exit::Input));
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("g.json");
+        std::fs::write(&file, r#"{"name":"g","description":"","members":["n1"]}"#).expect("a file");
+        assert_eq!(exit(arguments(None, &[], Some(&file))), Err(Exit::Input));
+    }
+}

@@ -1,0 +1,118 @@
+//! `hzn exchange …`: what the exchange records, by its public API (agbot 5.2; exchange API 4 and 6).
+
+pub mod agbot;
+pub mod deployment;
+pub mod ha_group;
+pub mod ha_group_edit;
+pub mod nmp;
+pub mod nmp_match;
+pub mod node;
+pub mod node_part;
+pub mod org;
+pub mod pattern;
+pub mod publish;
+pub mod resource;
+pub mod service;
+pub mod user;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::context::{Context, UserOptions};
+use crate::exit::Outcome;
+use crate::output::View;
+
+/// Options of `exchange`.
+#[derive(Debug, Args)]
+pub struct ExchangeArguments {
+    #[command(flatten)]
+    user: UserOptions,
+    /// Node and token, as [ORG/]NODE:TOKEN, instead of a user [default: HZN_EXCHANGE_NODE_AUTH]
+    #[arg(short = 'n', long = "node-id-tok", global = true, value_name = "CREDENTIALS")]
+    node_id_tok: Option<String>,
+    #[command(subcommand)]
+    command: ExchangeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ExchangeCommand {
+    /// Organizations
+    #[command(subcommand)]
+    Org(org::OrgCommand),
+    /// Users
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Nodes, their policies and what they report
+    #[command(subcommand)]
+    Node(node::NodeCommand),
+    /// Agbots and what they serve
+    #[command(subcommand)]
+    Agbot(agbot::AgbotCommand),
+    /// Services, their keys and policies
+    #[command(subcommand)]
+    Service(service::ServiceCommand),
+    /// Patterns
+    #[command(subcommand)]
+    Pattern(pattern::PatternCommand),
+    /// Deployment policies: which service goes to which nodes
+    #[command(subcommand, visible_alias = "business")]
+    Deployment(deployment::DeploymentCommand),
+    /// HA groups: nodes that are never down together
+    #[command(subcommand)]
+    Hagroup(ha_group::HaGroupCommand),
+    /// Management policies: which agent software nodes get
+    #[command(subcommand)]
+    Nmp(nmp::NmpCommand),
+    /// Counts of what the exchange holds
+    Status,
+    /// Version of the exchange
+    Version,
+}
+
+/// Runs a command of the exchange.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(arguments: ExchangeArguments, context: &Context) -> Outcome {
+    let command = match arguments.command {
+        ExchangeCommand::Version => return version(context).await,
+        // Templates need neither address nor credentials.
+        ExchangeCommand::Hagroup(command) if command.is_template() => return command.show_template(context),
+        ExchangeCommand::Nmp(nmp::NmpCommand::New) => return nmp::show_template(context),
+        ExchangeCommand::Deployment(deployment::DeploymentCommand::New) => {
+            return deployment::show_template(context);
+        }
+        ExchangeCommand::Service(service::ServiceCommand::New) => return service::show_template(context),
+        ExchangeCommand::Service(service::ServiceCommand::Newpolicy) => {
+            return service::show_policy_template(context);
+        }
+        command => command,
+    };
+    let exchange = context.exchange(&arguments.user, arguments.node_id_tok.as_deref())?;
+    match command {
+        ExchangeCommand::Org(command) => org::run(command, context, &exchange).await,
+        ExchangeCommand::User(command) => user::run(command, context, &exchange).await,
+        ExchangeCommand::Node(command) => {
+            node::run(command, context, &exchange, arguments.node_id_tok.as_deref()).await
+        }
+        ExchangeCommand::Agbot(command) => agbot::run(command, context, &exchange).await,
+        ExchangeCommand::Service(command) => service::run(command, context, &exchange).await,
+        ExchangeCommand::Pattern(command) => pattern::run(command, context, &exchange).await,
+        ExchangeCommand::Deployment(command) => deployment::run(command, context, &exchange).await,
+        ExchangeCommand::Hagroup(command) => ha_group::run(command, context, &exchange).await,
+        ExchangeCommand::Nmp(command) => nmp::run(command, context, &exchange).await,
+        ExchangeCommand::Status => {
+            let path = evenkeel_client::Path::new(&["admin", "status"]);
+            let status = exchange.api.get("reading the status of the exchange", &path).await?;
+            context.screen.show(&View::of(status))
+        }
+        ExchangeCommand::Version => version(context).await,
+    }
+}
+
+async fn version(context: &Context) -> Outcome {
+    let api = context.public_exchange()?;
+    let version = api.client.exchange_version().await;
+    let version = version.map_err(|error| api.failed("reading the version of the exchange", &error))?;
+    context.screen.show(&View::plain(version.clone(), Value::String(version)))
+}

@@ -1,0 +1,180 @@
+//! `hzn exchange node`: nodes (exchange API 4.4). Writes do not count as heartbeats of the node.
+
+use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::json;
+
+use super::node_part::{self, NodePartCommand};
+use super::resource::Kind;
+use crate::api::is_success;
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::{CliError, Outcome};
+use crate::input::{read_json, secret};
+use crate::output::note;
+
+/// Nodes.
+pub const NODES: Kind = Kind {
+    noun: "node",
+    path: &["nodes"],
+    member: "nodes",
+    list_with: "hzn exchange node list",
+    columns: &[
+        ("type", "nodeType"),
+        ("arch", "arch"),
+        ("HA group", "ha_group"),
+        ("pattern", "pattern"),
+        ("owner", "owner"),
+        ("last heartbeat", "lastHeartbeat"),
+    ],
+};
+
+/// Commands for nodes.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Shows the nodes that the caller may see, or one of them
+    List {
+        /// Node to show
+        node: Option<String>,
+        /// Show everything, not only names
+        #[arg(short = 'l', long)]
+        long: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Makes a node, or gives an existing one another token
+    Create(NodeCreate),
+    /// Changes attributes of a node
+    Update {
+        /// Node to change
+        node: String,
+        /// JSON object with the attributes, - for standard input
+        #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+        file: std::path::PathBuf,
+    },
+    /// Gives a node another token
+    Settoken {
+        /// Node to change
+        node: String,
+        /// New token; - reads it from standard input
+        token: String,
+    },
+    /// Tests the credentials of a node
+    Confirm {
+        /// Credentials as NODE:TOKEN [default: -n, else HZN_EXCHANGE_NODE_AUTH]
+        credentials: Option<String>,
+    },
+    /// Removes a node
+    #[command(visible_alias = "delete")]
+    Remove {
+        /// Node to remove
+        node: String,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+    #[command(flatten)]
+    Part(NodePartCommand),
+}
+
+/// A new node.
+#[derive(Debug, Args)]
+pub struct NodeCreate {
+    /// NODE:TOKEN, or only the node when the token follows [default: -n, else HZN_EXCHANGE_NODE_AUTH]
+    node: Option<String>,
+    /// Token, when it does not stand behind the node; - reads it from standard input
+    token: Option<String>,
+    /// Architecture, as programs of this machine would name it
+    #[arg(short = 'a', long)]
+    arch: Option<String>,
+    /// Name for people [default: the id]
+    #[arg(short = 'm', long = "node-name")]
+    name: Option<String>,
+    /// device or cluster
+    #[arg(short = 'T', long = "node-type", default_value = "device", value_parser = ["device", "cluster"])]
+    node_type: String,
+}
+
+/// Runs a command for nodes; `node_auth` is what `-n` gives.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(
+    command: NodeCommand,
+    context: &Context,
+    exchange: &Exchange,
+    node_auth: Option<&str>,
+) -> Outcome {
+    match command {
+        NodeCommand::List { node, long, watch } => {
+            context.show_watched(&watch, async || NODES.list(exchange, node.as_deref(), long).await).await
+        }
+        NodeCommand::Create(node) => create(&node, context, exchange, node_auth).await,
+        NodeCommand::Update { node, file } => {
+            NODES.patch(exchange, &node, &read_json(&file, &context.settings)?).await
+        }
+        NodeCommand::Settoken { node, token } => {
+            NODES.patch(exchange, &node, &json!({"token": secret(&token, "token")?})).await
+        }
+        NodeCommand::Confirm { credentials } => {
+            let given = credentials.as_deref().or(node_auth);
+            let node = context.node_credentials(given, &exchange.org)?.ok_or_else(no_node)?;
+            let name = node.name();
+            let as_node = context.api(exchange.api.url.clone(), exchange.api.source, Some(node.clone()))?;
+            as_node
+                .get(&format!("confirming node {name}"), &NODES.path_of(&node.org, Some(&node.id)))
+                .await?;
+            note(format!("the credentials of node {name} are valid"));
+            Ok(())
+        }
+        NodeCommand::Remove { node, force } => NODES.remove(exchange, &node, force).await,
+        NodeCommand::Part(command) => node_part::run(command, context, exchange).await,
+    }
+}
+
+async fn create(
+    node: &NodeCreate,
+    context: &Context,
+    exchange: &Exchange,
+    node_auth: Option<&str>,
+) -> Outcome {
+    let (org, id, token) = match (&node.node, &node.token) {
+        (Some(name), Some(token)) => {
+            let (org, id) = exchange.split(name);
+            (org, id, secret(token, "token")?)
+        }
+        (given, _) => {
+            let given = given.as_deref().or(node_auth);
+            let node = context.node_credentials(given, &exchange.org)?.ok_or_else(no_node)?;
+            (node.org.clone(), node.id.clone(), node.secret().to_owned())
+        }
+    };
+    let path = NODES.path_of(&org, Some(&id));
+    let doing = format!("creating node {org}/{id}");
+    if exchange.api.find(&doing, &path).await?.is_some() {
+        return NODES.patch(exchange, &format!("{org}/{id}"), &json!({"token": token})).await;
+    }
+    let body = json!({
+        "token": token,
+        "name": node.name.as_deref().unwrap_or(&id),
+        "nodeType": node.node_type,
+        "pattern": "",
+        "arch": node.arch.as_deref().unwrap_or(crate::machine::ARCH),
+        "registeredServices": [],
+        "softwareVersions": {},
+        "publicKey": "",
+    });
+    let answer = exchange.api.attempt(&doing, Method::PUT, &path.no_heartbeat(), Some(&body)).await?;
+    if !is_success(answer.status) {
+        return Err(exchange.api.failed(&doing, &answer.unexpected()));
+    }
+    note(format!("node {org}/{id} is created"));
+    Ok(())
+}
+
+fn no_node() -> CliError {
+    CliError::input(
+        "no node is named",
+        "neither an argument nor HZN_EXCHANGE_NODE_AUTH names one",
+        "give NODE:TOKEN",
+    )
+}

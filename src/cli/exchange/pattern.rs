@@ -1,0 +1,77 @@
+//! `hzn exchange pattern`: patterns (exchange API 4.7).
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::resource::Kind;
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::{CliError, Outcome};
+use crate::input::read_json;
+
+const PATTERNS: Kind = Kind {
+    noun: "pattern",
+    path: &["patterns"],
+    member: "patterns",
+    list_with: "hzn exchange pattern list",
+    columns: &[("label", "label"), ("public", "public"), ("owner", "owner"), ("changed", "lastUpdated")],
+};
+
+/// Commands for patterns.
+#[derive(Debug, Subcommand)]
+pub enum PatternCommand {
+    /// Shows the patterns that the caller may see, or one of them
+    List {
+        /// Pattern to show
+        pattern: Option<String>,
+        /// Show everything, not only names
+        #[arg(short = 'l', long)]
+        long: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Makes a pattern, or replaces it
+    Publish {
+        /// JSON file with the pattern, - for standard input
+        #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+        file: PathBuf,
+        /// Name of the pattern [default: the member name of the file]
+        #[arg(short = 'p', long = "pattern-name", value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Removes a pattern
+    #[command(visible_alias = "delete")]
+    Remove {
+        /// Pattern to remove
+        pattern: String,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+}
+
+/// Runs a command for patterns.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: PatternCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    match command {
+        PatternCommand::List { pattern, long, watch } => {
+            context
+                .show_watched(&watch, async || PATTERNS.list(exchange, pattern.as_deref(), long).await)
+                .await
+        }
+        PatternCommand::Publish { file, name } => {
+            let mut body = read_json(&file, &context.settings)?;
+            let in_file = body.as_object_mut().and_then(|members| {
+                members.remove("org");
+                members.remove("name")?.as_str().map(str::to_owned)
+            });
+            let name = name.or(in_file).ok_or_else(|| {
+                CliError::input("the pattern has no name", "neither -p nor the file names it", "give -p NAME")
+            })?;
+            PATTERNS.put(exchange, &name, &body, 403).await
+        }
+        PatternCommand::Remove { pattern, force } => PATTERNS.remove(exchange, &pattern, force).await,
+    }
+}

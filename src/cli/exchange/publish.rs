@@ -1,0 +1,386 @@
+//! `hzn exchange service publish` and `verify`: signs the deployment and hands the service over.
+//!
+//! The signature covers the exact text that is sent (agreement protocol 4.3); a deployment that is given as an object
+//! becomes text once, here. Images are published as they are named.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use clap::Args;
+use evenkeel_domain::policy::compatibility::service::service_id;
+use evenkeel_wire::agreement::keys::PrivateKey;
+use evenkeel_wire::signature;
+use http::{HeaderMap, HeaderValue, Method, header};
+use serde_json::{Map, Value};
+
+use super::service::{SERVICES, add_auth, part, put_policy};
+use crate::api::is_success;
+use crate::confirm::confirm;
+use crate::context::{Context, Exchange};
+use crate::exit::{CliError, Exit, Outcome};
+use crate::input::{read_json, read_text};
+use crate::key::{KeyPaths, now_secs, sign_text};
+use crate::output::{View, note};
+
+/// What the exchange takes of a service.
+const MEMBERS: [&str; 16] = [
+    "label",
+    "description",
+    "public",
+    "documentation",
+    "url",
+    "version",
+    "arch",
+    "sharable",
+    "matchHardware",
+    "requiredServices",
+    "userInput",
+    "deployment",
+    "deploymentSignature",
+    "clusterDeployment",
+    "clusterDeploymentSignature",
+    "imageStore",
+];
+
+/// Options of `publish`.
+#[derive(Debug, Args)]
+pub struct PublishArguments {
+    /// JSON file with the service, - for standard input
+    #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+    file: PathBuf,
+    /// Private key that signs [default: HZN_PRIVATE_KEY_FILE, else ~/.hzn/keys/service.private.key]
+    #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
+    private_key: Option<PathBuf>,
+    /// Public key that is stored with the service, under its file name [default: HZN_PUBLIC_KEY_FILE, else
+    /// ~/.hzn/keys/service.public.pem, else made of the private key]
+    #[arg(short = 'K', long = "public-key-file", value_name = "FILE")]
+    public_key: Option<PathBuf>,
+    /// Replace a service that is there already without asking
+    #[arg(short = 'O', long)]
+    overwrite: bool,
+    /// Make the service public, whatever the file says
+    #[arg(short = 'P', long)]
+    public: Option<bool>,
+    /// Login for the image registry as REGISTRY:USER:TOKEN or REGISTRY:TOKEN; repeat for more
+    #[arg(short = 'r', long = "registry-token", value_name = "LOGIN")]
+    logins: Vec<String>,
+    /// JSON file with the policy of the service
+    #[arg(short = 'p', long = "service-policy-file", value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Leave image tags as they are (this is always so; kept for scripts)
+    #[arg(short = 'I', long = "dont-change-image-tag")]
+    keep_tags: bool,
+}
+
+/// Signs and publishes.
+///
+/// # Errors
+/// With status 1 or 3 for a service that cannot be published, 4 for unusable files, 5 when the exchange refuses it.
+pub async fn publish(arguments: &PublishArguments, context: &Context, exchange: &Exchange) -> Outcome {
+    let mut body = body_of(read_json(&arguments.file, &context.settings)?, &exchange.org)?;
+    if let Some(public) = arguments.public {
+        body.insert("public".to_owned(), Value::Bool(public));
+    }
+    let logins = arguments.logins.iter().map(|login| parse_login(login)).collect::<Outcome<Vec<_>>>()?;
+    let policy = arguments.policy.as_deref().map(|file| read_json(file, &context.settings)).transpose()?;
+    let keys = KeyPaths::choose(
+        arguments.private_key.as_deref(),
+        arguments.public_key.as_deref(),
+        &context.settings,
+    );
+    let key = sign(&mut body, &keys)?;
+    let id = id_of(&body, &exchange.org);
+    if !store(exchange, &id, &Value::Object(body), arguments.overwrite).await? {
+        note("nothing was published");
+        return Ok(());
+    }
+    if let Some((name, pem)) = key {
+        put_key(exchange, &id, &name, &pem).await?;
+    }
+    for (registry, user, token) in &logins {
+        add_auth(exchange, &id, registry, user, token).await?;
+    }
+    if let Some(policy) = policy {
+        put_policy(exchange, &id, policy).await?;
+    }
+    Ok(())
+}
+
+/// The members that the exchange takes, the deployments as text.
+fn body_of(file: Value, org: &str) -> Outcome<Map<String, Value>> {
+    let refuse = |exit, why: String| {
+        CliError::new(
+            exit,
+            "the service cannot be published",
+            why,
+            "correct the file; `hzn exchange service new` prints a template",
+        )
+    };
+    let Value::Object(mut members) = file else {
+        return Err(refuse(Exit::Json, "the file holds no JSON object".to_owned()));
+    };
+    if let Some(named) =
+        members.remove("org").as_ref().and_then(Value::as_str).filter(|named| !named.is_empty())
+        && named != org
+    {
+        return Err(refuse(
+            Exit::Input,
+            format!("the file is for organization {named}, the command for {org}"),
+        ));
+    }
+    for member in ["url", "version", "arch"] {
+        if members.get(member).and_then(Value::as_str).is_none_or(str::is_empty) {
+            return Err(refuse(Exit::Input, format!("{member} is missing")));
+        }
+    }
+    let unknown: Vec<String> =
+        members.keys().filter(|name| !MEMBERS.contains(&name.as_str())).cloned().collect();
+    for name in unknown {
+        note(format!("the member {name} of the file is left out: services have none of that name"));
+        members.remove(&name);
+    }
+    members.entry("sharable").or_insert_with(|| Value::from("multiple"));
+    if !members.contains_key("label") {
+        let name = members.get("url").cloned().unwrap_or_default();
+        members.insert("label".to_owned(), name);
+    }
+    for member in ["deployment", "clusterDeployment"] {
+        if let Some(value) = members.get_mut(member) {
+            let text = match value.take() {
+                Value::Null => String::new(),
+                Value::String(text) => text,
+                Value::Object(object) if object.is_empty() => String::new(),
+                object => object.to_string(),
+            };
+            *value = Value::String(text);
+        }
+    }
+    Ok(members)
+}
+
+/// Signs what is not signed yet; answers the public key to store, with its name.
+fn sign(body: &mut Map<String, Value>, keys: &KeyPaths) -> Outcome<Option<(String, String)>> {
+    let mut private: Option<PrivateKey> = None;
+    for (member, signature) in
+        [("deployment", "deploymentSignature"), ("clusterDeployment", "clusterDeploymentSignature")]
+    {
+        let text = body.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let is_signed = body.get(signature).and_then(Value::as_str).is_some_and(|given| !given.is_empty());
+        if text.is_empty() {
+            body.insert(signature.to_owned(), Value::from(""));
+            continue;
+        }
+        if is_signed && !keys.is_explicit {
+            continue;
+        }
+        let key = match private.take() {
+            Some(key) => key,
+            None => keys.read_private()?,
+        };
+        body.insert(signature.to_owned(), Value::from(sign_text(&text, &key)?));
+        private = Some(key);
+    }
+    match private {
+        None => Ok(None),
+        Some(private) => {
+            let (name, pem) = keys.read_public(&private)?;
+            check_pair(body, &pem, &name)?;
+            Ok(Some((name, pem)))
+        }
+    }
+}
+
+/// A public key that does not verify the new signature would make the service unusable on every node.
+fn check_pair(body: &Map<String, Value>, pem: &str, name: &str) -> Outcome {
+    for (member, signature) in
+        [("deployment", "deploymentSignature"), ("clusterDeployment", "clusterDeploymentSignature")]
+    {
+        let text = |member: &str| body.get(member).and_then(Value::as_str).unwrap_or_default();
+        if text(member).is_empty() {
+            continue;
+        }
+        let verified = signature::verify_with_key(text(member), text(signature), pem, now_secs());
+        if verified != Ok(true) {
+            let why = verified.err().map_or_else(
+                || "it does not belong to the private key".to_owned(),
+                |error| error.to_string(),
+            );
+            return Err(CliError::new(
+                Exit::SignatureInvalid,
+                format!("the public key {name} does not verify the signature"),
+                why,
+                "give the public key that belongs to the private key with -K",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn id_of(body: &Map<String, Value>, org: &str) -> String {
+    let text = |member: &str| body.get(member).and_then(Value::as_str).unwrap_or_default();
+    service_id(org, text("url"), text("version"), text("arch"))
+}
+
+/// Creates or replaces; false when the user does not want to replace.
+async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) -> Outcome<bool> {
+    let (org, name) = exchange.split(id);
+    let path = SERVICES.path_of(&org, Some(&name));
+    let is_there = exchange.api.find(&format!("reading service {id}"), &path).await?.is_some();
+    if is_there && !confirm(&format!("Service {id} is published already. Replace it?"), overwrites)? {
+        return Ok(false);
+    }
+    let doing = format!("publishing service {id}");
+    let (method, path) =
+        if is_there { (Method::PUT, path) } else { (Method::POST, SERVICES.path_of(&org, None)) };
+    let answer = exchange.api.attempt(&doing, method, &path, Some(body)).await?;
+    if !is_success(answer.status) {
+        return Err(exchange.api.failed(&doing, &answer.unexpected()));
+    }
+    note(format!("service {id} is {}", if is_there { "replaced" } else { "published" }));
+    Ok(true)
+}
+
+async fn put_key(exchange: &Exchange, id: &str, name: &str, pem: &str) -> Outcome {
+    let doing = format!("storing key {name} with service {id}");
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    let path = part(exchange, id, "keys").push(name);
+    let pem = Bytes::copy_from_slice(pem.as_bytes());
+    let answer = exchange.api.send_within(&doing, Method::PUT, &path, Some(pem), headers, None).await?;
+    if !is_success(answer.status) {
+        return Err(exchange.api.failed(&doing, &answer.unexpected()));
+    }
+    note(format!("key {name} is stored with service {id}"));
+    Ok(())
+}
+
+/// Registry, user and token; a registry may hold a port, a token no colon.
+fn parse_login(login: &str) -> Outcome<(String, String, String)> {
+    let parts: Vec<&str> = login.split(':').collect();
+    let is_port = |text: &str| {
+        text.starts_with(|digit: char| digit.is_ascii_digit())
+            && text.split('/').next().is_some_and(|port| port.chars().all(|digit| digit.is_ascii_digit()))
+    };
+    let (registry, rest) = match parts.as_slice() {
+        [host, port, rest @ ..] if is_port(port) && !rest.is_empty() => (format!("{host}:{port}"), rest),
+        [host, rest @ ..] => ((*host).to_owned(), rest),
+        [] => (String::new(), &[][..]),
+    };
+    let (user, token) = match rest {
+        [token] => ("token", *token),
+        [user, token] => (*user, *token),
+        _ => ("", ""),
+    };
+    if registry.is_empty() || user.is_empty() || token.is_empty() {
+        return Err(CliError::input(
+            "a registry login cannot be used",
+            "it is not of the form REGISTRY:USER:TOKEN or REGISTRY:TOKEN",
+            "correct -r",
+        ));
+    }
+    Ok((registry, user.to_owned(), token.to_owned()))
+}
+
+/// Tests the signatures of a stored service with a key.
+///
+/// # Errors
+/// With status 9 when the key does not belong to them.
+pub async fn show_verification(
+    context: &Context,
+    exchange: &Exchange,
+    id: &str,
+    key: Option<&Path>,
+) -> Outcome {
+    let keys = KeyPaths::choose(None, key, &context.settings);
+    let pem = read_text(&keys.public)?;
+    let service = SERVICES.read_one(exchange, id).await?;
+    let text = |member: &str| service.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut tested = 0;
+    for (member, signature_member) in
+        [("deployment", "deploymentSignature"), ("clusterDeployment", "clusterDeploymentSignature")]
+    {
+        if text(member).is_empty() {
+            continue;
+        }
+        tested += 1;
+        let verified = signature::verify_with_key(&text(member), &text(signature_member), &pem, now_secs());
+        if verified != Ok(true) {
+            let why = verified
+                .err()
+                .map_or_else(|| "it was made with another key".to_owned(), |error| error.to_string());
+            return Err(CliError::new(
+                Exit::SignatureInvalid,
+                format!(
+                    "the {member} signature of service {id} is not verified by {}",
+                    keys.public.display()
+                ),
+                why,
+                format!("see the keys of the service with: hzn exchange service listkey {id}"),
+            ));
+        }
+    }
+    let json = serde_json::json!({"service": id, "verified": tested > 0});
+    context.screen.show(&View::plain(format!("{tested} signature(s) verified"), json))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_becomes_text_once_and_foreign_members_are_left_out() {
+        let file = json!({
+            "org": "acme", "url": "https://acme.com/cam", "version": "1.0.0", "arch": "amd64", "extra": 1,
+            "deployment": {"services": {"z": {"image": "i"}, "a": {}}},
+        });
+        let body = body_of(file, "acme").expect("complete");
+        assert_eq!(body["deployment"], json!(r#"{"services":{"z":{"image":"i"},"a":{}}}"#));
+        assert_eq!((body.get("org"), body.get("extra")), (None, None));
+        assert_eq!((&body["sharable"], &body["label"]), (&json!("multiple"), &json!("https://acme.com/cam")));
+        assert_eq!(id_of(&body, "acme"), "acme/acme.com-cam_1.0.0_amd64");
+    }
+
+    #[test]
+    fn a_service_of_another_organization_or_without_name_is_refused() {
+        let file = json!({"org": "other", "url": "u", "version": "1", "arch": "a"});
+        assert_eq!(body_of(file, "acme").map_err(|error| error.exit), Err(Exit::Input));
+        assert_eq!(
+            body_of(json!({"url": "u", "arch": "a"}), "acme").map_err(|error| error.exit),
+            Err(Exit::Input)
+        );
+        assert_eq!(body_of(json!([]), "acme").map_err(|error| error.exit), Err(Exit::Json));
+    }
+
+    #[test]
+    fn signing_covers_the_text_that_is_sent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = PrivateKey::generate(&mut rand::rng(), 2048).expect("a key");
+        let path = folder.path().join("private.key");
+        std::fs::write(&path, key.to_pkcs1_pem().expect("PEM")).expect("a file");
+        let keys = KeyPaths::choose(Some(&path), None, &crate::settings::Settings::default());
+        let file = json!({"url": "u", "version": "1.0.0", "arch": "a", "deployment": {"services": {}}});
+        let mut body = body_of(file, "o").expect("complete");
+        let (name, pem) = sign(&mut body, &keys).expect("signed").expect("a key");
+        assert_eq!(name, "private.public.pem");
+        let text = body["deployment"].as_str().expect("text");
+        let given = body["deploymentSignature"].as_str().expect("text");
+        assert_eq!(signature::verify_with_key(text, given, &pem, now_secs()), Ok(true));
+        assert_eq!(body["clusterDeploymentSignature"], json!(""));
+        let other = PrivateKey::generate(&mut rand::rng(), 2048).expect("a key");
+        let other = other.public_key().expect("a public key").to_pem();
+        assert_eq!(check_pair(&body, &other, "x").map_err(|error| error.exit), Err(Exit::SignatureInvalid));
+    }
+
+    #[test]
+    fn logins_name_registry_user_and_token() {
+        let login = |text: &str| parse_login(text).ok();
+        let expected =
+            |registry: &str, user: &str, token: &str| Some((registry.into(), user.into(), token.into()));
+        assert_eq!(login("reg.io:u:t"), expected("reg.io", "u", "t"));
+        assert_eq!(login("reg.io:5000/x:u:t"), expected("reg.io:5000/x", "u", "t"));
+        assert_eq!(login("reg.io:t"), expected("reg.io", "token", "t"));
+        assert_eq!((login("reg.io"), login(""), login("a:b:c:d:e")), (None, None, None));
+    }
+}

@@ -1,0 +1,220 @@
+//! What the nouns of the exchange have in common: reading maps by name, listing them, replacing and removing.
+
+use evenkeel_client::Path;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::api::is_success;
+use crate::confirm::confirm;
+use crate::context::{Context, Exchange};
+use crate::exit::{CliError, Outcome};
+use crate::output::{Column, Table, View, note};
+
+/// A kind of resource that the exchange keeps in maps by `org/name`.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// Word for one, such as `deployment policy`.
+    pub noun: &'static str,
+    /// Path below the organization.
+    pub path: &'static [&'static str],
+    /// Member of the answer that holds the map.
+    pub member: &'static str,
+    /// Command that lists them.
+    pub list_with: &'static str,
+    /// Columns of the table besides the name.
+    pub columns: &'static [Column<'static>],
+}
+
+impl Kind {
+    /// The path of one, or of all.
+    pub fn path_of(&self, org: &str, name: Option<&str>) -> Path {
+        let path = Path::org(org, self.path);
+        name.into_iter().fold(path, |path, name| path.push(name))
+    }
+
+    /// Reads one, or all, as the exchange has them.
+    ///
+    /// # Errors
+    /// With status 8 when one is asked for that is not there.
+    pub async fn read(&self, exchange: &Exchange, name: Option<&str>) -> Outcome<Map<String, Value>> {
+        let (org, id) = match name {
+            Some(name) => exchange.split(name),
+            None => (exchange.org.clone(), String::new()),
+        };
+        let id = name.map(|_| id.as_str());
+        let doing = match name {
+            Some(name) => format!("reading {} {name}", self.noun),
+            None => format!("reading the list of {} items", self.noun),
+        };
+        let answer = exchange.api.find(&doing, &self.path_of(&org, id)).await?;
+        let found = answer.and_then(|mut answer| match answer.get_mut(self.member).map(Value::take) {
+            Some(Value::Object(map)) => Some(map),
+            _ => None,
+        });
+        match (found, name) {
+            (Some(map), Some(name)) if map.is_empty() => Err(self.missing(name)),
+            (None, Some(name)) => Err(self.missing(name)),
+            (found, _) => Ok(found.unwrap_or_default()),
+        }
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// With status 8 when it is not there.
+    pub async fn read_one(&self, exchange: &Exchange, name: &str) -> Outcome<Value> {
+        let map = self.read(exchange, Some(name)).await?;
+        map.into_iter().next().map(|(_, value)| value).ok_or_else(|| self.missing(name))
+    }
+
+    /// Names of all, or everything about one or (`is_long`) about all.
+    ///
+    /// # Errors
+    /// As [`Kind::read`].
+    pub async fn list(&self, exchange: &Exchange, name: Option<&str>, is_long: bool) -> Outcome<View> {
+        let map = self.read(exchange, name).await?;
+        Ok(self.view(map, is_long || name.is_some()))
+    }
+
+    /// Names, or everything, as the existing tool shows them.
+    pub fn view(&self, map: Map<String, Value>, is_long: bool) -> View {
+        let table = Table::of_map(&map, self.noun, self.columns);
+        let json = if is_long { Value::Object(map) } else { map.into_iter().map(|(name, _)| name).collect() };
+        View::new(json, table)
+    }
+
+    /// Creates one, or replaces it when it is there already (`conflict` is the status that says so).
+    ///
+    /// # Errors
+    /// With status 5 when the exchange refuses both; the reason is that of the first attempt when there is nothing to
+    /// replace, because then it was refused for another reason.
+    pub async fn put(&self, exchange: &Exchange, name: &str, body: &Value, conflict: u16) -> Outcome {
+        let (org, id) = exchange.split(name);
+        let path = self.path_of(&org, Some(&id));
+        let doing = format!("creating {} {org}/{id}", self.noun);
+        let first = exchange.api.attempt(&doing, Method::POST, &path, Some(body)).await?;
+        if is_success(first.status) {
+            note(format!("{} {org}/{id} is created", self.noun));
+            return Ok(());
+        }
+        if first.status.as_u16() != conflict {
+            return Err(exchange.api.failed(&doing, &first.unexpected()));
+        }
+        let replacing = format!("replacing {} {org}/{id}", self.noun);
+        let second = exchange.api.attempt(&replacing, Method::PUT, &path, Some(body)).await?;
+        match second.status.as_u16() {
+            404 => Err(exchange.api.failed(&doing, &first.unexpected())),
+            _ if is_success(second.status) => {
+                note(format!("{} {org}/{id} is replaced", self.noun));
+                Ok(())
+            }
+            _ => Err(exchange.api.failed(&replacing, &second.unexpected())),
+        }
+    }
+
+    /// Changes the members of a document one by one, as the exchange takes them.
+    ///
+    /// # Errors
+    /// With status 1 when there are none, 8 when the resource is not there.
+    pub async fn patch(&self, exchange: &Exchange, name: &str, changes: &Value) -> Outcome {
+        let (org, id) = exchange.split(name);
+        let members = changes.as_object().filter(|members| !members.is_empty()).ok_or_else(|| {
+            CliError::input(
+                format!("{} {org}/{id} was not changed", self.noun),
+                "no attribute is given",
+                "give a JSON object with the attributes to change",
+            )
+        })?;
+        for (member, value) in members {
+            let doing = format!("changing {member} of {} {org}/{id}", self.noun);
+            let path = self.path_of(&org, Some(&id));
+            let answer =
+                exchange.api.attempt(&doing, Method::PATCH, &path, Some(&json!({ member: value }))).await?;
+            match answer.status.as_u16() {
+                404 => return Err(self.missing(name)),
+                _ if is_success(answer.status) => {
+                    note(format!("{member} of {} {org}/{id} is changed", self.noun))
+                }
+                _ => return Err(exchange.api.failed(&doing, &answer.unexpected())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes one, after asking.
+    ///
+    /// # Errors
+    /// With status 8 when it is not there.
+    pub async fn remove(&self, exchange: &Exchange, name: &str, is_forced: bool) -> Outcome {
+        let (org, id) = exchange.split(name);
+        let question = format!("Remove {} {org}/{id}?", self.noun);
+        if !confirm(&question, is_forced)? {
+            note("nothing was removed");
+            return Ok(());
+        }
+        let doing = format!("removing {} {org}/{id}", self.noun);
+        if !exchange.api.delete(&doing, &self.path_of(&org, Some(&id))).await? {
+            return Err(self.missing(name));
+        }
+        note(format!("{} {org}/{id} is removed", self.noun));
+        Ok(())
+    }
+
+    /// The failure for one that is not there.
+    pub fn missing(&self, name: &str) -> CliError {
+        CliError::not_found(self.noun, name, self.list_with)
+    }
+}
+
+/// Shows a part of a resource, such as a policy; nothing is shown as an empty object, as by the existing tool.
+///
+/// # Errors
+/// With status 5 when it cannot be read.
+pub async fn show_part(context: &Context, exchange: &Exchange, doing: &str, path: &Path) -> Outcome {
+    let found = exchange.api.find(doing, path).await?.unwrap_or_else(|| json!({}));
+    context.screen.show(&View::of(found))
+}
+
+/// Removes a part of a resource after asking; one that is not there counts as removed.
+///
+/// # Errors
+/// With status 5 when it cannot be removed.
+pub async fn remove_part(exchange: &Exchange, what: &str, path: &Path, is_forced: bool) -> Outcome {
+    if !confirm(&format!("Remove {what}?"), is_forced)? {
+        note("nothing was removed");
+        return Ok(());
+    }
+    let was_there = exchange.api.delete(&format!("removing {what}"), path).await?;
+    note(format!("{what} {}", if was_there { "is removed" } else { "was not there" }));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: Kind = Kind {
+        noun: "thing",
+        path: &["a", "things"],
+        member: "things",
+        list_with: "x",
+        columns: &[("size", "size")],
+    };
+
+    #[test]
+    fn short_lists_hold_names_and_long_ones_everything() {
+        let map = json!({"o/a": {"size": 1}, "o/b": {"size": 2}});
+        let map = map.as_object().expect("a map");
+        assert_eq!(KIND.view(map.clone(), false).json, json!(["o/a", "o/b"]));
+        let long = KIND.view(map.clone(), true);
+        assert_eq!(long.json["o/b"], json!({"size": 2}));
+        assert_eq!(long.table.rows, [["o/a", "1"], ["o/b", "2"]]);
+        assert_eq!(KIND.view(Map::new(), false).json, json!([]));
+    }
+
+    #[test]
+    fn paths_are_below_the_organization() {
+        assert_eq!(KIND.path_of("o", Some("x/y")).shown(), "/orgs/o/a/things/x%2Fy");
+        assert_eq!(KIND.path_of("o", None).shown(), "/orgs/o/a/things");
+    }
+}

@@ -1,0 +1,307 @@
+//! `hzn exchange service`: services, their keys, registry logins and policies (exchange API 4.6).
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use evenkeel_client::Path;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::publish::{PublishArguments, publish, show_verification};
+use super::resource::{Kind, remove_part, show_part};
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::{CliError, Outcome};
+use crate::input::{read_json, secret, template};
+use crate::output::{Table, View, note};
+
+/// Services.
+pub const SERVICES: Kind = Kind {
+    noun: "service",
+    path: &["services"],
+    member: "services",
+    list_with: "hzn exchange service list",
+    columns: &[
+        ("name", "url"),
+        ("version", "version"),
+        ("arch", "arch"),
+        ("sharable", "sharable"),
+        ("public", "public"),
+        ("changed", "lastUpdated"),
+    ],
+};
+
+/// Commands for services.
+#[derive(Debug, Subcommand)]
+pub enum ServiceCommand {
+    /// Shows the services that the caller may see, or one of them
+    List {
+        /// Service to show, as NAME_VERSION_ARCH
+        service: Option<String>,
+        /// Show everything, not only names
+        #[arg(short = 'l', long)]
+        long: bool,
+        /// Write the deployment of the service to this file, exactly as it was signed
+        #[arg(short = 'f', long = "deployment-file", value_name = "FILE", requires = "service")]
+        deployment_file: Option<PathBuf>,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Prints a template for a service
+    New,
+    /// Signs a service and makes it known, or replaces it
+    Publish(PublishArguments),
+    /// Tests that a key belongs to the signature of a service
+    Verify {
+        /// Service to test
+        service: String,
+        /// Public key [default: HZN_PUBLIC_KEY_FILE, else ~/.hzn/keys/service.public.pem]
+        #[arg(short = 'k', long = "public-key-file", value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
+    /// Removes a service
+    #[command(visible_alias = "delete")]
+    Remove {
+        /// Service to remove
+        service: String,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+    /// Shows the names of the signing keys of a service, or one key
+    Listkey {
+        /// Service whose keys are shown
+        service: String,
+        /// Key to show
+        key: Option<String>,
+    },
+    /// Removes a signing key of a service
+    Removekey {
+        /// Service whose key is removed
+        service: String,
+        /// Key to remove
+        key: String,
+    },
+    /// Shows the registry logins of a service
+    Listauth {
+        /// Service whose logins are shown
+        service: String,
+    },
+    /// Removes a registry login of a service
+    Removeauth {
+        /// Service whose login is removed
+        service: String,
+        /// Number of the login
+        number: u64,
+    },
+    /// Adds a registry login to a service
+    Addauth {
+        /// Service that gets the login
+        service: String,
+        /// Host of the registry
+        registry: String,
+        /// Token or password; - reads it from standard input
+        token: String,
+        /// User name at the registry
+        #[arg(long, default_value = "token")]
+        username: String,
+    },
+    /// Shows the policy of a service
+    Listpolicy {
+        /// Service whose policy is shown
+        service: String,
+    },
+    /// Prints a template for the policy of a service
+    Newpolicy,
+    /// Replaces the policy of a service
+    #[command(visible_alias = "setpolicy")]
+    Addpolicy {
+        /// Service that gets the policy
+        service: String,
+        /// JSON file with the policy, - for standard input
+        #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Removes the policy of a service
+    Removepolicy {
+        /// Service whose policy is removed
+        service: String,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+}
+
+/// Runs a command for services.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    use ServiceCommand as C;
+    match command {
+        C::List { service: Some(service), deployment_file: Some(file), .. } => {
+            save_deployment(exchange, &service, &file).await
+        }
+        C::List { service, long, watch, .. } => {
+            context
+                .show_watched(&watch, async || SERVICES.list(exchange, service.as_deref(), long).await)
+                .await
+        }
+        C::New => show_template(context),
+        C::Newpolicy => show_policy_template(context),
+        C::Publish(arguments) => publish(&arguments, context, exchange).await,
+        C::Verify { service, key } => show_verification(context, exchange, &service, key.as_deref()).await,
+        C::Remove { service, force } => SERVICES.remove(exchange, &service, force).await,
+        C::Listkey { service, key } => list_key(context, exchange, &service, key.as_deref()).await,
+        C::Removekey { service, key } => {
+            let path = part(exchange, &service, "keys").push(&key);
+            remove_part(exchange, &format!("key {key} of service {service}"), &path, true).await
+        }
+        C::Listauth { service } => list_auth(context, exchange, &service).await,
+        C::Removeauth { service, number } => {
+            let path = part(exchange, &service, "dockauths").push(&number.to_string());
+            remove_part(exchange, &format!("login {number} of service {service}"), &path, true).await
+        }
+        C::Addauth { service, registry, token, username } => {
+            let token = secret(&token, "token")?;
+            add_auth(exchange, &service, &registry, &username, &token).await
+        }
+        C::Listpolicy { service } => {
+            let doing = format!("reading the policy of service {service}");
+            show_part(context, exchange, &doing, &part(exchange, &service, "policy")).await
+        }
+        C::Addpolicy { service, file } => {
+            put_policy(exchange, &service, read_json(&file, &context.settings)?).await
+        }
+        C::Removepolicy { service, force } => {
+            let path = part(exchange, &service, "policy");
+            remove_part(exchange, &format!("the policy of service {service}"), &path, force).await
+        }
+    }
+}
+
+/// The path of something below a service.
+pub fn part(exchange: &Exchange, service: &str, part: &str) -> Path {
+    let (org, id) = exchange.split(service);
+    SERVICES.path_of(&org, Some(&id)).push(part)
+}
+
+/// Replaces the policy of a service.
+///
+/// # Errors
+/// With status 5 when the exchange refuses it.
+pub async fn put_policy(exchange: &Exchange, service: &str, mut policy: Value) -> Outcome {
+    if let Some(members) = policy.as_object_mut() {
+        members.remove("lastUpdated");
+    }
+    let path = part(exchange, service, "policy");
+    exchange
+        .api
+        .write(&format!("setting the policy of service {service}"), Method::PUT, &path, Some(&policy))
+        .await?;
+    note(format!("the policy of service {service} is set"));
+    Ok(())
+}
+
+/// Adds a registry login to a service.
+///
+/// # Errors
+/// With status 5 when the exchange refuses it.
+pub async fn add_auth(
+    exchange: &Exchange,
+    service: &str,
+    registry: &str,
+    username: &str,
+    token: &str,
+) -> Outcome {
+    let body = json!({"registry": registry, "username": username, "token": token});
+    let doing = format!("adding a login for {registry} to service {service}");
+    exchange.api.write(&doing, Method::POST, &part(exchange, service, "dockauths"), Some(&body)).await?;
+    note(format!("service {service} has a login for {registry}"));
+    Ok(())
+}
+
+async fn list_key(context: &Context, exchange: &Exchange, service: &str, key: Option<&str>) -> Outcome {
+    let doing = format!("reading the keys of service {service}");
+    let path = part(exchange, service, "keys");
+    let Some(key) = key else {
+        let names = exchange.api.find(&doing, &path).await?.unwrap_or_else(|| json!([]));
+        return context.screen.show(&View::of(names));
+    };
+    let pem = exchange.api.client.get_text(path.push(key)).await;
+    let pem = pem.map_err(|error| exchange.api.failed(&doing, &error))?;
+    let pem = pem
+        .ok_or_else(|| CliError::not_found("key", key, &format!("hzn exchange service listkey {service}")))?;
+    context.screen.show(&View::plain(pem.clone(), Value::String(pem)))
+}
+
+async fn list_auth(context: &Context, exchange: &Exchange, service: &str) -> Outcome {
+    let doing = format!("reading the registry logins of service {service}");
+    let found = exchange.api.find(&doing, &part(exchange, service, "dockauths")).await?;
+    let mut logins: Vec<Value> = found.and_then(|found| found.as_array().cloned()).unwrap_or_default();
+    for login in &mut logins {
+        login["token"] = Value::from("********");
+    }
+    let columns = [
+        ("number", "dockAuthId"),
+        ("registry", "registry"),
+        ("user", "username"),
+        ("changed", "lastUpdated"),
+    ];
+    let table = Table::of_list(&logins, &columns);
+    context.screen.show(&View::new(Value::Array(logins), table))
+}
+
+async fn save_deployment(exchange: &Exchange, service: &str, file: &std::path::Path) -> Outcome {
+    let found = SERVICES.read_one(exchange, service).await?;
+    let text = found.get("deployment").and_then(Value::as_str).unwrap_or_default();
+    std::fs::write(file, text).map_err(|error| CliError::file("writing", file, &error))?;
+    note(format!("the deployment of service {service} is in {}", file.display()));
+    Ok(())
+}
+
+/// Prints a template for a service.
+///
+/// # Errors
+/// When nothing can be written.
+pub fn show_template(context: &Context) -> Outcome {
+    let text = r#"{
+  "org": "$HZN_ORG_ID",             /* organization, must be that of the command */
+  "label": "",                      /* name for people */
+  "description": "",
+  "public": false,                  /* true: other organizations may use it */
+  "documentation": "",
+  "url": "",                        /* the name, such as camera */
+  "version": "1.0.0",
+  "arch": "amd64",
+  "sharable": "multiple",           /* multiple, singleton or exclusive */
+  "requiredServices": [],           /* [{"org": "", "url": "", "versionRange": "[1.0.0,INFINITY)", "arch": ""}] */
+  "userInput": [],                  /* [{"name": "", "label": "", "type": "string", "defaultValue": ""}] */
+  "deployment": {                   /* signed when it is published */
+    "services": {
+      "camera": {
+        "image": "",
+        "environment": []
+      }
+    }
+  }
+}"#;
+    context.screen.show(&View::plain(text, template(text)))
+}
+
+/// Prints a template for the policy of a service.
+///
+/// # Errors
+/// When nothing can be written.
+pub fn show_policy_template(context: &Context) -> Outcome {
+    let text = r#"{
+  "label": "",
+  "description": "",
+  "properties": [                   /* what the service says of itself */
+    {"name": "", "value": ""}
+  ],
+  "constraints": [                  /* what it asks of nodes */
+    "myproperty == myvalue"
+  ]
+}"#;
+    context.screen.show(&View::plain(text, template(text)))
+}

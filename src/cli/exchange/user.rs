@@ -1,0 +1,111 @@
+//! `hzn exchange user`: users (exchange API 4.3).
+
+use clap::Subcommand;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::resource::Kind;
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::Outcome;
+use crate::input::secret;
+use crate::output::{View, note};
+
+const USERS: Kind = Kind {
+    noun: "user",
+    path: &["users"],
+    member: "users",
+    list_with: "hzn exchange user list -a",
+    columns: &[("admin", "admin"), ("hub admin", "hubAdmin"), ("email", "email"), ("changed", "lastUpdated")],
+};
+
+/// Commands for users.
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Shows the caller, another user, or all users
+    List {
+        /// User to show [default: the caller]
+        user: Option<String>,
+        /// Show all users of the organization
+        #[arg(short = 'a', long)]
+        all: bool,
+        /// With -a, show only names
+        #[arg(short = 'N', long)]
+        names: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Makes a user
+    Create {
+        /// Name of the user
+        user: String,
+        /// Password; - reads it from standard input, so that no other user of the machine sees it
+        password: String,
+        /// E-mail address [default: the name, when it is one]
+        email: Option<String>,
+        /// Let the user administrate the organization
+        #[arg(short = 'A', long)]
+        admin: bool,
+        /// Let the user administrate the hub (in the organization root only)
+        #[arg(short = 'H', long = "hubadmin")]
+        hub_admin: bool,
+    },
+    /// Sets the password of a user
+    Setpassword {
+        /// Name of the user
+        user: String,
+        /// New password; - reads it from standard input
+        password: String,
+    },
+    /// Sets whether a user administrates the organization
+    Setadmin {
+        /// Name of the user
+        user: String,
+        /// true or false
+        #[arg(action = clap::ArgAction::Set)]
+        is_admin: bool,
+    },
+    /// Removes a user and everything that the user owns
+    #[command(visible_alias = "delete")]
+    Remove {
+        /// Name of the user
+        user: String,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+}
+
+/// Runs a command for users.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: UserCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    match command {
+        UserCommand::List { user, all, names, watch } => {
+            let asked = if all { None } else { Some(user.unwrap_or_else(|| exchange.caller.name())) };
+            let list = async || -> Outcome<View> { USERS.list(exchange, asked.as_deref(), !names).await };
+            context.show_watched(&watch, list).await
+        }
+        UserCommand::Create { user, password, email, admin, hub_admin } => {
+            let (org, id) = exchange.split(&user);
+            let body = json!({
+                "password": secret(&password, "password")?,
+                "admin": admin,
+                "hubAdmin": hub_admin,
+                "email": email.unwrap_or_else(|| if id.contains('@') { id.clone() } else { String::new() }),
+            });
+            let doing = format!("creating user {org}/{id}");
+            exchange.api.write(&doing, Method::POST, &USERS.path_of(&org, Some(&id)), Some(&body)).await?;
+            note(format!("user {org}/{id} is created"));
+            Ok(())
+        }
+        UserCommand::Setpassword { user, password } => {
+            let body: Value = json!({"password": secret(&password, "password")?});
+            USERS.patch(exchange, &user, &body).await
+        }
+        UserCommand::Setadmin { user, is_admin } => {
+            USERS.patch(exchange, &user, &json!({"admin": is_admin})).await
+        }
+        UserCommand::Remove { user, force } => USERS.remove(exchange, &user, force).await,
+    }
+}

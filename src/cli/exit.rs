@@ -1,0 +1,167 @@
+//! How a command ends: its exit status, and for a failure three lines that say what failed, why, and what to do.
+//!
+//! The numbers are those of the existing tool (agbot 5.1), because scripts test them.
+
+use std::fmt;
+use std::path::Path;
+
+use evenkeel_client::ClientError;
+
+/// Exit status of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done; also when the answer to a question is "no" or "incompatible".
+    Done = 0,
+    /// A wrong argument or a wrong use.
+    Input = 1,
+    /// A text is not the JSON that was expected.
+    Json = 3,
+    /// A file cannot be read or written.
+    File = 4,
+    /// Nobody answers, or the answer has an unexpected status.
+    Http = 5,
+    /// Something else failed.
+    General = 7,
+    /// The thing does not exist.
+    NotFound = 8,
+    /// A signature does not belong to the text.
+    SignatureInvalid = 9,
+    /// A program that the command started failed.
+    Program = 10,
+    /// The command could not be carried out for a reason inside it.
+    Internal = 99,
+}
+
+impl Exit {
+    /// Every status with the words of the table in the documentation.
+    pub const TABLE: [(Exit, &'static str); 10] = [
+        (Exit::Done, "done; also when the answer is \"no\" or \"incompatible\""),
+        (Exit::Input, "a wrong argument, or something that cannot be done in this state"),
+        (Exit::Json, "a text is not the JSON that was expected"),
+        (Exit::File, "a file cannot be read or written"),
+        (Exit::Http, "nobody answers, or the answer has an unexpected status"),
+        (Exit::General, "something else failed"),
+        (Exit::NotFound, "the thing does not exist"),
+        (Exit::SignatureInvalid, "a signature does not belong to the text"),
+        (Exit::Program, "a program that the command started failed"),
+        (Exit::Internal, "a step in the middle failed, and what was done before it was undone"),
+    ];
+
+    /// The number that the shell sees.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CliError {
+    /// Exit status.
+    pub exit: Exit,
+    /// What failed.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// What commands answer.
+pub type Outcome<T = ()> = Result<T, CliError>;
+
+impl CliError {
+    /// A failure in three sentences.
+    pub fn new(
+        exit: Exit,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { exit, what: what.into(), why: why.into(), advice: advice.into() }
+    }
+
+    /// A wrong argument or a wrong use.
+    pub fn input(what: impl Into<String>, why: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::new(Exit::Input, what, why, advice)
+    }
+
+    /// A thing that does not exist.
+    pub fn not_found(kind: &str, name: &str, list_with: &str) -> Self {
+        Self::new(
+            Exit::NotFound,
+            format!("{kind} {name} was not found"),
+            "it does not exist, or these credentials may not see it",
+            format!("see what there is with: {list_with}"),
+        )
+    }
+
+    /// A file that cannot be read or written.
+    pub fn file(doing: &str, path: &Path, error: &std::io::Error) -> Self {
+        Self::new(
+            Exit::File,
+            format!("{doing} {} failed", path.display()),
+            error.to_string(),
+            "check the path and its permissions",
+        )
+    }
+
+    /// A call that failed; `server` is the address that was called, `source` the setting it came from.
+    pub fn call(what: impl Into<String>, error: &ClientError, server: &str, source: &str) -> Self {
+        let advice = match error.status() {
+            None => format!("check that {server} answers, and {source}, which names it"),
+            Some(401) => {
+                "check id and secret in -u, -n, HZN_EXCHANGE_USER_AUTH or HZN_EXCHANGE_NODE_AUTH".to_owned()
+            }
+            Some(403) => {
+                "use credentials that may do this: those of the owner or of an administrator".to_owned()
+            }
+            Some(404) => {
+                format!("check the names, and that {server} ({source}) is the right address").to_owned()
+            }
+            Some(409) => "choose another name, or look at what is there already".to_owned(),
+            Some(400) => "correct the input as the reason says".to_owned(),
+            Some(429 | 502 | 503 | 504) => "try again later".to_owned(),
+            Some(_) => format!("look into the log of {server}"),
+        };
+        Self::new(Exit::Http, what, error.to_string(), advice)
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |text: &str| printable(text).replace('\n', " ");
+        writeln!(formatter, "Error: {}", line(&self.what))?;
+        writeln!(formatter, "  why:        {}", line(&self.why))?;
+        write!(formatter, "  what to do: {}", line(&self.advice))
+    }
+}
+
+impl std::error::Error for CliError {}
+
+/// The text without characters that a terminal would obey; line ends stay.
+pub fn printable(text: &str) -> String {
+    let harmless = |letter: char| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter };
+    text.chars().map(harmless).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_in_three_lines_whatever_the_hub_says() {
+        let error = ClientError::Status { status: 409, code: "x".into(), msg: "one\ntwo\u{1b}[2J".into() };
+        let text =
+            CliError::call("making a group failed", &error, "http://h", "HZN_EXCHANGE_URL").to_string();
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.starts_with("Error: making a group failed\n"), "{text}");
+        assert!(!text.contains('\u{1b}'), "a terminal must not obey the hub: {text:?}");
+    }
+
+    #[test]
+    fn statuses_have_the_numbers_of_the_contract() {
+        let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
+        assert_eq!(codes, [0, 1, 3, 4, 5, 7, 8, 9, 10, 99]);
+    }
+}

@@ -1,0 +1,242 @@
+//! `hzn agbot`: what the hub's agbot agreed to, why it did not, and what it is doing (agbot 4.1).
+
+use clap::{Args, Subcommand};
+use evenkeel_client::Path;
+use serde_json::{Map, Value, json};
+
+use crate::context::{Context, Exchange, UserOptions, Watch};
+use crate::exit::Outcome;
+use crate::output::{Table, View, cell_text};
+
+/// Options of `agbot`.
+#[derive(Debug, Args)]
+pub struct AgbotArguments {
+    #[command(flatten)]
+    user: UserOptions,
+    #[command(subcommand)]
+    command: AgbotCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgbotCommand {
+    /// Agreements of the organization's nodes
+    #[command(subcommand)]
+    Agreement(HubAgreementCommand),
+    /// Shows how each node stands with each deployment policy, in words
+    Reasons {
+        /// Only this node
+        #[arg(long = "node", value_name = "NODE")]
+        node: Option<String>,
+        /// Only this deployment policy
+        #[arg(long = "policy", value_name = "POLICY")]
+        policy: Option<String>,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows rollouts through HA groups
+    Rollouts {
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows what the agbot did lately
+    Events {
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows whether the agbot works, and how much it knows
+    Status,
+}
+
+#[derive(Debug, Subcommand)]
+enum HubAgreementCommand {
+    /// Shows agreements
+    List {
+        /// Only those of this node
+        #[arg(long = "node", value_name = "NODE")]
+        node: Option<String>,
+        /// Show those that ended
+        #[arg(short = 'r', long = "archivedAgreements", visible_alias = "archived")]
+        archived: bool,
+        /// Show the agbot's records as they are
+        #[arg(short = 'l', long)]
+        long: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
+}
+
+/// Runs a command for the hub's agbot.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
+    let exchange = context.exchange(&arguments.user, None)?;
+    let read = async |what: &str| -> Outcome<Value> {
+        let agbot = context.agbot(&exchange)?;
+        let path = Path::org(&exchange.org, &["agbot", what]);
+        agbot.get(&format!("asking the agbot for its {what}"), &path).await
+    };
+    match arguments.command {
+        AgbotCommand::Agreement(HubAgreementCommand::List { node, archived, long, watch }) => {
+            let node = node.map(|node| qualified(&exchange, &node));
+            let look = async || Ok(agreements(&read("agreements").await?, node.as_deref(), archived, long));
+            context.show_watched(&watch, look).await
+        }
+        AgbotCommand::Reasons { node, policy, watch } => {
+            let node = node.map(|node| qualified(&exchange, &node));
+            let policy = policy.map(|policy| qualified(&exchange, &policy));
+            let look = async || Ok(reasons(&read("reasons").await?, node.as_deref(), policy.as_deref()));
+            context.show_watched(&watch, look).await
+        }
+        AgbotCommand::Rollouts { watch } => {
+            let columns = [
+                ("group", "group"),
+                ("policy", "policy"),
+                ("to", "target"),
+                ("done", "done"),
+                ("of", "total"),
+                ("state", "state"),
+            ];
+            let look = async || Ok(listed(&read("rollouts").await?, "rollouts", &columns));
+            context.show_watched(&watch, look).await
+        }
+        AgbotCommand::Events { watch } => {
+            let columns = [
+                ("time", "at"),
+                ("kind", "kind"),
+                ("group", "haGroup"),
+                ("node", "node"),
+                ("policy", "policy"),
+                ("detail", "detail"),
+            ];
+            let look = async || Ok(listed(&read("events").await?, "events", &columns));
+            context.show_watched(&watch, look).await
+        }
+        AgbotCommand::Status => {
+            let agbot = context.agbot(&exchange)?;
+            let found =
+                agbot.get("asking the agbot for its status", &Path::new(&["agbot", "status"])).await?;
+            context.screen.show(&View::of(found))
+        }
+    }
+}
+
+/// How a pair of node and policy stands by the agbot's own record; `None` when it has none.
+///
+/// # Errors
+/// With status 5 when the agbot does not answer.
+pub async fn reason_for(
+    context: &Context,
+    exchange: &Exchange,
+    node: &str,
+    policy: &str,
+) -> Outcome<Option<Value>> {
+    let agbot = context.agbot(exchange)?;
+    let (org, _) = exchange.split(node);
+    let path = Path::org(&org, &["agbot", "reasons"]);
+    let found = agbot.find("asking the agbot for its reasons", &path).await?.unwrap_or_default();
+    Ok(chosen(&found, Some(node), Some(policy)).into_iter().next())
+}
+
+fn qualified(exchange: &Exchange, name: &str) -> String {
+    let (org, id) = exchange.split(name);
+    format!("{org}/{id}")
+}
+
+fn listed(found: &Value, member: &str, columns: &[(&str, &str)]) -> View {
+    let entries = found.get(member).and_then(Value::as_array).cloned().unwrap_or_default();
+    let table = Table::of_list(&entries, columns);
+    View::new(Value::Array(entries), table)
+}
+
+fn chosen(found: &Value, node: Option<&str>, policy: Option<&str>) -> Vec<Value> {
+    let entries = found.get("reasons").and_then(Value::as_array).cloned().unwrap_or_default();
+    let is = |entry: &Value, member: &str, wanted: Option<&str>| {
+        wanted.is_none_or(|wanted| entry.get(member).and_then(Value::as_str) == Some(wanted))
+    };
+    entries.into_iter().filter(|entry| is(entry, "node", node) && is(entry, "policy", policy)).collect()
+}
+
+fn reasons(found: &Value, node: Option<&str>, policy: Option<&str>) -> View {
+    let entries = chosen(found, node, policy);
+    let table =
+        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")]);
+    View::new(Value::Array(entries), table)
+}
+
+fn agreements(found: &Value, node: Option<&str>, archived: bool, is_long: bool) -> View {
+    let pointer = if archived { "/agreements/archived" } else { "/agreements/active" };
+    let records = found.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_wanted =
+        |record: &Value| node.is_none_or(|node| record.get("node").and_then(Value::as_str) == Some(node));
+    let records: Vec<Value> = records.into_iter().filter(is_wanted).collect();
+    let mut table = Table::new(&["node", "policy", "service", "version", "state", "made", "agreement"]);
+    for record in &records {
+        let cell = |member: &str| record.get(member).map(cell_text).unwrap_or_default();
+        let members = ["node", "policy", "service", "version", "state", "created_at", "id"];
+        table.push(members.map(cell));
+    }
+    let json = if is_long { records } else { records.iter().map(short).collect() };
+    View::new(Value::Array(json), table)
+}
+
+/// The form of the existing tool; what an agbot of ours does not keep is empty.
+fn short(record: &Value) -> Value {
+    let text = |member: &str| record.get(member).map(cell_text).unwrap_or_default();
+    let policy = text("policy");
+    let mut shown = Map::new();
+    let mut put = |name: &str, value: Value| {
+        shown.insert(name.to_owned(), value);
+    };
+    put("current_agreement_id", Value::from(text("id")));
+    put("org", Value::from(policy.split('/').next().unwrap_or_default()));
+    put("edge_node_id", Value::from(text("node")));
+    put("agreement_protocol", Value::from("Basic"));
+    put("agreement_inception_time", Value::from(local(&text("created_at"))));
+    put("agreement_creation_time", Value::from(local(&text("created_at"))));
+    let finalized = if text("state") == "finalized" { text("at") } else { String::new() };
+    put("agreement_finalized_time", Value::from(local(&finalized)));
+    put("data_verification_time", Value::from(local(&text("verified_at"))));
+    put("data_notification_sent", Value::from(""));
+    put("policy_name", Value::from(policy.clone()));
+    put("pattern", Value::from(""));
+    put("service", Value::from(text("service")));
+    put("version", Value::from(text("version")));
+    put("state", Value::from(text("state")));
+    if let Some(reason) = record.get("reason") {
+        put("terminated_reason", reason.clone());
+    }
+    Value::Object(shown)
+}
+
+fn local(instant: &str) -> String {
+    crate::time::local_text(Some(&json!(crate::time::seconds_of(instant))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agreements_are_chosen_by_node_and_shown_in_the_form_of_the_contract() {
+        let found = json!({"agreements": {"active": [
+            {"id": "a1", "node": "o/n1", "policy": "o/p", "service": "o/cam_1.0.0_amd64", "version": "1.0.0",
+             "created_at": "2024-05-01T10:00:00Z", "state": "proposed"},
+            {"id": "a2", "node": "o/n2", "policy": "o/p"},
+        ], "archived": []}});
+        let view = agreements(&found, Some("o/n1"), false, false);
+        assert_eq!(view.json.as_array().map(Vec::len), Some(1));
+        assert_eq!((&view.json[0]["edge_node_id"], &view.json[0]["org"]), (&json!("o/n1"), &json!("o")));
+        assert_eq!(view.json[0]["agreement_finalized_time"], json!(""));
+        assert_eq!(agreements(&found, None, false, true).json[1]["id"], "a2");
+        assert_eq!(agreements(&found, None, true, false).json, json!([]));
+    }
+
+    #[test]
+    fn reasons_are_chosen_by_node_and_policy() {
+        let found = json!({"reasons": [
+            {"node": "o/n1", "policy": "o/p", "text": "x"}, {"node": "o/n1", "policy": "o/q", "text": "y"}]});
+        assert_eq!(reasons(&found, Some("o/n1"), Some("o/q")).json, json!([found["reasons"][1]]));
+        assert_eq!(reasons(&found, None, None).table.rows.len(), 2);
+    }
+}

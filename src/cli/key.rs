@@ -1,0 +1,332 @@
+//! `hzn key` and the signing keys of a user (agreement protocol 4.3).
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use evenkeel_wire::agreement::keys::PrivateKey;
+use evenkeel_wire::signature;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::exit::{CliError, Exit, Outcome};
+use crate::input::read_text;
+use crate::output::{View, note};
+use crate::settings::{self, Settings};
+
+const PRIVATE: &str = "service.private.key";
+const PUBLIC: &str = "service.public.pem";
+
+/// Commands for signing keys.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Makes an RSA key pair for signing services
+    Create {
+        /// Accepted for scripts that make certificates; the public key is written bare
+        x509_org: Option<String>,
+        /// Accepted for scripts that make certificates; the public key is written bare
+        x509_cn: Option<String>,
+        /// Length of the key in bits
+        #[arg(short = 'l', long = "length", default_value_t = 4096, value_name = "BITS")]
+        length: usize,
+        /// Folder for the files [default: ~/.hzn/keys]
+        #[arg(short = 'd', long = "output-dir", visible_alias = "outputDir", value_name = "FOLDER")]
+        output_dir: Option<PathBuf>,
+        /// Private key to write [default: service.private.key in the folder]
+        #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
+        private_key: Option<PathBuf>,
+        /// Public key to write [default: service.public.pem in the folder]
+        #[arg(short = 'K', long = "pub-key-file", value_name = "FILE")]
+        public_key: Option<PathBuf>,
+        /// Replace keys that are there already
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+    /// Shows the keys that the agent on this machine trusts
+    List {
+        /// Key to show
+        name: Option<String>,
+        /// Show everything, not only names
+        #[arg(short = 'a', long = "all")]
+        all: bool,
+    },
+    /// Lets the agent on this machine trust a key
+    Import {
+        /// Public key
+        #[arg(short = 'k', long = "public-key-file", value_name = "FILE")]
+        key: PathBuf,
+    },
+    /// Ends that the agent on this machine trusts a key
+    Remove {
+        /// Key to remove
+        name: String,
+    },
+}
+
+/// Where the keys for signing are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPaths {
+    /// Private key.
+    pub private: PathBuf,
+    /// Public key.
+    pub public: PathBuf,
+    /// Whether the private key was named by the user.
+    pub is_explicit: bool,
+    is_public_explicit: bool,
+}
+
+impl KeyPaths {
+    /// Options win over the environment, the environment over the user's folder.
+    pub fn choose(private: Option<&Path>, public: Option<&Path>, settings: &Settings) -> Self {
+        let named = |given: Option<&Path>, variable: &str| {
+            given.map(Path::to_owned).or_else(|| settings.find(variable).map(PathBuf::from))
+        };
+        let private_named = named(private, settings::PRIVATE_KEY_FILE);
+        // A private key of one's own does not go with the public key of another pair.
+        let public_named = match private {
+            Some(_) => public.map(Path::to_owned),
+            None => named(public, settings::PUBLIC_KEY_FILE),
+        };
+        let private_path = private_named.clone().unwrap_or_else(|| settings.key_folder().join(PRIVATE));
+        let beside = match &private_named {
+            Some(path) => public_beside(path),
+            None => settings.key_folder().join(PUBLIC),
+        };
+        Self {
+            is_explicit: private.is_some(),
+            is_public_explicit: public_named.is_some(),
+            public: public_named.unwrap_or(beside),
+            private: private_path,
+        }
+    }
+
+    /// Reads the private key.
+    ///
+    /// # Errors
+    /// With status 4 when it is not there or no key.
+    pub fn read_private(&self) -> Outcome<PrivateKey> {
+        let text = read_text(&self.private).map_err(|error| CliError {
+            advice: "make a key with `hzn key create`, or name one with -k or HZN_PRIVATE_KEY_FILE"
+                .to_owned(),
+            ..error
+        })?;
+        PrivateKey::from_pem(&text).map_err(|error| {
+            let what = format!("the private key {} cannot be used", self.private.display());
+            CliError::new(
+                Exit::File,
+                what,
+                error.to_string(),
+                "name an unencrypted RSA key in PEM form with -k",
+            )
+        })
+    }
+
+    /// Reads the public key, or makes it of the private one when none was named and none is there; with the name under which
+    /// it is stored.
+    ///
+    /// # Errors
+    /// With status 4 when it cannot be read.
+    pub fn read_public(&self, private: &PrivateKey) -> Outcome<(String, String)> {
+        let name =
+            self.public.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !self.is_public_explicit && !self.public.exists() {
+            let public = private.public_key().map_err(|error| {
+                CliError::new(
+                    Exit::File,
+                    "the public key cannot be made",
+                    error.to_string(),
+                    "name it with -K",
+                )
+            })?;
+            return Ok((name, public.to_pem()));
+        }
+        Ok((name, read_text(&self.public)?))
+    }
+}
+
+/// The usual name of the public key beside a private one.
+fn public_beside(private: &Path) -> PathBuf {
+    let name = private.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match name.strip_suffix(".private.key") {
+        Some(stem) => private.with_file_name(format!("{stem}.public.pem")),
+        None => private.with_extension("public.pem"),
+    }
+}
+
+/// Signs a text.
+///
+/// # Errors
+/// With status 7 when the key is too short.
+pub fn sign_text(text: &str, key: &PrivateKey) -> Outcome<String> {
+    signature::sign(text, key, &mut rand::rng()).map_err(|error| {
+        CliError::new(
+            Exit::General,
+            "the text was not signed",
+            error.to_string(),
+            "use an RSA key of 2048 bits or more",
+        )
+    })
+}
+
+/// The present time for certificates, in seconds since 1970.
+pub fn now_secs() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default()
+}
+
+/// Runs a command for keys.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
+    match command {
+        KeyCommand::Create { length, output_dir, private_key, public_key, force, .. } => {
+            let folder = output_dir.unwrap_or_else(|| context.settings.key_folder());
+            let private = private_key.unwrap_or_else(|| folder.join(PRIVATE));
+            let public = public_key.unwrap_or_else(|| folder.join(PUBLIC));
+            create(context, length, &private, &public, force)
+        }
+        KeyCommand::List { name, all } => list(context, name.as_deref(), all).await,
+        KeyCommand::Import { key } => import(context, &key).await,
+        KeyCommand::Remove { name } => {
+            let api = context.agent()?;
+            let path = evenkeel_client::Path::new(&["trust", &name]);
+            if !api.delete(&format!("removing key {name}"), &path).await? {
+                return Err(CliError::not_found("key", &name, "hzn key list"));
+            }
+            note(format!("the agent does not trust {name} any more"));
+            Ok(())
+        }
+    }
+}
+
+fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forced: bool) -> Outcome {
+    for path in [private, public] {
+        if path.exists() && !is_forced {
+            let what = format!("{} was not written", path.display());
+            return Err(CliError::new(
+                Exit::File,
+                what,
+                "the file exists",
+                "give -f to replace it, or other names with -k and -K",
+            ));
+        }
+    }
+    if bits < 2048 {
+        let why = format!("{bits} bits do not protect anything");
+        return Err(CliError::input("no key was made", why, "use 2048 bits or more"));
+    }
+    note(format!("making an RSA key of {bits} bits; this can take a while"));
+    let refuse = |error: evenkeel_wire::agreement::keys::KeyError| {
+        CliError::input("no key was made", error.to_string(), "choose another length")
+    };
+    let key = PrivateKey::generate(&mut rand::rng(), bits).map_err(refuse)?;
+    write_key(private, &key.to_pkcs1_pem().map_err(refuse)?, 0o600)?;
+    write_key(public, &key.public_key().map_err(refuse)?.to_pem(), 0o644)?;
+    let json = json!({"privateKey": private, "publicKey": public});
+    context.screen.show(&View::of(json))
+}
+
+/// Writes a file whose mode is right from its first byte on.
+fn write_key(path: &Path, text: &str, mode: u32) -> Outcome {
+    use std::os::unix::fs::OpenOptionsExt;
+    let failed = |error: std::io::Error| CliError::file("writing", path, &error);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}
+
+async fn list(context: &Context, name: Option<&str>, is_long: bool) -> Outcome {
+    let api = context.agent()?;
+    if let Some(name) = name {
+        let text = api.client.get_text(evenkeel_client::Path::new(&["trust", name])).await;
+        let text = text.map_err(|error| api.failed(&format!("reading key {name}"), &error))?;
+        let text = text.ok_or_else(|| CliError::not_found("key", name, "hzn key list"))?;
+        return context.screen.show(&View::plain(text.clone(), Value::String(text)));
+    }
+    let path = evenkeel_client::Path::new(&["trust"]);
+    let path = if is_long { path.query("verbose", "true") } else { path };
+    let found = api.get("reading the trusted keys", &path).await?;
+    context.screen.show(&View::of(found.get("pem").cloned().unwrap_or_else(|| json!([]))))
+}
+
+async fn import(context: &Context, file: &Path) -> Outcome {
+    let pem = read_text(file)?;
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let api = context.agent()?;
+    let path = evenkeel_client::Path::new(&["trust", &name]);
+    let doing = format!("importing key {name}");
+    let body = bytes::Bytes::from(pem);
+    let headers = http::HeaderMap::from_iter([(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("text/plain"),
+    )]);
+    let answer = api.send_within(&doing, http::Method::PUT, &path, Some(body), headers, None).await?;
+    if !crate::api::is_success(answer.status) {
+        return Err(api.failed(&doing, &answer.unexpected()));
+    }
+    note(format!("the agent trusts {name}"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_private_key_is_readable_by_its_owner_only_and_never_replaced_by_accident() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let context = Context {
+            settings: Settings::default(),
+            screen: crate::output::Screen { format: None },
+            is_verbose: false,
+            is_dry_run: false,
+        };
+        let (private, public) = (folder.path().join("new/a.key"), folder.path().join("new/a.pem"));
+        create(&context, 2048, &private, &public, false).expect("keys");
+        assert_eq!(std::fs::metadata(&private).expect("a file").permissions().mode() & 0o777, 0o600);
+        let first = std::fs::read_to_string(&private).expect("a key");
+        let refused = create(&context, 2048, &private, &public, false).map_err(|error| error.exit);
+        assert_eq!(refused, Err(Exit::File));
+        assert_eq!(std::fs::read_to_string(&private).expect("a key"), first);
+        assert_eq!(
+            create(&context, 1024, &private, &public, true).map_err(|error| error.exit),
+            Err(Exit::Input)
+        );
+        let keys = KeyPaths::choose(Some(&private), Some(&public), &context.settings);
+        let key = keys.read_private().expect("a private key");
+        let signature = sign_text("text", &key).expect("signed");
+        let (name, pem) = keys.read_public(&key).expect("a public key");
+        assert_eq!(name, "a.pem");
+        assert_eq!(signature::verify_with_key("text", &signature, &pem, now_secs()), Ok(true));
+    }
+
+    #[test]
+    fn a_named_private_key_does_not_go_with_the_default_public_key() {
+        let variables = std::collections::BTreeMap::from([
+            (settings::PUBLIC_KEY_FILE.to_owned(), "/env/pub.pem".to_owned()),
+            ("HOME".to_owned(), "/home/ann".to_owned()),
+        ]);
+        let settings = Settings::read(variables, Path::new("/nonexistent"), None);
+        let public = |private: Option<&str>| KeyPaths::choose(private.map(Path::new), None, &settings).public;
+        assert_eq!(public(None), Path::new("/env/pub.pem"));
+        assert_eq!(public(Some("/k/mine.key")), Path::new("/k/mine.public.pem"));
+        assert_eq!(public(Some("/k/a.private.key")), Path::new("/k/a.public.pem"));
+        let settings = Settings::read(
+            std::collections::BTreeMap::from([("HOME".to_owned(), "/home/ann".to_owned())]),
+            Path::new("/nonexistent"),
+            None,
+        );
+        let keys = KeyPaths::choose(None, None, &settings);
+        assert_eq!(keys.private, Path::new("/home/ann/.hzn/keys/service.private.key"));
+        assert_eq!(keys.public, Path::new("/home/ann/.hzn/keys/service.public.pem"));
+    }
+}

@@ -1,0 +1,282 @@
+//! What a command shows: one value, as JSON, YAML or a table, chosen by the option or by who is listening.
+//!
+//! Data goes to standard output and nothing else does; notes go to standard error.
+
+use std::io::{IsTerminal, Write};
+
+use clap::ValueEnum;
+use comfy_table::presets::NOTHING;
+use comfy_table::{Attribute, Cell, ContentArrangement};
+use serde_json::{Map, Value};
+
+use crate::exit::{CliError, Exit, Outcome, printable};
+use crate::yaml::to_yaml;
+
+/// How data is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Two-space indented JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Columns for people.
+    Table,
+}
+
+/// Columns for people.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Table {
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// Rows, each as long as the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// One answer in all its forms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// For programs.
+    pub json: Value,
+    /// For people.
+    pub table: Table,
+    /// The form that the existing tool shows whoever listens; only an explicit format replaces it.
+    pub plain: Option<String>,
+}
+
+/// A column: its name, and the JSON pointer or plain member name of its values.
+pub type Column<'a> = (&'a str, &'a str);
+
+impl View {
+    /// JSON with a table made for it.
+    pub fn new(json: Value, table: Table) -> Self {
+        Self { json, table, plain: None }
+    }
+
+    /// JSON whose table has one row per member or element.
+    pub fn of(json: Value) -> Self {
+        let table = Table::of_record(&json);
+        Self::new(json, table)
+    }
+
+    /// A text that is shown as it is, unless a format is asked for.
+    pub fn plain(text: impl Into<String>, json: Value) -> Self {
+        Self { plain: Some(text.into()), ..Self::of(json) }
+    }
+
+    /// Writes the answer in a form, ending with a line end.
+    pub fn render(&self, format: Option<Format>, width: Option<u16>) -> String {
+        match (format, &self.plain) {
+            (None, Some(text)) => format!("{}\n", text.trim_end_matches('\n')),
+            (Some(Format::Json), _) | (None, None) => format!("{:#}\n", self.json),
+            (Some(Format::Yaml), _) => to_yaml(&self.json),
+            (Some(Format::Table), _) => self.table.render(width),
+        }
+    }
+}
+
+impl Table {
+    /// A table with named columns and no rows yet.
+    pub fn new(header: &[&str]) -> Self {
+        Self { header: header.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn push<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// One row per member of a map: its key, then the chosen members of its value.
+    pub fn of_map(map: &Map<String, Value>, key_column: &str, columns: &[Column<'_>]) -> Self {
+        let names = std::iter::once(key_column).chain(columns.iter().map(|(name, _)| *name));
+        let mut table = Self { header: names.map(str::to_owned).collect(), rows: Vec::new() };
+        for (key, value) in map {
+            let cells = columns.iter().map(|(_, member)| member_text(value, member));
+            table.rows.push(std::iter::once(key.clone()).chain(cells).collect());
+        }
+        table
+    }
+
+    /// One row per element: the chosen members.
+    pub fn of_list(elements: &[Value], columns: &[Column<'_>]) -> Self {
+        let header = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let row = |element: &Value| columns.iter().map(|(_, member)| member_text(element, member)).collect();
+        Self { header, rows: elements.iter().map(row).collect() }
+    }
+
+    /// Names and values of one object; of anything else one column of values.
+    pub fn of_record(value: &Value) -> Self {
+        match value {
+            Value::Object(members) => {
+                let mut table = Self::new(&["name", "value"]);
+                members.iter().for_each(|(name, value)| table.push([name.clone(), cell_text(value)]));
+                table
+            }
+            Value::Array(elements) => {
+                let mut table = Self::new(&["name"]);
+                elements.iter().for_each(|element| table.push([cell_text(element)]));
+                table
+            }
+            scalar => Self { header: vec!["value".to_owned()], rows: vec![vec![cell_text(scalar)]] },
+        }
+    }
+
+    /// Lays the columns out; `width` is that of the terminal, none for no limit.
+    pub fn render(&self, width: Option<u16>) -> String {
+        if self.rows.is_empty() {
+            return "(none)\n".to_owned();
+        }
+        let mut table = comfy_table::Table::new();
+        table.load_style(NOTHING);
+        match width {
+            Some(width) => {
+                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+            }
+            None => {
+                table.set_content_arrangement(ContentArrangement::Disabled);
+            }
+        }
+        let bold = |name: &String| {
+            let cell = Cell::new(name.to_uppercase());
+            if width.is_some() { cell.add_attribute(Attribute::Bold) } else { cell }
+        };
+        table.set_header(self.header.iter().map(bold));
+        for row in &self.rows {
+            table.add_row(row.iter().map(|cell| printable(cell)));
+        }
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
+        let text = table.to_string();
+        text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+}
+
+/// The text of a member; `member` is a JSON pointer when it begins with a slash.
+fn member_text(value: &Value, member: &str) -> String {
+    let found = if member.starts_with('/') { value.pointer(member) } else { value.get(member) };
+    found.map(cell_text).unwrap_or_default()
+}
+
+/// A value in one cell: texts bare, lists of scalars joined, everything else as JSON.
+pub fn cell_text(value: &Value) -> String {
+    let is_scalar = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(elements) if elements.iter().all(is_scalar) => {
+            elements.iter().map(cell_text).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Where answers go.
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    /// The form that was asked for.
+    pub format: Option<Format>,
+}
+
+impl Screen {
+    /// Writes an answer to standard output.
+    ///
+    /// # Errors
+    /// With status 4 when nothing can be written there; a reader that left early is none.
+    pub fn show(&self, view: &View) -> Outcome {
+        let is_terminal = std::io::stdout().is_terminal();
+        let format = self.format.or_else(|| (is_terminal && view.plain.is_none()).then_some(Format::Table));
+        let width = is_terminal.then(terminal_width).flatten();
+        write_all(&view.render(format, width))
+    }
+
+    /// Writes an answer in the place of the last one.
+    ///
+    /// # Errors
+    /// As [`Screen::show`].
+    pub fn show_again(&self, view: &View) -> Outcome {
+        if std::io::stdout().is_terminal() {
+            write_all("\u{1b}[H\u{1b}[2J")?;
+        }
+        self.show(view)
+    }
+}
+
+/// Tells something about what was done; data never goes this way.
+pub fn note(text: impl AsRef<str>) {
+    // Nobody can be told that nobody listens.
+    let _ = writeln!(std::io::stderr(), "{}", printable(text.as_ref()));
+}
+
+/// Writes a text that has one form only.
+///
+/// # Errors
+/// As [`Screen::show`].
+pub fn show_text(text: &str) -> Outcome {
+    write_all(text)
+}
+
+fn terminal_width() -> Option<u16> {
+    comfy_table::Table::new().width()
+}
+
+fn write_all(text: &str) -> Outcome {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::new(
+            Exit::File,
+            "the answer could not be written",
+            error.to_string(),
+            "check where standard output goes",
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn view() -> View {
+        let json = json!({"a/n1": {"arch": "amd64", "members": ["x", "y"]}, "a/n2": {"arch": null}});
+        let map = json.as_object().cloned().unwrap_or_default();
+        View::new(json, Table::of_map(&map, "node", &[("arch", "arch"), ("members", "/members")]))
+    }
+
+    #[test]
+    fn json_has_two_spaces_and_one_line_end() {
+        let text = View::of(json!({"a": [1]})).render(Some(Format::Json), None);
+        assert_eq!(text, "{\n  \"a\": [\n    1\n  ]\n}\n");
+    }
+
+    #[test]
+    fn a_table_has_one_row_per_thing_and_no_trailing_blanks() {
+        let text = view().render(Some(Format::Table), None);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].starts_with("NODE") && lines[0].contains("ARCH"), "{text}");
+        assert!(lines[1].starts_with("a/n1") && lines[1].ends_with("x, y"), "{text}");
+        assert_eq!(lines[2], "a/n2");
+    }
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        let mut table = Table::new(&["name"]);
+        table.push(["\u{1b}[2Jboo".to_owned()]);
+        assert!(!table.render(Some(80)).lines().last().is_some_and(|line| line.contains("\u{1b}[2J")));
+    }
+
+    #[test]
+    fn a_plain_text_gives_way_to_an_explicit_format() {
+        let view = View::plain("2.154.0\n", json!("2.154.0"));
+        assert_eq!(view.render(None, None), "2.154.0\n");
+        assert_eq!(view.render(Some(Format::Json), None), "\"2.154.0\"\n");
+        assert_eq!(view.render(Some(Format::Yaml), None), "\"2.154.0\"\n");
+    }
+
+    #[test]
+    fn an_empty_table_says_so() {
+        assert_eq!(Table::new(&["name"]).render(None), "(none)\n");
+    }
+}

@@ -1,0 +1,165 @@
+//! The reference of all commands, made from the same definitions that read them.
+
+use clap::{Arg, ArgAction, Command};
+
+use crate::exit::Exit;
+use crate::settings::KNOWN;
+
+/// The reference as Markdown.
+pub fn markdown(mut command: Command) -> String {
+    command.build();
+    let mut text = String::from(INTRODUCTION);
+    text.push_str("\n## Settings\n\n| name | meaning |\n| --- | --- |\n");
+    for (name, meaning) in KNOWN {
+        text.push_str(&format!("| `{name}` | {} |\n", cell(meaning)));
+    }
+    text.push_str(SETTINGS);
+    text.push_str("\n## Exit statuses\n\n| status | meaning |\n| --- | --- |\n");
+    for (exit, meaning) in Exit::TABLE {
+        text.push_str(&format!("| {} | {meaning} |\n", exit.code()));
+    }
+    text.push_str("\n## Options of every command\n\n");
+    arguments_of(&command, true, &mut text);
+    text.push_str("\n## Commands\n");
+    for inner in visible(&command) {
+        describe(inner, "hzn", &mut text);
+    }
+    text
+}
+
+const INTRODUCTION: &str = "<!-- Made by `evenkeel hzn reference`; a test compares the two. -->
+
+# The command line
+
+`evenkeel hzn …`, or a link or copy of the program named `hzn`, speaks to the hub and to the agent on this machine. Data goes
+to standard output and nothing else does: tables on a terminal, JSON otherwise, `--output json|yaml|table` chooses. Everything
+else goes to standard error. A failure is told in three lines: what failed, why, what to do.
+
+A name of another organization is written `ORG/NAME`. Where a file is read, `-` means standard input; JSON files may hold
+comments (`/* … */`, `// …`) and name variables of the environment (`$NAME`, `${NAME}`; those that are not set stay as they
+are). Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
+
+What removes something asks first; `-f` does it without asking, and where nobody can answer the command ends with status 1.
+
+Completions: `hzn completion bash`, `zsh` or `fish`.
+";
+
+const SETTINGS: &str = "
+Each is taken from the environment, else from `/etc/default/horizon`, else from `/etc/horizon/anax.json`, else from
+`~/.hzn/hzn.json`, else from `/etc/horizon/hzn.json`. Credentials may be kept in a file: `HZN_EXCHANGE_USER_AUTH_FILE` and
+`HZN_EXCHANGE_NODE_AUTH_FILE` name it.
+";
+
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+}
+
+fn describe(command: &Command, parent: &str, text: &mut String) {
+    let name = format!("{parent} {}", command.get_name());
+    let level = if parent == "hzn" { "###" } else { "####" };
+    text.push_str(&format!("\n{level} `{name}`\n\n"));
+    if let Some(about) = command.get_about() {
+        text.push_str(&format!("{about}.\n"));
+    }
+    let aliases: Vec<String> = command.get_visible_aliases().map(|alias| format!("`{alias}`")).collect();
+    if !aliases.is_empty() {
+        text.push_str(&format!("Also: {}.\n", aliases.join(", ")));
+    }
+    let is_runnable = !command.has_subcommands() || !command.is_subcommand_required_set();
+    if is_runnable {
+        text.push_str(&format!("\n```\n{}\n```\n", usage(command, &name)));
+    }
+    let mut arguments = String::new();
+    arguments_of(command, command.has_subcommands(), &mut arguments);
+    if !arguments.is_empty() {
+        text.push_str(&format!("\n{arguments}"));
+    }
+    for inner in visible(command) {
+        describe(inner, &name, text);
+    }
+}
+
+/// Positional arguments in order; options are listed below it.
+fn usage(command: &Command, name: &str) -> String {
+    let mut usage = name.to_owned();
+    if own_arguments(command, command.has_subcommands()).any(|argument| !argument.is_positional()) {
+        usage.push_str(" [OPTIONS]");
+    }
+    for argument in command.get_positionals() {
+        let word = argument.get_id().as_str().to_uppercase();
+        usage.push_str(&if argument.is_required_set() { format!(" {word}") } else { format!(" [{word}]") });
+    }
+    if command.has_subcommands() {
+        usage.push_str(" [COMMAND]");
+    }
+    usage
+}
+
+/// What a command itself takes: what its parents hand down is told once, at the parent.
+fn own_arguments(command: &Command, with_global: bool) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(move |argument| {
+        let is_help =
+            matches!(argument.get_action(), ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort);
+        let is_of_all = command.get_name() != "hzn"
+            && ["output", "verbose", "dry_run"].contains(&argument.get_id().as_str());
+        !argument.is_hide_set()
+            && !is_help
+            && !is_of_all
+            && (with_global || !argument.is_global_set() || is_leaf_root(command))
+    })
+}
+
+/// Commands right below the root that have no subcommands keep the options that others hand down.
+fn is_leaf_root(command: &Command) -> bool {
+    ["explain", "register"].contains(&command.get_name()) && !command.has_subcommands()
+}
+
+fn arguments_of(command: &Command, with_global: bool, text: &mut String) {
+    let rows: Vec<String> = own_arguments(command, with_global).map(row).collect();
+    if !rows.is_empty() {
+        text.push_str("| argument | meaning |\n| --- | --- |\n");
+        text.extend(rows);
+    }
+}
+
+fn row(argument: &Arg) -> String {
+    let mut names = Vec::new();
+    if argument.is_positional() {
+        names.push(argument.get_id().as_str().to_uppercase());
+    }
+    names.extend(argument.get_short().map(|short| format!("-{short}")));
+    names.extend(argument.get_long().map(|long| format!("--{long}")));
+    names.extend(argument.get_visible_aliases().into_iter().flatten().map(|alias| format!("--{alias}")));
+    let takes_value = !argument.is_positional() && argument.get_action().takes_values();
+    let value = argument.get_value_names().and_then(|names| names.first()).filter(|_| takes_value);
+    let value = match (value, argument.is_require_equals_set()) {
+        (Some(value), true) => format!("[={value}]"),
+        (Some(value), false) => format!(" {value}"),
+        (None, _) => String::new(),
+    };
+    let last = names.pop().unwrap_or_default();
+    names.push(format!("{last}{value}"));
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let values: Vec<String> = match argument.get_action() {
+        ArgAction::Set if !argument.is_hide_possible_values_set() => {
+            argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
+        }
+        _ => Vec::new(),
+    };
+    let choices = if values.is_empty() { String::new() } else { format!(" ({})", values.join(", ")) };
+    let defaults: Vec<String> = argument
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy().into_owned())
+        .filter(|value| !value.is_empty())
+        .collect();
+    let default =
+        if defaults.is_empty() { String::new() } else { format!(" [default: {}]", defaults.join(", ")) };
+    format!("| {} | {} |\n", names.join(", "), cell(&format!("{help}{choices}{default}")))
+}
+
+/// A text inside one cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
+}

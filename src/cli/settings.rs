@@ -1,0 +1,206 @@
+//! Settings from the environment and the files of the existing tool (agbot 5.1).
+//!
+//! Order: environment, `/etc/default/horizon`, `/etc/horizon/anax.json`, the user's `~/.hzn/hzn.json`,
+//! `/etc/horizon/hzn.json`. Options of a command come before all of them and are looked at elsewhere. A secret may be
+//! kept in a file that `<NAME>_FILE` names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::exit::{CliError, Outcome};
+
+/// Organization of the user.
+pub const ORG: &str = "HZN_ORG_ID";
+/// Address of the exchange.
+pub const EXCHANGE_URL: &str = "HZN_EXCHANGE_URL";
+/// Address of the agbot, where it is not that of the exchange.
+pub const AGBOT_URL: &str = "HZN_AGBOT_URL";
+/// Credentials of a user.
+pub const USER_AUTH: &str = "HZN_EXCHANGE_USER_AUTH";
+/// Credentials of a node.
+pub const NODE_AUTH: &str = "HZN_EXCHANGE_NODE_AUTH";
+/// Address of the agent.
+pub const AGENT_URL: &str = "HORIZON_URL";
+/// File with the certificate authorities to trust.
+pub const CA_FILE: &str = "HZN_MGMT_HUB_CERT_PATH";
+/// Private key for signing.
+pub const PRIVATE_KEY_FILE: &str = "HZN_PRIVATE_KEY_FILE";
+/// Public key that belongs to it.
+pub const PUBLIC_KEY_FILE: &str = "HZN_PUBLIC_KEY_FILE";
+
+/// Every setting with what it means, for the documentation and `hzn env`.
+pub const KNOWN: [(&str, &str); 9] = [
+    (ORG, "organization, unless -o names one"),
+    (
+        EXCHANGE_URL,
+        "address of the exchange, such as http://hub:8080/v1; /v1 is added to an address without path",
+    ),
+    (USER_AUTH, "credentials of a user, [org/]user:password, unless -u gives some"),
+    (NODE_AUTH, "credentials of a node, [org/]node:token, unless -n gives some"),
+    (AGENT_URL, "address of the agent on this machine [default: http://localhost:8510]"),
+    (AGBOT_URL, "address of the agbot's API [default: that of the exchange]"),
+    (CA_FILE, "file with the only certificate authorities to trust, PEM"),
+    (PRIVATE_KEY_FILE, "private key for signing, unless -k names one"),
+    (PUBLIC_KEY_FILE, "public key that belongs to it, unless -K names one"),
+];
+
+const AGENT_DEFAULT: &str = "http://localhost:8510";
+
+/// Where settings are looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    environment: BTreeMap<String, String>,
+    files: Vec<BTreeMap<String, String>>,
+}
+
+impl Settings {
+    /// The settings of this process and this machine.
+    pub fn of_machine() -> Self {
+        let environment: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let home = environment.get("HOME").map(|home| Path::new(home).join(".hzn/hzn.json"));
+        Self::read(environment, Path::new("/etc"), home.as_deref())
+    }
+
+    /// Settings of an environment and of the files below `etc` and in the user's folder.
+    pub fn read(environment: BTreeMap<String, String>, etc: &Path, user_file: Option<&Path>) -> Self {
+        let text = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let files = vec![
+            shell_assignments(&text(etc.join("default/horizon"))),
+            agent_configuration(&text(etc.join("horizon/anax.json"))),
+            user_file.map(|path| json_members(&text(path.to_owned()))).unwrap_or_default(),
+            json_members(&text(etc.join("horizon/hzn.json"))),
+        ];
+        Self { environment, files }
+    }
+
+    /// A setting that is not empty.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        let places = std::iter::once(&self.environment).chain(&self.files);
+        places.filter_map(|place| place.get(name)).map(String::as_str).find(|value| !value.is_empty())
+    }
+
+    /// A variable of the environment.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str)
+    }
+
+    /// A secret setting, or the content of the file that `<name>_FILE` names.
+    ///
+    /// # Errors
+    /// With status 4 when that file cannot be read.
+    pub fn find_secret(&self, name: &str) -> Outcome<Option<String>> {
+        if let Some(value) = self.find(name) {
+            return Ok(Some(value.to_owned()));
+        }
+        let Some(path) = self.find(&format!("{name}_FILE")).map(Path::new) else { return Ok(None) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| CliError::file(&format!("reading the file of {name},"), path, &error))?;
+        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+
+    /// The address of the agent on this machine.
+    pub fn agent_url(&self) -> String {
+        self.find(AGENT_URL).unwrap_or(AGENT_DEFAULT).trim_end_matches('/').to_owned()
+    }
+
+    /// The folder of the user's signing keys.
+    pub fn key_folder(&self) -> PathBuf {
+        Path::new(self.variable("HOME").unwrap_or(".")).join(".hzn/keys")
+    }
+}
+
+/// Adds the API's usual path to an address that has none.
+pub fn with_api_path(url: &str) -> String {
+    let url = url.trim().trim_end_matches('/');
+    match url.split_once("://") {
+        Some((_, rest)) if !rest.contains('/') => format!("{url}/v1"),
+        _ => url.to_owned(),
+    }
+}
+
+/// Reads lines `NAME=value`, as in a file for a shell; other lines mean nothing.
+fn shell_assignments(text: &str) -> BTreeMap<String, String> {
+    let assignment = |line: &str| {
+        let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
+        let (name, value) = line.split_once('=')?;
+        let is_name = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
+        let value = value.trim();
+        let bare = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
+        is_name.then(|| (name.to_owned(), bare.unwrap_or(value).to_owned()))
+    };
+    text.lines().filter_map(assignment).collect()
+}
+
+/// What the agent's configuration says that the command line needs too.
+fn agent_configuration(text: &str) -> BTreeMap<String, String> {
+    let document: Value = serde_json::from_str(text).unwrap_or_default();
+    let members = [("ExchangeURL", EXCHANGE_URL), ("AgbotURL", AGBOT_URL), ("CACertsPath", CA_FILE)];
+    let read = |(member, name): (&str, &str)| {
+        let value = document.get("Edge")?.get(member)?.as_str()?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    members.into_iter().filter_map(read).collect()
+}
+
+/// The texts of a JSON object; anything else means nothing.
+fn json_members(text: &str) -> BTreeMap<String, String> {
+    let document: Value = serde_json::from_str(text).unwrap_or_default();
+    let members = document.as_object().into_iter().flatten();
+    members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_environment_wins_over_files_and_the_first_file_over_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for sub in ["default", "horizon"] {
+            std::fs::create_dir(folder.path().join(sub)).expect("a folder");
+        }
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+        write(
+            "default/horizon",
+            "# comment\nexport HZN_ORG_ID='from default'\nHZN_EXCHANGE_URL=http://one\n",
+        );
+        write("horizon/anax.json", r#"{"Edge":{"ExchangeURL":"http://two","AgbotURL":"http://agbot"}}"#);
+        write("horizon/hzn.json", r#"{"HZN_ORG_ID":"x","HZN_EXCHANGE_NODE_AUTH":"n:t"}"#);
+        write("user.json", r#"{"HZN_EXCHANGE_NODE_AUTH":"user's"}"#);
+        let user = folder.path().join("user.json");
+        let settings =
+            Settings::read(environment(&[(ORG, "mine"), (AGBOT_URL, "")]), folder.path(), Some(&user));
+        assert_eq!(settings.find(ORG), Some("mine"));
+        assert_eq!(settings.find(EXCHANGE_URL), Some("http://one"));
+        assert_eq!(settings.find(AGBOT_URL), Some("http://agbot"), "an empty variable is not set");
+        assert_eq!(settings.find(NODE_AUTH), Some("user's"));
+        let settings = Settings::read(environment(&[]), folder.path(), None);
+        assert_eq!(settings.find(ORG), Some("from default"));
+    }
+
+    #[test]
+    fn a_secret_is_read_from_the_file_that_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "ann:pass word\n").expect("a file");
+        let path = path.to_string_lossy().into_owned();
+        let settings =
+            Settings::read(environment(&[("HZN_EXCHANGE_USER_AUTH_FILE", &path)]), folder.path(), None);
+        assert_eq!(settings.find_secret(USER_AUTH), Ok(Some("ann:pass word".to_owned())));
+        assert_eq!(settings.find_secret(NODE_AUTH), Ok(None));
+    }
+
+    #[test]
+    fn only_an_address_without_path_gets_the_usual_one() {
+        assert_eq!(with_api_path("http://hub:8080/"), "http://hub:8080/v1");
+        assert_eq!(with_api_path("https://hub/edge-exchange/v1/"), "https://hub/edge-exchange/v1");
+    }
+}

@@ -1,0 +1,34 @@
+//! `evenkeel hzn …`, and the program under the name `hzn`: hands its arguments to the command line.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+
+const NAME: &str = "hzn";
+
+/// Everything behind `hzn`, which the command line reads itself.
+#[derive(Debug, Args)]
+pub struct HznArguments {
+    /// Command and its options; see `hzn --help`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    arguments: Vec<OsString>,
+}
+
+impl HznArguments {
+    /// The arguments as the command line expects them, its own name first.
+    pub fn words(self) -> Vec<OsString> {
+        std::iter::once(OsString::from(NAME)).chain(self.arguments).collect()
+    }
+}
+
+/// Answers whether the program was started by a link or copy named `hzn`.
+pub fn is_called_so(arguments: &[OsString]) -> bool {
+    arguments.first().is_some_and(|name| Path::new(name).file_name().is_some_and(|name| name == NAME))
+}
+
+/// Runs the command line; its exit statuses are its own.
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    ExitCode::from(evenkeel_cli::run(arguments))
+}
