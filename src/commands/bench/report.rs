@@ -164,7 +164,7 @@ impl Report {
 
     fn text(&self) -> String {
         let mut table = Table::new();
-        table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["measure", "here", "beside", "ratio", "target"]);
+        table.load_style(ASCII_MARKDOWN).set_header(["measure", "here", "beside", "ratio", "target"]);
         for row in &self.rows {
             table.add_row(row.cells());
         }
