@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use http::Method;
-use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathsBuilder};
+use utoipa::openapi::path::{
+    HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathsBuilder,
+};
 use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, RefOr, Required, ResponseBuilder,
+    ComponentsBuilder, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, RefOr, Required,
+    ResponseBuilder,
 };
 
 use crate::endpoint::{Content, Endpoint};
@@ -50,7 +53,9 @@ pub fn document(endpoints: &[Endpoint]) -> OpenApi {
             InfoBuilder::new()
                 .title("Evenkeel exchange")
                 .version(crate::API_VERSION)
-                .description(Some("The record of organizations, nodes, services, policies, agreements and HA groups."))
+                .description(Some(
+                    "The record of organizations, nodes, services, policies, agreements and HA groups.",
+                ))
                 .build(),
         )
         .paths(paths.build())
@@ -64,7 +69,11 @@ fn operation(
     index: usize,
     schemas: &mut BTreeMap<String, RefOr<Schema>>,
 ) -> Operation {
-    let name = if index == 0 { endpoint.operation.to_owned() } else { format!("{}_alias_{index}", endpoint.operation) };
+    let name = if index == 0 {
+        endpoint.operation.to_owned()
+    } else {
+        format!("{}_alias_{index}", endpoint.operation)
+    };
     let mut builder =
         OperationBuilder::new().operation_id(Some(name)).tag(endpoint.tag).summary(Some(endpoint.summary));
     for parameter in path_parameters(path).chain(endpoint.parameters.iter().cloned()) {
@@ -83,6 +92,9 @@ fn operation(
         let mut response = ResponseBuilder::new().description(answer.description);
         if !matches!(answer.content, Content::None) {
             let (media_type, schema) = media(&answer.content, schemas);
+            let is_general =
+                !endpoint.is_public && GENERAL.iter().any(|(status, _)| *status == answer.status);
+            let schema = if is_general { or_api_response(schema) } else { schema };
             response = response.content(media_type, ContentBuilder::new().schema(Some(schema)).build());
         }
         builder = builder.response(answer.status.to_string(), response.build());
@@ -113,6 +125,12 @@ fn media(content: &Content, schemas: &mut BTreeMap<String, RefOr<Schema>>) -> (&
         Content::Events => ("text/event-stream", text()),
         Content::Text | Content::None => ("text/plain", text()),
     }
+}
+
+/// A status with a body of its own may also come from a layer that knows only the general body.
+fn or_api_response(schema: RefOr<Schema>) -> RefOr<Schema> {
+    let general = utoipa::openapi::Ref::from_schema_name("ApiResponse");
+    RefOr::T(Schema::AnyOf(AnyOfBuilder::new().item(schema).item(general).build()))
 }
 
 fn text() -> RefOr<Schema> {

@@ -47,5 +47,6 @@ fn is_meant(entry: &UserInputService, wanted: Option<&str>, service: &KnownServi
     service.org == entry.service_orgid
         && service.url == entry.service_url
         && entry.service_arch.as_deref().is_none_or(|arch| arch.is_empty() || arch == service.arch)
-        && wanted.is_none_or(|wanted| ExchangeVersion::parse(wanted) == ExchangeVersion::parse(&service.version))
+        && wanted
+            .is_none_or(|wanted| ExchangeVersion::parse(wanted) == ExchangeVersion::parse(&service.version))
 }

@@ -165,9 +165,10 @@ mod tests {
             (3, StatusCode::OK, r#"{"a":{"n0":0,"n1":1,"n2":2},"lastIndex":0}"#),
             (5, StatusCode::OK, r#"{"a":{"n0":0,"n1":1,"n2":2,"n3":3,"n4":4},"lastIndex":0}"#),
         ] {
-            let response = answer(StatusCode::OK, r#"{"a":{"#, r#"},"lastIndex":0}"#, move |from| numbers(from, to))
-                .await
-                .expect("pages");
+            let response =
+                answer(StatusCode::OK, r#"{"a":{"#, r#"},"lastIndex":0}"#, move |from| numbers(from, to))
+                    .await
+                    .expect("pages");
             assert_eq!(response.status(), status);
             assert_eq!(text(response).await, expected);
         }

@@ -189,7 +189,11 @@ pub async fn has_agbot(conn: &mut PgConnection, org: &str, agbot: &str) -> Resul
 }
 
 /// The key for messages of an agbot; `None` when the agbot does not exist.
-pub async fn find_public_key(conn: &mut PgConnection, org: &str, agbot: &str) -> Result<Option<String>, StoreError> {
+pub async fn find_public_key(
+    conn: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+) -> Result<Option<String>, StoreError> {
     let row = sqlx::query!(
         "-- agbot.find_public_key
         SELECT public_key FROM agbot WHERE org = $1 AND agbot = $2",

@@ -32,6 +32,20 @@ pub struct Identity {
     pub is_hub_admin: bool,
 }
 
+/// Keeps others from making a login of this name, of whatever kind, until the end of the transaction. To be called before looking
+/// whether the name is free: what others made meanwhile is visible afterwards.
+pub async fn lock_name(tx: &mut PgConnection, org: &str, id: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        r#"-- identity.lock_name
+        SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))::text AS "nothing?""#,
+        org,
+        id,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(())
+}
+
 /// Finds the login `org/id`: a node first, then an agbot, then an account.
 ///
 /// # Source

@@ -312,7 +312,11 @@ pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<
 }
 
 /// The key for messages of a node; `None` when the node does not exist.
-pub async fn find_public_key(conn: &mut PgConnection, org: &str, node: &str) -> Result<Option<String>, StoreError> {
+pub async fn find_public_key(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<String>, StoreError> {
     let row = sqlx::query!(
         "-- node.find_public_key
         SELECT public_key FROM node WHERE org = $1 AND node = $2",

@@ -141,7 +141,9 @@ pub async fn list_node_details(
                 .zip(row.services)
                 .zip(row.running_services)
                 .zip(row.status_updated_at)
-                .map(|(((connectivity, services), running), at)| (connectivity.0, services.0, running, from_sql(at))),
+                .map(|(((connectivity, services), running), at)| {
+                    (connectivity.0, services.0, running, from_sql(at))
+                }),
             errors: row.errors.zip(row.errors_updated_at).map(|(errors, at)| (errors.0, from_sql(at))),
         })
         .collect())

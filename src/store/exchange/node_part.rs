@@ -196,7 +196,11 @@ pub async fn delete_status(tx: &mut PgConnection, org: &str, node: &str) -> Resu
 }
 
 /// Finds the errors of a node.
-pub async fn find_errors(conn: &mut PgConnection, org: &str, node: &str) -> Result<Option<JsonRow>, StoreError> {
+pub async fn find_errors(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<JsonRow>, StoreError> {
     let row = sqlx::query!(
         r#"-- node_part.find_errors
         SELECT errors AS "errors: Json<JsonText>", updated_at AS "updated_at: jiff_sqlx::Timestamp"
@@ -214,7 +218,12 @@ pub async fn find_errors(conn: &mut PgConnection, org: &str, node: &str) -> Resu
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node does not exist.
-pub async fn upsert_errors(tx: &mut PgConnection, org: &str, node: &str, row: &JsonRow) -> Result<(), StoreError> {
+pub async fn upsert_errors(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    row: &JsonRow,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- node_part.upsert_errors
         INSERT INTO node_error (org, node, errors, updated_at)

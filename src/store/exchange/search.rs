@@ -207,7 +207,10 @@ pub struct SessionRow {
 }
 
 /// Finds where a series stands, and keeps others from moving it until the end of the transaction.
-pub async fn lock_session(tx: &mut PgConnection, key: SessionKey<'_>) -> Result<Option<SessionRow>, StoreError> {
+pub async fn lock_session(
+    tx: &mut PgConnection,
+    key: SessionKey<'_>,
+) -> Result<Option<SessionRow>, StoreError> {
     let row = sqlx::query!(
         r#"-- search.lock_session
         SELECT since AS "since: jiff_sqlx::Timestamp", session

@@ -2,8 +2,8 @@
 //!
 //! Use with `#[serde(deserialize_with = "lenient::…")]`. Source: exchange contract 1.4.
 
-use serde::de::{Deserializer, Error, Unexpected};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Unexpected};
 use serde_json::Value;
 
 fn text_of(value: Value) -> Result<String, Value> {
@@ -87,7 +87,9 @@ pub fn int<'de, D: Deserializer<'de>>(input: D) -> Result<i64, D::Error> {
 pub fn optional_int<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>, D::Error> {
     let number = optional_long(input)?;
     match number {
-        Some(number) if i32::try_from(number).is_err() => Err(D::Error::custom("a number of 32 bits is expected")),
+        Some(number) if i32::try_from(number).is_err() => {
+            Err(D::Error::custom("a number of 32 bits is expected"))
+        }
         _ => Ok(number),
     }
 }
@@ -122,7 +124,9 @@ pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<
 pub fn optional_text_map<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<serde_json::Map<String, Value>>, D::Error> {
-    let Some(members) = Option::<serde_json::Map<String, Value>>::deserialize(input)? else { return Ok(None) };
+    let Some(members) = Option::<serde_json::Map<String, Value>>::deserialize(input)? else {
+        return Ok(None);
+    };
     members
         .into_iter()
         .map(|(name, value)| match text_of(value) {
@@ -150,7 +154,9 @@ pub fn object<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(input: 
 }
 
 /// A list of objects; `null` is an empty list, lists in place of objects are refused.
-pub fn objects<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(input: D) -> Result<Vec<T>, D::Error> {
+pub fn objects<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
+    input: D,
+) -> Result<Vec<T>, D::Error> {
     Ok(optional_objects(input)?.unwrap_or_default())
 }
 
@@ -161,7 +167,13 @@ pub fn optional_objects<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwne
     let Some(items) = Option::<Vec<Value>>::deserialize(input)? else { return Ok(None) };
     items
         .into_iter()
-        .map(|item| if item.is_object() { serde_json::from_value(item).map_err(D::Error::custom) } else { Err(wrong(&item, "an object")) })
+        .map(|item| {
+            if item.is_object() {
+                serde_json::from_value(item).map_err(D::Error::custom)
+            } else {
+                Err(wrong(&item, "an object"))
+            }
+        })
         .collect::<Result<_, _>>()
         .map(Some)
 }

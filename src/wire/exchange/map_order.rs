@@ -15,9 +15,9 @@ const LEVEL_BITS: u32 = 5;
 pub fn reorder(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(reorder).collect()),
-        Value::Object(members) => {
-            Value::Object(reorder_members(members.into_iter().map(|(name, value)| (name, reorder(value))).collect()))
-        }
+        Value::Object(members) => Value::Object(reorder_members(
+            members.into_iter().map(|(name, value)| (name, reorder(value))).collect(),
+        )),
         scalar => scalar,
     }
 }
@@ -29,7 +29,11 @@ pub fn reorder_members(members: Map<String, Value>) -> Map<String, Value> {
         return members;
     }
     let mut ordered = Map::new();
-    place(members.into_iter().map(|member| (spread(text_hash(&member.0)), member)).collect(), 0, &mut ordered);
+    place(
+        members.into_iter().map(|member| (spread(text_hash(&member.0)), member)).collect(),
+        0,
+        &mut ordered,
+    );
     ordered
 }
 
@@ -77,9 +81,11 @@ mod tests {
 
     #[test]
     fn large_objects_come_in_the_recorded_order() {
-        let text = r#"[{"record_id":"1","message":"m","event_code":"c","hidden":false,"workload":{"url":"w"}}]"#;
+        let text =
+            r#"[{"record_id":"1","message":"m","event_code":"c","hidden":false,"workload":{"url":"w"}}]"#;
         let value: Value = serde_json::from_str(text).expect("JSON");
-        let recorded = r#"[{"record_id":"1","workload":{"url":"w"},"hidden":false,"message":"m","event_code":"c"}]"#;
+        let recorded =
+            r#"[{"record_id":"1","workload":{"url":"w"},"hidden":false,"message":"m","event_code":"c"}]"#;
         assert_eq!(reorder(value).to_string(), recorded);
     }
 

@@ -49,10 +49,15 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         endpoint(Method::DELETE, ONE, "delete_agbot_agreement", delete(delete_agreement))
             .doc(TAG, "Removes an agreement of an agbot")
             .answer_with(204, "removed", Content::None),
-        endpoint(Method::POST, "/orgs/{organization}/agreements/confirm", "confirm_agreement", post(confirm_agreement))
-            .doc(TAG, "Confirms that an agreement of the caller's agbots is active")
-            .body::<ConfirmAgreement>()
-            .answer::<ApiResponse>(201, "it is active"),
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/agreements/confirm",
+            "confirm_agreement",
+            post(confirm_agreement),
+        )
+        .doc(TAG, "Confirms that an agreement of the caller's agbots is active")
+        .body::<ConfirmAgreement>()
+        .answer::<ApiResponse>(201, "it is active"),
     ]
 }
 

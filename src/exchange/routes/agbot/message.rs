@@ -54,7 +54,8 @@ async fn list_messages(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
     let filter = MessageFilter { message_id: None, now: exchange.now(), limit: limit(query.maxmsgs) };
-    let messages = shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    let messages =
+        shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
     Ok(found_or_empty(messages.is_empty(), AgbotMessagesAnswer { messages, last_index: 0 }))
 }
 
@@ -65,7 +66,8 @@ async fn get_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
     let filter = MessageFilter { message_id: Some(parse_id(&number)?), now: exchange.now(), limit: None };
-    let messages = shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    let messages =
+        shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
     if messages.is_empty() {
         return Err(ApiError::not_found("not found"));
     }
@@ -93,7 +95,10 @@ async fn create_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotMessage, FactKind::Agbot, &org, Some(&id)).await?;
     if caller.role != Role::Node {
-        return Err(ApiError::invalid_input(format!("'{}' is not a node: only nodes send messages to agbots", caller.0)));
+        return Err(ApiError::invalid_input(format!(
+            "'{}' is not a node: only nodes send messages to agbots",
+            caller.0
+        )));
     }
     let now = exchange.now();
     let capacity = exchange.settings().limits.messages;
@@ -102,7 +107,12 @@ async fn create_message(
         let public_key = node::find_public_key(&mut tx, &caller.org, &caller.id)
             .await?
             .filter(|key| !key.is_empty())
-            .ok_or_else(|| ApiError::invalid_input(format!("node '{}' has no public key, it cannot send messages", caller.0)))?;
+            .ok_or_else(|| {
+                ApiError::invalid_input(format!(
+                    "node '{}' has no public key, it cannot send messages",
+                    caller.0
+                ))
+            })?;
         message::delete_to_agbot(&mut tx, &org, &id, None, long_expired(now)).await?;
         if !agbot::has_agbot(&mut tx, &org, &id).await? {
             return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
@@ -121,8 +131,9 @@ async fn create_message(
             expires_at: expiry(now, request.ttl),
         };
         let number = message::insert_to_agbot(&mut tx, new).await.map_err(|error| {
-            ApiError::from(error)
-                .explain("agbot_message_agbot_fk", || ApiError::not_found(format!("agbot '{org}/{id}' not found")))
+            ApiError::from(error).explain("agbot_message_agbot_fk", || {
+                ApiError::not_found(format!("agbot '{org}/{id}' not found"))
+            })
         })?;
         tx.commit(&[agbot_change(&org, &id, "agbotmsgs", "created")]).await?;
         Ok::<_, ApiError>(number)

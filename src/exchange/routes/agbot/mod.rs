@@ -42,7 +42,8 @@ pub fn endpoints() -> Vec<Endpoint> {
         endpoint(Method::PUT, AGBOT, "replace_agbot", put(put::replace_agbot))
             .doc(TAG, "Creates an agbot or replaces its attributes")
             .body::<PutAgbot>()
-            .answer::<ApiResponse>(201, "created or replaced"),
+            .answer::<ApiResponse>(201, "created or replaced")
+            .answer::<ApiResponse>(409, "the name is taken by another kind of login"),
         endpoint(Method::PATCH, AGBOT, "patch_agbot", patch(patch::patch_agbot))
             .doc(TAG, "Changes one attribute of an agbot")
             .body::<PatchAgbot>()

@@ -5,7 +5,7 @@ use axum::response::Response;
 use evenkeel_access::{Access, Account, Role};
 use evenkeel_store::exchange::agbot::{self, AgbotRow};
 use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::identity::{IdentityKind, find_identity};
+use evenkeel_store::exchange::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_store::exchange::node_limit::count_agbots;
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
@@ -40,7 +40,12 @@ pub(super) async fn replace_agbot(
             public_key: request.public_key.clone(),
             seen_at: now,
         };
-        match agbot::lock_agbot(&mut tx, &org, &id).await? {
+        let mut existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
+        if existing.is_none() {
+            lock_name(&mut tx, &org, &id).await?;
+            existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
+        }
+        match existing {
             Some(existing) => {
                 if caller.role == Role::Agbot {
                     (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
@@ -52,9 +57,6 @@ pub(super) async fn replace_agbot(
                 agbot::insert_agbot(&mut tx, &row, &token_hash).await.map_err(|error| {
                     ApiError::from(error)
                         .explain("agbot_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
-                        .explain("agbot_org_agbot_key", || {
-                            ApiError::conflict(format!("agbot '{org}/{id}' was just made by another request"))
-                        })
                 })?;
             }
         }
@@ -72,7 +74,9 @@ async fn check_new(
 ) -> Result<(), ApiError> {
     let limit = exchange.settings().limits.agbots;
     if limit > 0 && count_agbots(tx, &owner.org, &owner.name).await? >= limit {
-        return Err(ApiError::access_denied(format!("you own {limit} agbots, no more are allowed for each user")));
+        return Err(ApiError::access_denied(format!(
+            "you own {limit} agbots, no more are allowed for each user"
+        )));
     }
     match find_identity(tx, &row.org, &row.agbot).await? {
         Some(other) if other.kind != IdentityKind::Agbot => Err(ApiError::conflict(format!(

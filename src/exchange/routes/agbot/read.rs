@@ -59,7 +59,8 @@ pub(super) async fn get_agbot(
 }
 
 fn answer(exchange: &Exchange, row: AgbotRow) -> AgbotAnswer {
-    let seen_at = exchange.heartbeats().latest_agbot(&row.org, &row.agbot, Some(row.seen_at)).unwrap_or(row.seen_at);
+    let seen_at =
+        exchange.heartbeats().latest_agbot(&row.org, &row.agbot, Some(row.seen_at)).unwrap_or(row.seen_at);
     AgbotAnswer {
         id: format!("{}/{}", row.org, row.agbot),
         last_heartbeat: wire_time(seen_at),

@@ -8,7 +8,9 @@ use axum::routing::{delete, get, post};
 use evenkeel_access::Access;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::served::{self, ServedFilter, ServedRow};
-use evenkeel_wire::exchange::agbot::{PostServedPattern, ServedPattern, ServedPatternsAnswer, ServedPatternsQuery};
+use evenkeel_wire::exchange::agbot::{
+    PostServedPattern, ServedPattern, ServedPatternsAnswer, ServedPatternsQuery,
+};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
@@ -87,7 +89,8 @@ async fn read(
     filter: ServedFilter,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
-    let mut rows = served::list_patterns(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
+    let mut rows =
+        served::list_patterns(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
     if !sees_served(exchange, caller, org, id).await? {
         rows.clear();
     }
@@ -126,10 +129,16 @@ async fn create_pattern(
         served::insert_pattern(&mut tx, &org, &id, &row).await.map_err(|error| {
             ApiError::from(error)
                 .explain("agbot_pattern_org_agbot_entry_key", || {
-                    ApiError::conflict(format!("pattern '{}' of agbot '{org}/{id}' already exists", row.entry))
+                    ApiError::conflict(format!(
+                        "pattern '{}' of agbot '{org}/{id}' already exists",
+                        row.entry
+                    ))
                 })
                 .explain("agbot_pattern_agbot_fk", || {
-                    ApiError::access_denied(format!("pattern '{}' not inserted: agbot '{org}/{id}' not found", row.entry))
+                    ApiError::access_denied(format!(
+                        "pattern '{}' not inserted: agbot '{org}/{id}' not found",
+                        row.entry
+                    ))
                 })
         })?;
         tx.commit(&[agbot_change(&org, &id, "agbotpatterns", "created")]).await

@@ -8,7 +8,9 @@ use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Caller, Role};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::served::{self, ServedFilter, ServedRow};
-use evenkeel_wire::exchange::agbot::{PostServedPolicy, ServedPolicy, ServedPoliciesAnswer, ServedPoliciesQuery};
+use evenkeel_wire::exchange::agbot::{
+    PostServedPolicy, ServedPoliciesAnswer, ServedPoliciesQuery, ServedPolicy,
+};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
@@ -87,7 +89,8 @@ async fn read(
     filter: ServedFilter,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
-    let mut rows = served::list_policies(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
+    let mut rows =
+        served::list_policies(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
     if !sees_served(exchange, caller, org, id).await? {
         rows.clear();
     }
@@ -130,10 +133,16 @@ async fn create_policy(
         served::insert_policy(&mut tx, &org, &id, &row).await.map_err(|error| {
             ApiError::from(error)
                 .explain("agbot_policy_org_agbot_entry_key", || {
-                    ApiError::conflict(format!("businessPol '{}' of agbot '{org}/{id}' already exists", row.entry))
+                    ApiError::conflict(format!(
+                        "businessPol '{}' of agbot '{org}/{id}' already exists",
+                        row.entry
+                    ))
                 })
                 .explain("agbot_policy_agbot_fk", || {
-                    ApiError::access_denied(format!("businessPol '{}' not inserted: agbot '{org}/{id}' not found", row.entry))
+                    ApiError::access_denied(format!(
+                        "businessPol '{}' not inserted: agbot '{org}/{id}' not found",
+                        row.entry
+                    ))
                 })
         })?;
         tx.commit(&[agbot_change(&org, &id, "agbotbusinesspols", "created")]).await
@@ -146,7 +155,9 @@ async fn create_policy(
 fn check_orgs(caller: &Caller, request: &PostServedPolicy) -> Result<(), ApiError> {
     let is_everywhere = matches!(caller.role, Role::Root | Role::HubAdmin) || caller.is_multi_tenant();
     let is_own = |org: &str| org == caller.org;
-    if is_everywhere || (is_own(&request.business_pol_orgid) && request.node_orgid.as_deref().is_none_or(is_own)) {
+    if is_everywhere
+        || (is_own(&request.business_pol_orgid) && request.node_orgid.as_deref().is_none_or(is_own))
+    {
         return Ok(());
     }
     Err(ApiError::access_denied(format!(

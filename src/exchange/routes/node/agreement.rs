@@ -76,7 +76,8 @@ async fn read(
     agreement: Option<&str>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::NodeRead, FactKind::Node, org, Some(id)).await?;
-    let rows = agreement::list_of_node(&mut *exchange.database().acquire().await?, org, id, agreement).await?;
+    let rows =
+        agreement::list_of_node(&mut *exchange.database().acquire().await?, org, id, agreement).await?;
     let agreements: BTreeMap<String, NodeAgreement> = rows
         .into_iter()
         .map(|row| {

@@ -85,7 +85,8 @@ fn apply(request: &PostConfigState, services: &mut [RegisteredService]) -> Resul
     let (mut is_meant, mut has_changed) = (false, false);
     for service in services {
         let Some((org, url)) = service.url.split_once('/') else { continue };
-        if !(request.org.is_empty() || request.org == org) || !(request.url.is_empty() || request.url == url) {
+        if !(request.org.is_empty() || request.org == org) || !(request.url.is_empty() || request.url == url)
+        {
             continue;
         }
         is_meant = true;

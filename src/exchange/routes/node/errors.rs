@@ -60,9 +60,9 @@ async fn replace_errors(
     let row = JsonRow { value: json(&request.errors)?, updated_at: exchange.now() };
     evenkeel_store::retry("node_errors.replace", || async {
         let mut tx = exchange.begin().await?;
-        node_part::upsert_errors(&mut tx, &org, &id, &row)
-            .await
-            .map_err(|error| ApiError::from(error).explain("node_error_node_fk", || missing_node(&org, &id)))?;
+        node_part::upsert_errors(&mut tx, &org, &id, &row).await.map_err(|error| {
+            ApiError::from(error).explain("node_error_node_fk", || missing_node(&org, &id))
+        })?;
         tx.commit(&[node_change(&org, &id, "nodeerrors", "created/modified")]).await
     })
     .await?;

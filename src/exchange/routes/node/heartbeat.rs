@@ -17,9 +17,14 @@ use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        endpoint(Method::POST, "/orgs/{organization}/nodes/{node}/heartbeat", "heartbeat_node", post(heartbeat_node))
-            .doc(super::TAG, "Takes a sign of life of a node")
-            .answer::<ApiResponse>(201, "taken"),
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/nodes/{node}/heartbeat",
+            "heartbeat_node",
+            post(heartbeat_node),
+        )
+        .doc(super::TAG, "Takes a sign of life of a node")
+        .answer::<ApiResponse>(201, "taken"),
     ]
 }
 

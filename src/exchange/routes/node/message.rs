@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Role};
+use evenkeel_store::exchange::agbot;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::message::{self, MessageFilter, MessageRow, NewMessage};
-use evenkeel_store::exchange::agbot;
 use evenkeel_wire::exchange::message::{MessagesQuery, NodeMessage, NodeMessagesAnswer, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -54,7 +54,8 @@ async fn list_messages(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
     let filter = MessageFilter { message_id: None, now: exchange.now(), limit: limit(query.maxmsgs) };
-    let messages = shapes(message::list_to_node(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    let messages =
+        shapes(message::list_to_node(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
     Ok(found_or_empty(messages.is_empty(), NodeMessagesAnswer { messages, last_index: 0 }))
 }
 
@@ -65,7 +66,8 @@ async fn get_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
     let filter = MessageFilter { message_id: Some(parse_id(&number)?), now: exchange.now(), limit: None };
-    let messages = shapes(message::list_to_node(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
+    let messages =
+        shapes(message::list_to_node(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
     if messages.is_empty() {
         return Err(ApiError::not_found("not found"));
     }
@@ -93,7 +95,10 @@ async fn create_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeMessage, FactKind::Node, &org, Some(&id)).await?;
     if caller.role != Role::Agbot {
-        return Err(ApiError::invalid_input(format!("'{}' is not an agbot: only agbots send messages to nodes", caller.0)));
+        return Err(ApiError::invalid_input(format!(
+            "'{}' is not an agbot: only agbots send messages to nodes",
+            caller.0
+        )));
     }
     let now = exchange.now();
     let capacity = exchange.settings().limits.messages;
@@ -102,7 +107,12 @@ async fn create_message(
         let public_key = agbot::find_public_key(&mut tx, &caller.org, &caller.id)
             .await?
             .filter(|key| !key.is_empty())
-            .ok_or_else(|| ApiError::invalid_input(format!("agbot '{}' has no public key, it cannot send messages", caller.0)))?;
+            .ok_or_else(|| {
+                ApiError::invalid_input(format!(
+                    "agbot '{}' has no public key, it cannot send messages",
+                    caller.0
+                ))
+            })?;
         message::delete_to_node(&mut tx, &org, &id, None, long_expired(now)).await?;
         if capacity > 0 {
             check_space(message::count_to_node(&mut tx, &org, &id).await?, capacity)?;
@@ -117,9 +127,9 @@ async fn create_message(
             sent_at: now,
             expires_at: expiry(now, request.ttl),
         };
-        let number = message::insert_to_node(&mut tx, new)
-            .await
-            .map_err(|error| ApiError::from(error).explain("node_message_node_fk", || missing_node(&org, &id)))?;
+        let number = message::insert_to_node(&mut tx, new).await.map_err(|error| {
+            ApiError::from(error).explain("node_message_node_fk", || missing_node(&org, &id))
+        })?;
         tx.commit(&[node_change(&org, &id, "nodemsgs", "created")]).await?;
         Ok::<_, ApiError>(number)
     })

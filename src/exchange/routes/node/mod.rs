@@ -52,7 +52,8 @@ pub fn endpoints() -> Vec<Endpoint> {
             .doc(TAG, "Creates a node or replaces its attributes")
             .query::<HeartbeatQuery>()
             .body::<PutNode>()
-            .answer::<ApiResponse>(201, "created or replaced"),
+            .answer::<ApiResponse>(201, "created or replaced")
+            .answer::<ApiResponse>(409, "the name is taken by another kind of login"),
         endpoint(Method::PATCH, NODE, "patch_node", patch(patch::patch_node))
             .doc(TAG, "Changes one attribute of a node")
             .body::<PatchNode>()

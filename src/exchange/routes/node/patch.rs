@@ -84,7 +84,12 @@ fn single_attribute(request: &PatchNode) -> Result<&'static str, ApiError> {
 }
 
 /// Rules between the attribute and what the node is now.
-fn check_state(caller: &Caller, row: &NodeRow, request: &PatchNode, sets_pattern: bool) -> Result<(), ApiError> {
+fn check_state(
+    caller: &Caller,
+    row: &NodeRow,
+    request: &PatchNode,
+    sets_pattern: bool,
+) -> Result<(), ApiError> {
     let has_key = !row.public_key.is_empty();
     if request.token.is_some() && has_key {
         return Err(ApiError::invalid_input(format!(
@@ -93,10 +98,14 @@ fn check_state(caller: &Caller, row: &NodeRow, request: &PatchNode, sets_pattern
         )));
     }
     if request.public_key.as_deref().is_some_and(|key| !key.is_empty()) && has_key {
-        return Err(ApiError::invalid_input("a public key cannot be replaced by another one, clear it first"));
+        return Err(ApiError::invalid_input(
+            "a public key cannot be replaced by another one, clear it first",
+        ));
     }
     if sets_pattern && caller.role != Role::Root && row.pattern.is_empty() && has_key {
-        return Err(ApiError::invalid_input("the node is registered to follow policies, it cannot take a pattern"));
+        return Err(ApiError::invalid_input(
+            "the node is registered to follow policies, it cannot take a pattern",
+        ));
     }
     Ok(())
 }

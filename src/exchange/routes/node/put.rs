@@ -5,16 +5,16 @@ use axum::response::Response;
 use evenkeel_access::{Access, Caller, Role};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
-use evenkeel_store::exchange::identity::{IdentityKind, find_identity};
+use evenkeel_store::exchange::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_store::exchange::node::{self, NodeRow};
 use evenkeel_store::exchange::node_limit::{NodeCount, lock_node_count};
 use evenkeel_wire::exchange::node::{HeartbeatQuery, PutNode};
 use jiff::Timestamp;
 
+use super::node_change;
 use super::validate::{
     check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern, versions_json,
 };
-use super::node_change;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
 use crate::state::{WriteTx, forget_login};
@@ -68,7 +68,9 @@ fn check(id: &str, request: &PutNode) -> Result<(), ApiError> {
     parse_pattern(request.pattern.as_deref().unwrap_or_default())?;
     let given = [request.token.is_some(), request.pattern.is_some(), request.public_key.is_some()];
     if given.contains(&true) && given.contains(&false) {
-        return Err(ApiError::invalid_input("token, pattern and publicKey must be given all together or not at all"));
+        return Err(ApiError::invalid_input(
+            "token, pattern and publicKey must be given all together or not at all",
+        ));
     }
     check_token(request.token.as_deref())?;
     check_id(id)?;
@@ -78,7 +80,7 @@ fn check(id: &str, request: &PutNode) -> Result<(), ApiError> {
 async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiError> {
     let mut tx = exchange.begin().await?;
     check_pattern(&mut tx, wanted.caller, wanted.org, wanted.pattern).await?;
-    let existing = node::lock_node(&mut tx, wanted.org, wanted.id).await?;
+    let existing = lock(&mut tx, wanted).await?;
     if let Some(existing) = &existing {
         check_replaceable(wanted, existing)?;
     }
@@ -101,6 +103,15 @@ async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiEr
     }
     tx.commit(&changes).await?;
     Ok(message.unwrap_or_else(|| "node added or updated".to_owned()))
+}
+
+/// Locks the node, or its name while it does not exist.
+async fn lock(tx: &mut WriteTx<'_>, wanted: &Wanted<'_>) -> Result<Option<NodeRow>, ApiError> {
+    if let Some(existing) = node::lock_node(tx, wanted.org, wanted.id).await? {
+        return Ok(Some(existing));
+    }
+    lock_name(tx, wanted.org, wanted.id).await?;
+    Ok(node::lock_node(tx, wanted.org, wanted.id).await?)
 }
 
 /// People cannot take a node that is in use away from its agent.
@@ -134,11 +145,7 @@ async fn create(
     }
     check_name_is_free(tx, wanted).await?;
     let row = row(wanted, None)?;
-    node::insert_node(tx, &row, token_hash)
-        .await
-        .map_err(|error| ApiError::from(error).explain("node_org_node_key", || {
-            ApiError::conflict(format!("node '{}/{}' was just made by another request", wanted.org, wanted.id))
-        }))?;
+    node::insert_node(tx, &row, token_hash).await?;
     Ok(warning(wanted, &count, ceiling))
 }
 
@@ -177,10 +184,7 @@ fn warning(wanted: &Wanted<'_>, count: &NodeCount, ceiling: i64) -> Option<Strin
         (ceiling, count.of_owner + 1)
     };
     ((limit - used).saturating_mul(20) <= limit).then(|| {
-        format!(
-            "node added or updated; organization {} is near or at its limit of {limit} nodes",
-            wanted.org
-        )
+        format!("node added or updated; organization {} is near or at its limit of {limit} nodes", wanted.org)
     })
 }
 

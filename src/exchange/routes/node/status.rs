@@ -70,9 +70,9 @@ async fn replace_status(
     };
     evenkeel_store::retry("node_status.replace", || async {
         let mut tx = exchange.begin().await?;
-        node_part::upsert_status(&mut tx, &org, &id, &row)
-            .await
-            .map_err(|error| ApiError::from(error).explain("node_status_node_fk", || missing_node(&org, &id)))?;
+        node_part::upsert_status(&mut tx, &org, &id, &row).await.map_err(|error| {
+            ApiError::from(error).explain("node_status_node_fk", || missing_node(&org, &id))
+        })?;
         tx.commit(&[node_change(&org, &id, "nodestatus", "created/modified")]).await
     })
     .await?;

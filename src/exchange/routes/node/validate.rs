@@ -61,7 +61,9 @@ fn problem(property: &ServiceProperty) -> Option<&'static str> {
         "string" | "list" if op != "in" => Some("op of a string or list must be in"),
         "string" | "list" | "wildcard" => None,
         "boolean" if op != "=" => Some("op of a boolean must be ="),
-        "boolean" if !is_any && !value.eq_ignore_ascii_case("true") && !value.eq_ignore_ascii_case("false") => {
+        "boolean"
+            if !is_any && !value.eq_ignore_ascii_case("true") && !value.eq_ignore_ascii_case("false") =>
+        {
             Some("value must be true or false")
         }
         "int" if op == "in" => Some("op of an int must be =, >= or <="),
@@ -80,9 +82,9 @@ pub(super) fn parse_pattern(text: &str) -> Result<Option<(&str, &str)>, ApiError
     if text.is_empty() {
         return Ok(None);
     }
-    text.split_once('/')
-        .map(Some)
-        .ok_or_else(|| ApiError::invalid_input(format!("pattern '{text}' must be given with its organization: org/pattern")))
+    text.split_once('/').map(Some).ok_or_else(|| {
+        ApiError::invalid_input(format!("pattern '{text}' must be given with its organization: org/pattern"))
+    })
 }
 
 /// Checks that the pattern exists and is of the node's organization or public; root may use any.

@@ -34,11 +34,16 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         .body::<NodeHealthRequest>()
         .answer::<NodeHealthAnswer>(201, "the nodes")
         .answer::<NodeHealthAnswer>(404, "no node fits"),
-        endpoint(Method::POST, "/orgs/{organization}/search/nodehealth", "search_node_health", post(policy_health))
-            .doc(super::TAG, "Answers signs of life of the nodes that follow policies")
-            .body::<NodeHealthRequest>()
-            .answer::<NodeHealthAnswer>(201, "the nodes")
-            .answer::<NodeHealthAnswer>(404, "no node fits"),
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/search/nodehealth",
+            "search_node_health",
+            post(policy_health),
+        )
+        .doc(super::TAG, "Answers signs of life of the nodes that follow policies")
+        .body::<NodeHealthRequest>()
+        .answer::<NodeHealthAnswer>(201, "the nodes")
+        .answer::<NodeHealthAnswer>(404, "no node fits"),
     ]
 }
 

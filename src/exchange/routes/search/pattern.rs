@@ -63,9 +63,10 @@ async fn search_nodes_by_pattern(
         exchange.heartbeats().flush().await?;
     }
     let mut connection = exchange.database().acquire().await?;
-    let services = search::find_pattern_services(&mut connection, &org, &pattern)
-        .await?
-        .ok_or_else(|| ApiError::invalid_input(format!("invalid input: pattern '{org}/{pattern}' not found")))?;
+    let services =
+        search::find_pattern_services(&mut connection, &org, &pattern).await?.ok_or_else(|| {
+            ApiError::invalid_input(format!("invalid input: pattern '{org}/{pattern}' not found"))
+        })?;
     let services: Vec<PatternService> = serde_json::from_str(services.get())
         .map_err(|error| ApiError::internal(format!("services of pattern {org}/{pattern}: {error}")))?;
     if !services.iter().any(|service| is_meant(service, &service_url)) {

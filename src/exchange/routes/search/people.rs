@@ -76,11 +76,12 @@ async fn list_errors_of_nodes(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
     let wanted = Arc::new((org, visible_owner(&caller)));
-    let mut response = pages::answer(StatusCode::OK, r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
-        let (exchange, wanted) = (exchange.clone(), wanted.clone());
-        async move { errors_page(&exchange, &wanted, after, errors_of_node).await }
-    })
-    .await?;
+    let mut response =
+        pages::answer(StatusCode::OK, r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
+            let (exchange, wanted) = (exchange.clone(), wanted.clone());
+            async move { errors_page(&exchange, &wanted, after, errors_of_node).await }
+        })
+        .await?;
     // This list is an exception: empty, it is not absent.
     *response.status_mut() = StatusCode::OK;
     Ok(response)
@@ -102,7 +103,8 @@ async fn errors_page<T: Serialize>(
 ) -> Result<Page<String>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
     let rows =
-        node_health::list_with_errors(&mut connection, org, owner.as_ref(), after.as_deref(), PAGE_ROWS).await?;
+        node_health::list_with_errors(&mut connection, org, owner.as_ref(), after.as_deref(), PAGE_ROWS)
+            .await?;
     drop(connection);
     let is_full = rows.len() as i64 == PAGE_ROWS;
     let last = rows.last().map(|row| row.node.clone());
@@ -147,7 +149,8 @@ async fn running_page(
     let Running { org, owner, pattern } = &*wanted;
     let mut connection = exchange.database().acquire().await?;
     let rows =
-        node_health::list_running(&mut connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS).await?;
+        node_health::list_running(&mut connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS)
+            .await?;
     drop(connection);
     let is_full = rows.len() as i64 == PAGE_ROWS;
     let last = rows.last().map(|row| row.0.clone());

@@ -191,6 +191,7 @@ fn refused(reason: FlagsRefused) -> ApiError {
 /// Inserts an account whose name is nobody else's login.
 async fn insert(tx: &mut WriteTx<'_>, account: &AccountRow) -> Result<(), ApiError> {
     let (org, name) = (&account.org, &account.name);
+    identity::lock_name(tx, org, name).await?;
     match identity::find_identity(tx, org, name).await?.map(|identity| identity.kind) {
         None => {}
         Some(IdentityKind::Account) => return Err(not_added(org, name)),
