@@ -1,5 +1,7 @@
 //! The integration tests: one binary, one PostgreSQL, real processes where processes are the subject.
 
+mod agbot;
+mod exchange;
 mod openapi;
 mod support;
 mod up;

@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod database;
+pub mod fleet;
 pub mod process;
 pub mod scratch;
 pub mod wait;

@@ -1,0 +1,98 @@
+//! Which member of an HA group may upgrade its agent now: both forms of the question, one answer at a time.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::{Hub, Scratch, eventually};
+
+/// Makes an organization with nodes in one group and a management policy.
+async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
+    let created = |answer: (u16, Value)| assert_eq!(answer.0, 201, "{}", answer.1);
+    created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
+    let nodes: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
+    for node in &nodes {
+        let body = json!({"token": format!("secret-{node}"), "name": node, "pattern": "", "publicKey": "", "arch": "amd64"});
+        created(hub.call("PUT", &format!("/orgs/o/nodes/{node}"), Some(body)).await);
+    }
+    created(hub.call("POST", "/orgs/o/hagroups/g", Some(json!({"members": nodes}))).await);
+    let policy = json!({"label": "up", "constraints": ["a == b"], "enabled": true});
+    created(hub.call("POST", "/orgs/o/managementpolicies/fw-9", Some(policy)).await);
+    nodes
+}
+
+/// Asks in the document's form with the credentials of `caller`.
+async fn ask(hub: &Hub, caller: &str, node: &str, body: Value) -> u16 {
+    let request = hub.client.post(format!("{}/org/o/node/{node}/upgrade", hub.url));
+    let request = request.basic_auth(format!("o/{caller}"), Some(format!("secret-{caller}"))).json(&body);
+    request.send().await.expect("an answer").status().as_u16()
+}
+
+/// Asks as deployed agents do.
+async fn ask_as_agents_do(hub: &Hub, caller: &str, group: &str, node: &str, policy: &str) -> (u16, Value) {
+    let path = format!("{}/v1/org/o/hagroup/{group}/nodemanagement/{node}/{policy}", hub.url);
+    let request = hub.client.post(path).basic_auth(format!("o/{caller}"), Some(format!("secret-{caller}")));
+    let answer = request.send().await.expect("an answer");
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+async fn report(hub: &Hub, node: &str, status: &str) {
+    let body =
+        json!({"agentUpgradePolicyStatus": {"scheduledTime": "2026-01-01T00:00:00Z", "status": status}});
+    let answer = hub.call("PUT", &format!("/orgs/o/nodes/{node}/managementStatus/fw-9"), Some(body)).await;
+    assert_eq!(answer.0, 201, "{}", answer.1);
+}
+
+#[tokio::test]
+async fn members_take_turns_and_the_end_of_an_upgrade_frees_the_next() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    group_of(&hub, 2).await;
+    report(&hub, "n0", "ha node waiting").await;
+    let nmp = || json!({"nmp": "o/fw-9"});
+    assert_eq!(ask(&hub, "n0", "n0", nmp()).await, 200);
+    assert_eq!(ask(&hub, "n0", "n0", nmp()).await, 200, "the same question gets the same yes");
+    assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": "o/other"})).await, 409, "one policy at a time");
+    assert_eq!(ask(&hub, "n1", "n1", nmp()).await, 409);
+    let (status, body) = ask_as_agents_do(&hub, "n1", "g", "n1", "fw-9").await;
+    assert_eq!((status, body["code"].as_str()), (409, Some("409")));
+    let (status, body) = ask_as_agents_do(&hub, "n0", "g", "n0", "fw-9").await;
+    assert_eq!((status, body["code"].as_str()), (201, Some("201")));
+
+    report(&hub, "n0", "successful").await;
+    eventually("the next member may go", || async {
+        (ask(&hub, "n1", "n1", nmp()).await == 200).then_some(())
+    })
+    .await;
+    assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn wrong_callers_groups_and_bodies_are_refused_by_name() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    group_of(&hub, 2).await;
+    assert_eq!(ask(&hub, "n1", "n0", json!({"nmp": "fw-9"})).await, 400, "the credentials of another node");
+    assert_eq!(ask_as_agents_do(&hub, "n0", "elsewhere", "n0", "fw-9").await.0, 400, "a group it is not in");
+    assert_eq!(ask(&hub, "n0", "n0", json!({})).await, 400);
+    assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": ""})).await, 400);
+    assert_eq!(ask(&hub, "stranger", "stranger", json!({"nmp": "fw-9"})).await, 401);
+    let answer = hub.client.post(format!("{}/org/o/node/n0/upgrade", hub.url)).json(&json!({"nmp": "fw-9"}));
+    assert_eq!(answer.send().await.expect("an answer").status().as_u16(), 401);
+    assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn forty_members_asking_at_once_get_exactly_one_yes() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let nodes = group_of(&hub, 40).await;
+    let answers = join_all(nodes.iter().map(|node| ask(&hub, node, node, json!({"nmp": "o/fw-9"})))).await;
+    let mut counted: BTreeMap<u16, usize> = BTreeMap::new();
+    for status in answers {
+        *counted.entry(status).or_default() += 1;
+    }
+    assert_eq!(counted, BTreeMap::from([(200, 1), (409, 39)]));
+    assert_eq!(hub.stop().await, 0);
+}
