@@ -3,14 +3,18 @@
 //! Each benchmark takes less than a minute, uses loopback, a temporary folder and an embedded PostgreSQL of its own, and leaves
 //! nothing behind. Method and numbers: `docs/benchmarks.md`. Source: issue text "Speed and memory".
 
+mod claims;
+mod exchange;
 mod fleet;
 mod groups;
 mod hello;
 mod index;
 mod load;
+mod memory;
 mod poll;
 mod process;
 mod report;
+mod rolling;
 mod stage;
 
 use clap::{Args, Subcommand};
@@ -34,6 +38,14 @@ enum Benchmark {
     Poll(Options),
     /// Durable creation and deletion of HA groups, beside pgbench with the same statements
     Groups(Options),
+    /// Upgrade claims, beside an implementation that locks the whole table
+    Claims(Options),
+    /// Memory of an idle hub and an idle agent, and the time to the first answer
+    Memory(Options),
+    /// CPU, memory and answer times of an exchange under load, beside the reference's figures
+    Exchange(Options),
+    /// Service upgrades of a fleet with and without HA groups, in simulated time
+    Rolling(Options),
 }
 
 /// Runs a benchmark.
@@ -42,6 +54,10 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         Benchmark::Index(arguments) => index::run(&arguments),
         Benchmark::Poll(options) => measure(&options, poll::run(&options)),
         Benchmark::Groups(options) => measure(&options, groups::run(&options)),
+        Benchmark::Claims(options) => measure(&options, claims::run(&options)),
+        Benchmark::Memory(options) => measure(&options, memory::run(&options)),
+        Benchmark::Exchange(options) => measure(&options, exchange::run(&options)),
+        Benchmark::Rolling(options) => rolling::run(&options)?.finish(&options),
     }
 }
 

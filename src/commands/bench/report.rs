@@ -36,6 +36,8 @@ pub enum Output {
 pub enum Target {
     /// The value itself, from above.
     AtMost(f64),
+    /// The value itself, from below.
+    AtLeast(f64),
     /// The value divided by its comparison, from below.
     RatioAtLeast(f64),
     /// The value divided by its comparison, from above.
@@ -79,6 +81,7 @@ impl Row {
     pub fn is_met(&self) -> Option<bool> {
         Some(match self.target? {
             Target::AtMost(bound) => self.value <= bound,
+            Target::AtLeast(bound) => self.value >= bound,
             Target::RatioAtLeast(bound) => self.ratio().is_some_and(|ratio| ratio >= bound),
             Target::RatioAtMost(bound) => self.ratio().is_some_and(|ratio| ratio <= bound),
         })
@@ -98,6 +101,7 @@ impl Row {
         };
         let target = match self.target {
             Some(Target::AtMost(bound)) => format!("≤ {} {}: {verdict}", number(bound), self.unit),
+            Some(Target::AtLeast(bound)) => format!("≥ {} {}: {verdict}", number(bound), self.unit),
             Some(Target::RatioAtLeast(bound)) => format!("≥ {}×: {verdict}", number(bound)),
             Some(Target::RatioAtMost(bound)) => format!("≤ {}×: {verdict}", number(bound)),
             None => String::new(),
@@ -109,6 +113,7 @@ impl Row {
         let target = self.target.map(|target| {
             let (rule, bound) = match target {
                 Target::AtMost(bound) => ("value-at-most", bound),
+                Target::AtLeast(bound) => ("value-at-least", bound),
                 Target::RatioAtLeast(bound) => ("ratio-at-least", bound),
                 Target::RatioAtMost(bound) => ("ratio-at-most", bound),
             };

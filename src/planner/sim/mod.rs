@@ -12,6 +12,7 @@ pub(crate) mod database;
 pub(crate) mod exchange;
 pub(crate) mod invariants;
 pub mod report;
+pub mod upgrade;
 pub(crate) mod world;
 
 pub use report::{SimulationReport, run_cli};

@@ -1,0 +1,191 @@
+//! `evenkeel bench exchange`: CPU, memory and answer times of an exchange under load, beside the reference's figures.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_runtime::Failure;
+
+use super::fleet::{Nodes, ORG, OWNER, Scribe};
+use super::load::{Load, request};
+use super::poll::{heartbeat_requests, poll_requests};
+use super::process::Process;
+use super::report::{Options, Report, Row, Target};
+use super::stage::{ROOT_PASSWORD, Stage};
+
+const CONNECTIONS: usize = 32;
+/// Share of the reference's CPU.
+const SHARE: f64 = 0.1;
+const REFERENCE: &str = "reference";
+const RESIDENT_MIB: f64 = 80.0;
+const RECORDS: usize = 300;
+/// Nodes in each list, of those in the organization.
+const LISTED: usize = 1_000;
+
+/// How much is measured.
+struct Size {
+    nodes: usize,
+    fleet: usize,
+    length: Duration,
+}
+
+/// Runs the benchmark.
+pub async fn run(options: &Options) -> Result<Report, Failure> {
+    let stage = Stage::open().await?;
+    let outcome = measure(options, &stage).await;
+    stage.close().await;
+    outcome
+}
+
+async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
+    let size = if options.short {
+        Size { nodes: 100, fleet: 2_000, length: Duration::from_millis(300) }
+    } else {
+        Size { nodes: 1_000, fleet: 100_000, length: Duration::from_secs(3) }
+    };
+    let mut report = Report::new("exchange");
+    let scribe = Scribe::new(stage.connect().await?).await?;
+    let nodes = scribe.nodes("n", size.nodes).await?;
+    scribe.groups(&nodes).await?;
+    let (exchange, address) = stage.start_exchange().await?;
+    let bench = Bench { exchange: &exchange, address, size: &size };
+    bench.cpu_figures(&scribe, &nodes, &mut report).await?;
+    bench.answer_times(&nodes, &mut report).await?;
+    report.push(
+        Row::new("resident after all of this", exchange.resident_mib(), "MiB")
+            .beside(REFERENCE, 1200.0)
+            .target(Target::AtMost(RESIDENT_MIB)),
+    );
+    bench.first_contacts(&scribe, &mut report).await?;
+    report.push(Row::new("resident with the whole fleet's logins", exchange.resident_mib(), "MiB"));
+    report.note(format!(
+        "{} nodes in groups of two, {CONNECTIONS} connections, PostgreSQL on the same machine with fsync on; CPU is the exchange's.",
+        size.nodes
+    ));
+    report.note("The reference's figures were measured the same way on other occasions, not in this run.");
+    Ok(report)
+}
+
+struct Bench<'a> {
+    exchange: &'a Process,
+    address: SocketAddr,
+    size: &'a Size,
+}
+
+impl Bench<'_> {
+    fn load(&self, requests: Vec<Vec<u8>>) -> Load {
+        Load { address: self.address, connections: CONNECTIONS, requests: Arc::new(requests) }
+    }
+
+    async fn cpu_figures(&self, scribe: &Scribe, nodes: &Nodes, report: &mut Report) -> Result<(), Failure> {
+        let last = scribe.last_number().await?;
+        scribe.changes(RECORDS).await?;
+        let newest = scribe.last_number().await?;
+        // The exchange hears of them within a second.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let figures = [
+            ("heartbeat", heartbeat_requests(nodes), 1.1),
+            ("node GET", node_requests(nodes), 9.6),
+            ("idle changes", poll_requests(nodes, newest + 1), 5.3),
+            ("changes with 300 records", poll_requests(nodes, last + 1), 8.2),
+            ("group list", vec![group_list(); CONNECTIONS], 2.4),
+        ];
+        for (name, requests, reference) in figures {
+            let load = self.load(requests);
+            load.once().await?;
+            let before = self.exchange.cpu_secs();
+            let outcome = load.closed(self.size.length).await?;
+            let millis = (self.exchange.cpu_secs() - before) * 1000.0 / outcome.count.max(1) as f64;
+            report.push(
+                Row::new(format!("CPU of a {name}"), millis, "ms")
+                    .beside(REFERENCE, reference)
+                    .target(Target::RatioAtMost(SHARE)),
+            );
+        }
+        Ok(())
+    }
+
+    /// Answer times at half of what the exchange can do.
+    async fn answer_times(&self, nodes: &Nodes, report: &mut Report) -> Result<(), Failure> {
+        let figures =
+            [("node GET", node_requests(nodes), 5.0), ("durable write (node PATCH)", patches(nodes), 25.0)];
+        for (name, requests, bound) in figures {
+            let load = self.load(requests);
+            let full = load.closed(self.size.length).await?.rate();
+            let mut half = load.open(full / 2.0, self.size.length).await?;
+            report.push(
+                Row::new(
+                    format!("p99 of a {name} at half load ({:.0}/s)", full / 2.0),
+                    half.quantile_millis(0.99),
+                    "ms",
+                )
+                .beside("median", half.quantile_millis(0.5))
+                .target(Target::AtMost(bound)),
+            );
+        }
+        Ok(())
+    }
+
+    /// Logins of nodes that the exchange has not seen, and lists out of a large fleet.
+    async fn first_contacts(&self, scribe: &Scribe, report: &mut Report) -> Result<(), Failure> {
+        let chosen = scribe.nodes_with_chosen_token("c", self.size.nodes).await?;
+        let before = self.exchange.cpu_secs();
+        let outcome = self.load(node_requests(&chosen)).once().await?;
+        report.push(
+            Row::new(format!("first contact of {} nodes, chosen tokens", outcome.count), outcome.secs, "s")
+                .beside(REFERENCE, 107.0),
+        );
+        let each = (self.exchange.cpu_secs() - before) * 1000.0 / outcome.count.max(1) as f64;
+        report.push(Row::new("CPU of one of them (Argon2id)", each, "ms"));
+        let fleet = scribe.nodes("f", self.size.fleet).await?;
+        let outcome = self.load(heartbeat_requests(&fleet)).once().await?;
+        report.push(
+            Row::new(format!("first heartbeat of {} nodes, generated tokens", outcome.count), outcome.secs, "s")
+                .target(Target::AtMost(30.0)),
+        );
+        self.lists(report).await
+    }
+
+    async fn lists(&self, report: &mut Report) -> Result<(), Failure> {
+        let total = self.size.fleet + 2 * self.size.nodes;
+        // A thousand ids of the fleet begin with the same three digits.
+        let path = format!("/v1/orgs/{ORG}/nodes?idfilter={ORG}%2Ff000%25");
+        let load = self.load(vec![request("GET", &path, OWNER, None); CONNECTIONS]);
+        let full = load.closed(self.size.length).await?.rate();
+        let mut half = load.open(full / 2.0, self.size.length).await?;
+        report.push(
+            Row::new(
+                format!("p99 of a list of {LISTED} of {total} nodes at half load ({:.1}/s)", full / 2.0),
+                half.quantile_millis(0.99),
+                "ms",
+            )
+            .beside("median", half.quantile_millis(0.5))
+            .target(Target::AtMost(100.0)),
+        );
+        let root = format!("root/root:{ROOT_PASSWORD}");
+        let all = Load {
+            connections: 1,
+            ..self.load(vec![request("GET", &format!("/v1/orgs/{ORG}/nodes"), &root, None)])
+        };
+        let outcome = all.once().await?;
+        report.push(Row::new(format!("list of all {total} nodes"), outcome.secs, "s"));
+        Ok(())
+    }
+}
+
+fn node_requests(nodes: &Nodes) -> Vec<Vec<u8>> {
+    let path = |number| format!("/v1/orgs/{ORG}/nodes/{}", nodes.id(number));
+    (0..nodes.count()).map(|number| request("GET", &path(number), &nodes.login(number), None)).collect()
+}
+
+fn patches(nodes: &Nodes) -> Vec<Vec<u8>> {
+    let patch = |number: usize| {
+        let path = format!("/v1/orgs/{ORG}/nodes/{}", nodes.id(number));
+        request("PATCH", &path, &nodes.login(number), Some(r#"{"msgEndPoint":"at the edge"}"#))
+    };
+    (0..nodes.count()).map(patch).collect()
+}
+
+fn group_list() -> Vec<u8> {
+    request("GET", &format!("/v1/orgs/{ORG}/hagroups"), OWNER, None)
+}

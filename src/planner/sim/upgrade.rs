@@ -1,0 +1,163 @@
+//! How long the upgrade of a whole fleet takes, with and without HA groups, when nothing goes wrong.
+//!
+//! Simulated time, so that the answer does not depend on the machine. Source: seed 004, "Test".
+
+use super::{
+    chaos::{add_agbots, add_node, add_service, put_group, put_policy},
+    world::{Quality, World},
+};
+use crate::{
+    ids::{NodeId, PolicyId},
+    settings::BrokenRules,
+};
+
+/// Time for all copies to come up, and longest time for the upgrade, simulated seconds.
+const PATIENCE_SECS: u64 = 7_200;
+
+/// The service that every node runs, and the one that only the first node of each group runs.
+const COMMON: &str = "common";
+const SPECIAL: &str = "special";
+
+/// Is a fleet and what it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpgradePlan {
+    /// Number of groups, or of as many nodes that are in no group.
+    pub groups: u32,
+    /// Nodes of each group.
+    pub members: u32,
+    /// True to make the groups; the nodes are the same without them.
+    pub has_groups: bool,
+    /// True when the first node of each group runs a second service, which is upgraded too.
+    pub is_heterogeneous: bool,
+    /// Time that a copy needs to start.
+    pub start_millis: u64,
+    /// Time that a new copy is watched before its step counts.
+    pub monitor_secs: u64,
+}
+
+/// Is how an upgrade went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpgradeOutcome {
+    /// Copies that were replaced.
+    pub copies: u32,
+    /// Simulated time from the new policies to the last new copy; none when it never came.
+    pub millis: Option<u64>,
+    /// Fewest copies of the common service that ran at any instant in one set of `members` nodes.
+    pub lowest_in_group: u32,
+    /// Things that happened.
+    pub steps: u64,
+    /// What was broken, if anything.
+    pub violation: Option<String>,
+}
+
+/// Upgrades every service of a fleet at once.
+pub fn upgrade(plan: UpgradePlan) -> UpgradeOutcome {
+    let mut world = World::new(1, BrokenRules::default());
+    world.settings.update.monitor_secs = plan.monitor_secs;
+    let sets = build(&mut world, plan);
+    let fleet = Fleet { plan, sets };
+    let is_up = world.run_until(PATIENCE_SECS, |world| world.steps.is_multiple_of(32) && fleet.all_run(world, "1.0.0"));
+    // What joined a moment ago is looked at with a grace.
+    world.run_for(30);
+    let (begin, steps_before) = (world.millis, world.steps);
+    put_policies(&mut world, plan, "2.0.0");
+    let mut lowest = plan.members;
+    let mut millis = None;
+    while is_up && world.watchman.violation.is_none() && world.millis < begin + PATIENCE_SECS * 1000 && world.step() {
+        lowest = lowest.min(fleet.lowest(&world));
+        if world.steps.is_multiple_of(32) && fleet.all_run(&world, "2.0.0") {
+            millis = Some(world.millis - begin);
+            break;
+        }
+    }
+    UpgradeOutcome {
+        copies: plan.groups * (plan.members + u32::from(plan.is_heterogeneous)),
+        millis,
+        lowest_in_group: lowest,
+        steps: world.steps - steps_before,
+        violation: world.watchman.violation,
+    }
+}
+
+fn build(world: &mut World, plan: UpgradePlan) -> Vec<Vec<NodeId>> {
+    for version in ["1.0.0", "2.0.0"] {
+        for service in [COMMON, SPECIAL] {
+            add_service(world, service, version, Quality::Good);
+        }
+    }
+    let mut sets = Vec::new();
+    for group in 0..plan.groups {
+        let names: Vec<String> = (0..plan.members).map(|member| format!("g{group}n{member}")).collect();
+        for (number, name) in names.iter().enumerate() {
+            add_node(world, name, if number == 0 { "first" } else { "other" }, plan.start_millis);
+        }
+        if plan.has_groups {
+            put_group(world, &format!("g{group}"), &names.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        sets.push(names.iter().map(|name| NodeId::new("o", name)).collect());
+    }
+    put_policies(world, plan, "1.0.0");
+    add_agbots(world, 1);
+    sets
+}
+
+fn put_policies(world: &mut World, plan: UpgradePlan, version: &str) {
+    put_policy(world, COMMON, COMMON, version, "site in \"first,other\"");
+    if plan.is_heterogeneous {
+        put_policy(world, SPECIAL, SPECIAL, version, "site == first");
+    }
+}
+
+struct Fleet {
+    plan: UpgradePlan,
+    sets: Vec<Vec<NodeId>>,
+}
+
+impl Fleet {
+    fn lowest(&self, world: &World) -> u32 {
+        let policy = PolicyId::new("o", COMMON);
+        let running = |set: &Vec<NodeId>| {
+            set.iter().filter(|node| world.running_version(node, &policy).is_some()).count()
+        };
+        self.sets.iter().map(running).min().and_then(|lowest| u32::try_from(lowest).ok()).unwrap_or_default()
+    }
+
+    fn all_run(&self, world: &World, version: &str) -> bool {
+        let (common, special) = (PolicyId::new("o", COMMON), PolicyId::new("o", SPECIAL));
+        let runs = |node: &NodeId, policy| world.running_version(node, policy).as_deref() == Some(version);
+        self.sets.iter().all(|set| {
+            set.iter().all(|node| runs(node, &common))
+                && (!self.plan.is_heterogeneous || set.first().is_none_or(|node| runs(node, &special)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(has_groups: bool, is_heterogeneous: bool) -> UpgradePlan {
+        UpgradePlan { groups: 6, members: 2, has_groups, is_heterogeneous, start_millis: 5_000, monitor_secs: 5 }
+    }
+
+    #[test]
+    fn groups_keep_a_copy_up_and_cost_one_turn_a_member() {
+        for is_heterogeneous in [false, true] {
+            let grouped = upgrade(plan(true, is_heterogeneous));
+            let free = upgrade(plan(false, is_heterogeneous));
+            assert_eq!((grouped.violation.as_ref(), free.violation.as_ref()), (None, None));
+            assert!(grouped.lowest_in_group >= 1, "{grouped:?}");
+            assert_eq!(free.lowest_in_group, 0, "{free:?}");
+            let (grouped, free) = (grouped.millis.expect("ends"), free.millis.expect("ends"));
+            // Two members take turns, each with its start and its watch; groups do not wait for each other.
+            assert!(grouped > free && grouped < 4 * free + 20_000, "{grouped} {free}");
+        }
+    }
+
+    #[test]
+    fn upgrade_time_does_not_grow_with_the_number_of_groups() {
+        let few = upgrade(plan(true, false)).millis.expect("ends");
+        let many = upgrade(UpgradePlan { groups: 30, ..plan(true, false) }).millis.expect("ends");
+        assert!(many < 2 * few, "{many} {few}");
+    }
+}
