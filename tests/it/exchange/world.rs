@@ -1,0 +1,265 @@
+//! A small world with one of everything in three organizations, every kind of caller, and a way back to how it was.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::body::Body;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use evenkeel_exchange::{Exchange, ExchangeSettings};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use crate::support::TestDatabase;
+use crate::support::wait::must;
+
+/// A text in everything that only its own organization may read.
+pub const MARK: &str = "hush-hush";
+/// Organization with one of everything, as seen by most callers.
+pub const HOME: &str = "acme";
+/// The organization that is shared by all.
+pub const SHARED: &str = "IBM";
+/// Another organization.
+pub const ABROAD: &str = "globex";
+
+const PASSWORD: &str = "open-sesame";
+
+/// Somebody who calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Name of the column in the table.
+    pub title: &'static str,
+    /// Organization and id; `None` calls without credentials.
+    pub login: Option<&'static str>,
+}
+
+const fn caller(title: &'static str, login: &'static str) -> Caller {
+    Caller { title, login: Some(login) }
+}
+
+/// The root user.
+pub const ROOT: Caller = caller("root", "root/root");
+
+/// Every kind of caller, in the order of the table's columns.
+pub const CALLERS: [Caller; 11] = [
+    ROOT,
+    caller("hub", "root/hubert"),
+    caller("admin", "acme/anna"),
+    caller("owner", "acme/olga"),
+    caller("user", "acme/uwe"),
+    caller("node", "acme/n1"),
+    caller("node2", "acme/n2"),
+    caller("agbot", "acme/bot"),
+    caller("multi", "IBM/multi"),
+    caller("abroad", "globex/anna"),
+    Caller { title: "nobody", login: None },
+];
+
+/// Callers of another organization that see no organization but their own.
+pub const OUTSIDERS: [Caller; 4] = [
+    caller("admin abroad", "globex/anna"),
+    caller("user abroad", "globex/olga"),
+    caller("node abroad", "globex/n1"),
+    caller("agbot abroad", "globex/bot"),
+];
+
+/// The running exchange and what is in it.
+pub struct World {
+    router: Router,
+    connection: PgConnection,
+    tables: Vec<String>,
+    numbers: BTreeMap<String, String>,
+    shutdown: CancellationToken,
+    _database: TestDatabase,
+}
+
+impl World {
+    /// Starts an exchange and fills it through its own API.
+    pub async fn new() -> World {
+        let database = TestDatabase::new().await;
+        let shutdown = CancellationToken::new();
+        let settings =
+            ExchangeSettings { root_password: Some(PASSWORD.to_owned()), ..ExchangeSettings::default() };
+        let exchange = Exchange::start(database.connect().await, settings, shutdown.clone()).await;
+        let exchange = must(exchange, "starting the exchange");
+        let mut world = World {
+            router: exchange.router(),
+            connection: database.connection().await,
+            tables: Vec::new(),
+            numbers: BTreeMap::new(),
+            shutdown,
+            _database: database,
+        };
+        world.fill().await;
+        world.remember().await;
+        world
+    }
+
+    /// Sends a request below `/v1`; answers status and body (nothing of an endless one).
+    pub async fn call(
+        &self,
+        caller: Caller,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (StatusCode, Bytes) {
+        let mut request = Request::builder().method(method).uri(format!("/v1{path}"));
+        if let Some(login) = caller.login {
+            let credentials = STANDARD.encode(format!("{login}:{PASSWORD}"));
+            request = request.header(header::AUTHORIZATION, format!("Basic {credentials}"));
+        }
+        let request = match body {
+            Some(Value::String(text)) => request.body(Body::from(text.clone())),
+            Some(body) => {
+                request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string()))
+            }
+            None => request.body(Body::empty()),
+        };
+        let answer = must(self.router.clone().oneshot(must(request, "a request")).await, "an answer");
+        let status = answer.status();
+        let is_endless =
+            answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+        if is_endless {
+            return (status, Bytes::new());
+        }
+        (status, must(answer.into_body().collect().await, "a body").to_bytes())
+    }
+
+    /// The number that the exchange gave something, by organization and kind.
+    pub fn number(&self, org: &str, kind: &str) -> &str {
+        &self.numbers[&format!("{org}/{kind}")]
+    }
+
+    async fn must_call(&self, caller: Caller, method: Method, path: &str, body: Value) -> Value {
+        let body = (!body.is_null()).then_some(body);
+        let (status, answer) = self.call(caller, &method, path, body.as_ref()).await;
+        assert!(status.is_success(), "{method} {path}: {status} {answer:?}");
+        serde_json::from_slice(&answer).unwrap_or_default()
+    }
+
+    async fn fill(&mut self) {
+        let hub_admin = json!({"password": PASSWORD, "email": "h@x", "hubAdmin": true});
+        self.must_call(ROOT, Method::POST, "/orgs/root/users/hubert", hub_admin).await;
+        let organization = |label: &str| json!({"label": label, "description": MARK, "orgType": "IBM"});
+        for org in [HOME, ABROAD] {
+            self.must_call(ROOT, Method::POST, &format!("/orgs/{org}"), organization(org)).await;
+        }
+        let multi = json!({"token": PASSWORD, "name": "multi", "publicKey": "key"});
+        self.must_call(ROOT, Method::PUT, "/orgs/IBM/agbots/multi", multi).await;
+        self.fill_organization(HOME, ["acme/anna", "acme/olga", "acme/n1", "acme/bot"]).await;
+        self.fill_organization(ABROAD, ["globex/anna", "globex/olga", "globex/n1", "globex/bot"]).await;
+        self.fill_organization(SHARED, ["IBM/anna", "IBM/olga", "IBM/n1", "IBM/bot"]).await;
+        let files = json!({"agentSoftwareVersions": ["1.0.0"]});
+        self.must_call(ROOT, Method::PUT, "/orgs/IBM/AgentFileVersion", files).await;
+    }
+
+    async fn fill_organization(&mut self, org: &str, [admin, owner, node, agbot]: [&'static str; 4]) {
+        let [admin, owner, node, agbot] = [admin, owner, node, agbot].map(|login| caller("", login));
+        for (name, is_admin) in [("anna", true), ("olga", false), ("uwe", false)] {
+            let user = json!({"password": PASSWORD, "email": MARK, "admin": is_admin});
+            self.must_call(ROOT, Method::POST, &format!("/orgs/{org}/users/{name}"), user).await;
+        }
+        let keys = format!("/orgs/{org}/users/olga/apikeys");
+        let key = self.must_call(owner, Method::POST, &keys, json!({"label": MARK})).await;
+        self.numbers.insert(format!("{org}/apikey"), text_of(&key["id"]));
+        for id in ["n1", "n2"] {
+            let body =
+                json!({"token": PASSWORD, "name": MARK, "pattern": "", "publicKey": "key", "arch": "amd64"});
+            self.must_call(owner, Method::PUT, &format!("/orgs/{org}/nodes/{id}"), body).await;
+        }
+        let bot = json!({"token": PASSWORD, "name": MARK, "publicKey": "key"});
+        self.must_call(owner, Method::PUT, &format!("/orgs/{org}/agbots/bot"), bot).await;
+        // The patterns deploy the public service, so it comes first.
+        self.publish(org, owner, "public", true).await;
+        self.publish(org, owner, "private", false).await;
+        for (method, path, body) in super::request::parts(org) {
+            let who = if path.contains("managementpolicies") { admin } else { owner };
+            self.must_call(who, method, &path, body).await;
+        }
+        let to_node = format!("/orgs/{org}/nodes/n1/msgs");
+        let to_agbot = format!("/orgs/{org}/agbots/bot/msgs");
+        let message = json!({"message": MARK, "ttl": 86_400});
+        self.must_call(agbot, Method::POST, &to_node, message.clone()).await;
+        self.must_call(node, Method::POST, &to_agbot, message).await;
+        for (kind, path) in [("node message", to_node), ("agbot message", to_agbot)] {
+            let messages = self.must_call(ROOT, Method::GET, &path, Value::Null).await;
+            self.numbers.insert(format!("{org}/{kind}"), text_of(&messages["messages"][0]["msgId"]));
+        }
+    }
+
+    /// Publishes a service and a pattern with all that belongs to them.
+    async fn publish(&mut self, org: &str, owner: Caller, name: &str, is_public: bool) {
+        let mark = if is_public { "known" } else { MARK };
+        let one = super::request::service_path(org, name);
+        let service = super::request::service(name, mark, is_public);
+        self.must_call(owner, Method::POST, &format!("/orgs/{org}/services"), service).await;
+        self.must_call(owner, Method::PUT, &format!("{one}/policy"), json!({"label": mark})).await;
+        self.must_call(owner, Method::PUT, &format!("{one}/keys/key.pem"), json!(mark)).await;
+        let login = json!({"registry": "r", "token": mark});
+        self.must_call(owner, Method::POST, &format!("{one}/dockauths"), login).await;
+        let logins = self.must_call(owner, Method::GET, &format!("{one}/dockauths"), Value::Null).await;
+        self.numbers.insert(format!("{org}/{name} dockauth"), text_of(&logins[0]["dockAuthId"]));
+        let one = format!("/orgs/{org}/patterns/{name}");
+        let pattern = super::request::pattern(org, mark, is_public && org != ABROAD);
+        self.must_call(owner, Method::POST, &one, pattern).await;
+        self.must_call(owner, Method::PUT, &format!("{one}/keys/key.pem"), json!(mark)).await;
+    }
+
+    /// Copies every table of the exchange's record.
+    async fn remember(&mut self) {
+        let rows = self
+            .connection
+            .fetch_all(
+                "SELECT table_name::text FROM information_schema.tables
+                WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
+                    AND table_name NOT LIKE 'change%' AND table_name NOT IN ('_sqlx_migrations', 'exchange_secret')
+                ORDER BY table_name",
+            )
+            .await;
+        self.tables = must(rows, "the tables").iter().map(|row| row.get(0)).collect();
+        let copies: String = self
+            .tables
+            .iter()
+            .map(|table| format!("CREATE TABLE copy.{table} AS TABLE public.{table};"))
+            .collect();
+        let statement = format!("CREATE SCHEMA copy; {copies}");
+        must(self.connection.execute(AssertSqlSafe(statement)).await, "copying the tables");
+    }
+
+    /// Brings every row back.
+    pub async fn restore(&mut self) {
+        let mut statement = String::from("SET LOCAL session_replication_role = replica;");
+        for table in &self.tables {
+            statement.push_str(&format!("DELETE FROM public.{table};"));
+        }
+        for table in &self.tables {
+            statement.push_str(&format!(
+                "INSERT INTO public.{table} OVERRIDING SYSTEM VALUE SELECT * FROM copy.{table} ON CONFLICT DO NOTHING;"
+            ));
+        }
+        // Signs of life may be written between the two halves: the database then ends one of the two transactions.
+        for _ in 0..10 {
+            let mut tx = must(self.connection.begin().await, "beginning");
+            if tx.execute(AssertSqlSafe(statement.clone())).await.is_ok() {
+                must(tx.commit().await, "restoring the rows");
+                return;
+            }
+        }
+        panic!("the rows cannot be restored");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
