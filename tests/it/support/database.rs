@@ -20,11 +20,13 @@ const TEMPLATE: &str = "evenkeel";
 const SWEEPER: &str = r#"
     read -r word
     tries=0
-    while [ -e "$1/data/postgres/data/postmaster.pid" ] && [ $tries -lt 200 ]; do
+    server=$1/data/postgres
+    [ -e "$1/data/postgres-folder" ] && read -r server <"$1/data/postgres-folder"
+    while [ -e "$server/data/postmaster.pid" ] && [ $tries -lt 200 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done
-    rm -rf "$1"
+    rm -rf "$server" "$1"
 "#;
 
 /// The server, on a runtime that outlives the runtimes of the tests.

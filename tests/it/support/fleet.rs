@@ -37,8 +37,19 @@ impl Fleet {
             must(std::fs::write(&token_file, format!("secret-{node}")), "a token file");
             let data = scratch.join(&node);
             let arguments = [
-                "agent", "--hub", &hub.url, "--org", "o", "--node-id", &node, "--token-file",
-                &token_file.to_string_lossy(), "--driver", "process", "--data-dir", &data.to_string_lossy(),
+                "agent",
+                "--hub",
+                &hub.url,
+                "--org",
+                "o",
+                "--node-id",
+                &node,
+                "--token-file",
+                &token_file.to_string_lossy(),
+                "--driver",
+                "process",
+                "--data-dir",
+                &data.to_string_lossy(),
                 "--stop-services",
             ];
             fleet.agents.push(Program::start(scratch, &arguments, None));
@@ -70,7 +81,8 @@ impl Fleet {
         created(hub.call("POST", "/orgs/o/services", Some(service)).await);
         let public = must(self.key.public_key(), "a public key").to_pem();
         let path = format!("{}/v1/orgs/o/services/watch_{version}_{}/keys/k.pem", hub.url, arch());
-        let answer = hub.client.put(path).basic_auth("root/root", Some(hub.root_password())).body(public).send().await;
+        let answer =
+            hub.client.put(path).basic_auth("root/root", Some(hub.root_password())).body(public).send().await;
         assert_eq!(must(answer, "an answer").status().as_u16(), 201);
     }
 

@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::process::client;
-use crate::support::{Hub, Scratch, eventually};
+use crate::support::{Hub, Program, Scratch, eventually};
 
 /// The process id of the hub's PostgreSQL.
 fn server_of(hub: &Hub) -> Pid {
@@ -95,4 +95,22 @@ async fn a_server_that_does_not_stop_does_not_hold_up_the_end() {
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(status, 0, "{}", hub.program.errors());
     eventually("the server stops by itself", || async { (!is_alive(server)).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn a_signal_during_the_first_start_ends_it_and_the_next_start_works() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("hub");
+    let data_dir = folder.to_string_lossy();
+    let mut program =
+        Program::start(&scratch, &["up", "--data-dir", &data_dir, "--listen", "127.0.0.1:0"], None);
+    eventually("the database is being made", || async {
+        folder.join("postgres/password").exists().then_some(())
+    })
+    .await;
+    program.signal(Signal::SIGTERM);
+    assert_eq!(program.wait().await, 0, "{}", program.errors());
+    let hub = Hub::start(&scratch, &[]).await;
+    assert_eq!(hub.call("GET", "/orgs", None).await.0, 200);
+    assert_eq!(hub.stop().await, 0);
 }
