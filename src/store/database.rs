@@ -15,6 +15,9 @@ static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 /// How often a transaction that lost against another one is tried again.
 const ATTEMPTS: u32 = 8;
 
+/// How long an idle connection is believed to be alive.
+const TRUSTED: Duration = Duration::from_millis(500);
+
 /// A pool of connections to one PostgreSQL database.
 #[derive(Clone, Debug)]
 pub struct Database {
@@ -36,6 +39,13 @@ impl Database {
             .max_connections(max_connections)
             .min_connections(1)
             .acquire_timeout(Duration::from_secs(10))
+            // A connection is tested when it comes back; only one that has rested since is worth another round trip.
+            .test_before_acquire(false)
+            .before_acquire(|connection, usage| {
+                Box::pin(async move {
+                    Ok(usage.idle_for < TRUSTED || connection.ping().await.is_ok())
+                })
+            })
             .connect_with(options.clone())
             .await?;
         Ok(Database { pool, options })
