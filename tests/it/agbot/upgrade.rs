@@ -88,6 +88,10 @@ async fn forty_members_asking_at_once_get_exactly_one_yes() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let nodes = group_of(&hub, 40).await;
+    // A claim of a node without a status would be given up at once.
+    for node in &nodes {
+        report(&hub, node, "ha node waiting").await;
+    }
     let answers = join_all(nodes.iter().map(|node| ask(&hub, node, node, json!({"nmp": "o/fw-9"})))).await;
     let mut counted: BTreeMap<u16, usize> = BTreeMap::new();
     for status in answers {
