@@ -26,6 +26,7 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     rolling::unit::act_on(&mut pass, event);
     rolling::unit::plan_all(&mut pass, &focus);
     rolling::sweep::plan_all(&mut pass);
+    pass.rule_out(focus.ruled_out);
     pass.finish()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything else would be planned to the same end; leaving it out is only a matter of cost (orchestration B4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -22,6 +22,8 @@ pub(crate) struct Focus {
     pub pairs: BTreeSet<(NodeId, PolicyId)>,
     /// Units whose rollout is to be planned.
     pub units: BTreeSet<(GroupId, PolicyId)>,
+    /// Nodes per policy that its index left out.
+    pub ruled_out: BTreeMap<PolicyId, u64>,
 }
 
 /// Answers where to look.
@@ -109,9 +111,9 @@ impl Focus {
     }
 
     fn add_policy(&mut self, model: &Model, policy: &PolicyId) {
-        for node in model.nodes_for(policy) {
-            self.pairs.insert((node, policy.clone()));
-        }
+        let nodes = model.nodes_for(policy);
+        self.ruled_out.insert(policy.clone(), (model.nodes.len() - nodes.len()) as u64);
+        self.pairs.extend(nodes.into_iter().map(|node| (node, policy.clone())));
         for node in model.live_nodes.get(policy).into_iter().flatten() {
             self.pairs.insert((node.clone(), policy.clone()));
         }

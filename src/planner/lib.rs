@@ -28,3 +28,6 @@ pub mod settings;
 pub mod sim;
 pub mod terms;
 pub mod usage;
+
+#[cfg(test)]
+mod vectors;

@@ -1,6 +1,6 @@
 //! One decision in the making: collects commands, watches and the report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use rand::{RngCore, SeedableRng};
@@ -130,6 +130,11 @@ impl<'a> Pass<'a> {
         generator.fill_bytes(&mut bytes);
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         AgreementId::from_text(&text)
+    }
+
+    /// Records how many nodes were left out without being looked at.
+    pub fn rule_out(&mut self, counts: BTreeMap<PolicyId, u64>) {
+        self.report.ruled_out = counts;
     }
 
     pub fn finish(mut self) -> Decision {

@@ -84,7 +84,7 @@ pub fn secs_since(earlier: Timestamp, now: Timestamp) -> u64 {
 /// Chooses the version to propose.
 ///
 /// With one version it is that one. With several, the entry in use stays while it has attempts left or its window is
-/// over; otherwise the next lower one follows, and after the last one the last one again.
+/// over; otherwise the next lower one follows, and when there is none the last one tried stays.
 /// # Shape
 /// None only for an empty list. Smaller `priority` is better.
 /// # Source
@@ -97,19 +97,16 @@ pub fn choose_version<'a>(
     if versions.len() == 1 {
         return versions.first();
     }
-    let (current, retries, first) = usage.map_or((0, 0, Timestamp::UNIX_EPOCH), |usage| {
+    let (current, tries, first) = usage.map_or((0, 0, Timestamp::UNIX_EPOCH), |usage| {
         (usage.priority, usage.retry_count + 1, usage.first_try_at)
     });
-    if let Some(entry) = versions.iter().find(|entry| entry.priority == current && current != 0)
-        && (entry.retries > retries || secs_since(first, now) > entry.retry_secs)
-    {
-        return Some(entry);
-    }
-    versions
-        .iter()
-        .filter(|entry| entry.priority > current)
-        .min_by_key(|entry| entry.priority)
-        .or_else(|| versions.iter().max_by_key(|entry| entry.priority))
+    let has_tries_left = |entry: &&VersionChoice| {
+        entry.priority == current && (entry.retries > tries || secs_since(first, now) > entry.retry_secs)
+    };
+    let next_lower =
+        || versions.iter().filter(|entry| entry.priority > current).min_by_key(|entry| entry.priority);
+    let last_tried = || versions.iter().rfind(|entry| entry.priority == current);
+    versions.iter().find(has_tries_left).or_else(next_lower).or_else(last_tried).or(versions.first())
 }
 
 /// Returns the best entry of a version list.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use evenkeel_domain::{
     policy::{
         ConstraintList, ExternalPolicy, PropertyList, ServiceIdentity,
+        compatibility::deployment,
         constraint::Expression,
         service_policy::{merge_service_policy, set_privileged, with_builtin_properties},
     },
@@ -15,6 +16,7 @@ use evenkeel_domain::{
 };
 use serde_json::Value;
 
+use super::inputs::Inputs;
 use crate::{
     facts::{DeploymentPolicyFacts, ServiceFacts},
     ids::{ServiceId, ServiceKey, stable_hash},
@@ -52,6 +54,7 @@ pub struct Consumer {
     pub fits_devices: bool,
     /// False when the definition has no deployment for clusters.
     pub fits_clusters: bool,
+    pub(super) inputs: Inputs,
 }
 
 impl Consumer {
@@ -79,7 +82,8 @@ pub fn prepare(
     };
     let own = model.service_policy(&service.id).map(|facts| &facts.policy);
     let mut with_builtins = with_builtin_properties(own, &identity);
-    set_privileged(&mut with_builtins, needs_privileges(model, service)?).map_err(unreadable)?;
+    let services = with_dependencies(model, service)?;
+    set_privileged(&mut with_builtins, needs_privileges(&services)?).map_err(unreadable)?;
     let merged = merge_service_policy(&policy.policy, &with_builtins);
     Ok(Consumer {
         service: service.id.clone(),
@@ -90,6 +94,7 @@ pub fn prepare(
         properties: merged.properties,
         fits_devices: !service.deployment.is_empty(),
         fits_clusters: !service.cluster_deployment.is_empty(),
+        inputs: Inputs::prepare(policy, &services)?,
     })
 }
 
@@ -123,37 +128,34 @@ fn terms_digest(policy: &DeploymentPolicyFacts, merged: &ExternalPolicy) -> u64 
     stable_hash(&[&properties, &constraints, &input, &secrets])
 }
 
-/// Answers whether a service or one it needs runs privileged or in the host's network.
-fn needs_privileges(model: &Model, service: &ServiceFacts) -> Result<bool, Blocked> {
+/// Returns a service and all it needs, directly or not.
+fn with_dependencies<'a>(
+    model: &'a Model,
+    service: &'a ServiceFacts,
+) -> Result<Vec<&'a ServiceFacts>, Blocked> {
     let mut seen = BTreeSet::new();
     let mut open = vec![service];
+    let mut all = Vec::new();
     while let Some(service) = open.pop() {
-        if !seen.insert(service.id.clone()) {
-            continue;
+        if seen.insert(service.id.clone()) {
+            all.push(service);
+            for need in &service.required_services {
+                open.push(resolve(model, need, &service.arch)?);
+            }
         }
-        if is_privileged(&service.deployment)? {
+    }
+    Ok(all)
+}
+
+/// Answers whether one of the services runs privileged or in the host's network.
+fn needs_privileges(services: &[&ServiceFacts]) -> Result<bool, Blocked> {
+    for service in services {
+        let deployment = Value::String(service.deployment.clone());
+        if deployment::needs_privileges(service.id.as_str(), &deployment).map_err(unreadable)? {
             return Ok(true);
-        }
-        for need in &service.required_services {
-            open.push(resolve(model, need, &service.arch)?);
         }
     }
     Ok(false)
-}
-
-fn is_privileged(deployment: &str) -> Result<bool, Blocked> {
-    if deployment.is_empty() {
-        return Ok(false);
-    }
-    let deployment: Value = serde_json::from_str(deployment)
-        .map_err(|error| Blocked::Unreadable { detail: format!("deployment: {error}") })?;
-    let containers = deployment.get("services").and_then(Value::as_object);
-    Ok(containers.is_some_and(|containers| {
-        containers.values().any(|container| {
-            container.get("privileged").and_then(Value::as_bool) == Some(true)
-                || container.get("network").and_then(Value::as_str) == Some("host")
-        })
-    }))
 }
 
 /// Finds the highest version of a needed service within its range.

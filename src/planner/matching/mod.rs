@@ -6,6 +6,7 @@
 mod built_ins;
 pub mod consumer;
 pub mod evaluate;
+mod inputs;
 mod select;
 
 pub use consumer::Consumer;

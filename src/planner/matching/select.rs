@@ -203,9 +203,9 @@ fn test_node(
     }
     test_constraints(record, consumer)?;
     if is_cluster {
-        test_namespace(record, policy)?;
+        return test_namespace(record, policy);
     }
-    Ok(())
+    consumer.inputs.test(record)
 }
 
 fn test_constraints(record: &NodeRecord, consumer: &Consumer) -> Result<(), Blocked> {

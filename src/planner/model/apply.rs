@@ -85,11 +85,10 @@ impl Model {
                 self.rollouts.insert((rollout.group.clone(), rollout.policy.clone()), (**rollout).clone());
             }
             Event::PartitionsChanged { leases } => {
-                if *leases != self.leases {
-                    self.leases.clone_from(leases);
-                    // What was issued under a lost lease may never have been carried out.
-                    self.pending.clear();
-                }
+                let is_same = *leases == self.leases;
+                self.leases.clone_from(leases);
+                // What was issued under a lost lease may never have been carried out.
+                self.pending.retain(|_, _| is_same);
             }
             _ => {}
         }

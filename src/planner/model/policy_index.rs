@@ -10,7 +10,7 @@ use evenkeel_domain::policy::{
     Property, PropertyList,
     constraint::{Expression, Operator, Predicate},
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::index::{is_regular, words};
@@ -41,20 +41,31 @@ struct Filed {
 enum Numbered {
     All(Vec<Numbered>),
     Any(Vec<Numbered>),
-    Term(u32, Predicate),
+    /// Name, keys of which a satisfied node has one, and the term itself.
+    Term(u32, Box<[u64]>, Predicate),
+}
+
+/// Is a node as trees are asked with it.
+struct Asked<'a> {
+    by_name: Vec<Option<&'a Property>>,
+    keys: HashSet<u64>,
 }
 
 impl Numbered {
     /// Answers for properties of which every name occurs once and no value plays tricks.
-    fn is_satisfied_by(&self, properties: &[Option<&Property>]) -> bool {
+    ///
+    /// Most terms fail, and most of those because the node has none of their keys.
+    fn is_satisfied_by(&self, node: &Asked<'_>) -> bool {
         match self {
-            Self::All(parts) => parts.iter().all(|part| part.is_satisfied_by(properties)),
-            Self::Any(parts) => parts.iter().any(|part| part.is_satisfied_by(properties)),
-            Self::Term(name, predicate) => properties
-                .get(*name as usize)
-                .copied()
-                .flatten()
-                .is_some_and(|property| predicate.compare(property) == Some(true)),
+            Self::All(parts) => parts.iter().all(|part| part.is_satisfied_by(node)),
+            Self::Any(parts) => parts.iter().any(|part| part.is_satisfied_by(node)),
+            Self::Term(name, keys, predicate) => {
+                let property = node.by_name.get(*name as usize).copied().flatten();
+                property.is_some_and(|property| {
+                    keys.iter().any(|key| node.keys.contains(key))
+                        && predicate.compare(property) == Some(true)
+                })
+            }
         }
     }
 }
@@ -122,7 +133,7 @@ impl PolicyIndex {
                 // There are fewer names than predicates, which fit the memory.
                 let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
                 let name = *self.names.entry(predicate.property().into()).or_insert(next);
-                Numbered::Term(name, predicate.clone())
+                Numbered::Term(name, keys_of(predicate).into(), predicate.clone())
             }
         }
     }
@@ -151,37 +162,25 @@ impl PolicyIndex {
             let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.tree.is_satisfied_by(properties));
             return self.every().into_iter().filter(fits).collect();
         }
-        let mut by_name = vec![None; self.names.len()];
+        let mut asked = Asked { by_name: vec![None; self.names.len()], keys: HashSet::new() };
         for property in properties.iter() {
             if let Some(name) = self.names.get(property.name.as_str()) {
-                by_name[*name as usize] = Some(property);
+                asked.by_name[*name as usize] = Some(property);
+                add_keys(property, &mut asked.keys);
             }
         }
-        let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.numbered.is_satisfied_by(&by_name));
-        self.propose(properties).into_iter().filter(fits).collect()
+        let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.numbered.is_satisfied_by(&asked));
+        self.propose(&asked.keys).into_iter().filter(fits).collect()
     }
 
     fn every(&self) -> Vec<u32> {
         (0_u32..).zip(&self.trees).filter(|(_, filed)| filed.is_some()).map(|(entry, _)| entry).collect()
     }
 
-    fn propose(&self, properties: &PropertyList) -> Vec<u32> {
-        let mut proposed: Vec<u32> = self.always.iter().copied().collect();
-        let mut look_up = |key: u64| proposed.extend(self.by_key.get(&key).into_iter().flatten());
-        for property in properties.iter() {
-            let name = property.name.as_str();
-            look_up(name_key(name));
-            match &property.value {
-                Value::String(text) => words(text).for_each(|word| look_up(word_key(name, word))),
-                Value::Number(number) => {
-                    if let Some(number) = number.as_f64() {
-                        look_up(number_key(name, number));
-                    }
-                }
-                Value::Bool(value) => look_up(bool_key(name, *value)),
-                Value::Null | Value::Array(_) | Value::Object(_) => {}
-            }
-        }
+    fn propose(&self, keys: &HashSet<u64>) -> Vec<u32> {
+        let filed = keys.iter().filter_map(|key| self.by_key.get(key)).flatten();
+        let mut proposed: Vec<u32> = self.always.iter().chain(filed).copied().collect();
+        // The set has no order; the answer has.
         proposed.sort_unstable();
         proposed.dedup();
         proposed
@@ -218,6 +217,20 @@ impl PolicyIndex {
                 (false, keys.iter().map(|key| self.by_key.get(key).map_or(0, Vec::len)).sum())
             }
         }
+    }
+}
+
+/// Adds the keys that a node has by a property.
+fn add_keys(property: &Property, keys: &mut HashSet<u64>) {
+    let name = property.name.as_str();
+    keys.insert(name_key(name));
+    match &property.value {
+        Value::String(text) => keys.extend(words(text).map(|word| word_key(name, word))),
+        Value::Number(number) => keys.extend(number.as_f64().map(|number| number_key(name, number))),
+        Value::Bool(value) => {
+            keys.insert(bool_key(name, *value));
+        }
+        Value::Null | Value::Array(_) | Value::Object(_) => {}
     }
 }
 

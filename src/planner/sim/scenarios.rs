@@ -417,7 +417,8 @@ fn service_upgrade_waits_for_the_agent_upgrade_of_another_member() {
 /// E5-S3, E6-S4, E6-S5, E2-S6, HA-12, HA-15: whatever takes the reason of a claim away releases it.
 #[test]
 fn claim_is_released_when_its_reason_is_gone() {
-    let gone: [(&str, fn(&mut World)); 5] = [
+    type Change = (&'static str, fn(&mut World));
+    let gone: [Change; 5] = [
         ("node deleted", |world| {
             world.exchange.remove_node(&node("n1"));
             world.exchange.feed.push(Resource::Node(node("n1")));

@@ -56,14 +56,19 @@ pub fn upgrade(plan: UpgradePlan) -> UpgradeOutcome {
     world.settings.update.monitor_secs = plan.monitor_secs;
     let sets = build(&mut world, plan);
     let fleet = Fleet { plan, sets };
-    let is_up = world.run_until(PATIENCE_SECS, |world| world.steps.is_multiple_of(32) && fleet.all_run(world, "1.0.0"));
+    let is_up = world
+        .run_until(PATIENCE_SECS, |world| world.steps.is_multiple_of(32) && fleet.all_run(world, "1.0.0"));
     // What joined a moment ago is looked at with a grace.
     world.run_for(30);
     let (begin, steps_before) = (world.millis, world.steps);
     put_policies(&mut world, plan, "2.0.0");
     let mut lowest = plan.members;
     let mut millis = None;
-    while is_up && world.watchman.violation.is_none() && world.millis < begin + PATIENCE_SECS * 1000 && world.step() {
+    while is_up
+        && world.watchman.violation.is_none()
+        && world.millis < begin + PATIENCE_SECS * 1000
+        && world.step()
+    {
         lowest = lowest.min(fleet.lowest(&world));
         if world.steps.is_multiple_of(32) && fleet.all_run(&world, "2.0.0") {
             millis = Some(world.millis - begin);
@@ -137,7 +142,14 @@ mod tests {
     use super::*;
 
     fn plan(has_groups: bool, is_heterogeneous: bool) -> UpgradePlan {
-        UpgradePlan { groups: 6, members: 2, has_groups, is_heterogeneous, start_millis: 5_000, monitor_secs: 5 }
+        UpgradePlan {
+            groups: 6,
+            members: 2,
+            has_groups,
+            is_heterogeneous,
+            start_millis: 5_000,
+            monitor_secs: 5,
+        }
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! Whether the variables and secrets of a service, and of the services it needs, can be filled.
+//!
+//! What depends on the policy alone is tested when the consumer is prepared; the rest against the node's input. Source:
+//! agreement protocol 3.7 step 5, 4.5, 4.6.
+
+use evenkeel_domain::policy::{
+    compatibility::deployment::declared_secrets,
+    secret_binding::{SecretBinding, needed_secrets},
+    user_input::{self, UserInput, Variable, check_variables},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    facts::{DeploymentPolicyFacts, ServiceFacts},
+    model::NodeRecord,
+    report::Blocked,
+};
+
+/// Are the variables of one service that need a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Needed {
+    org: String,
+    url: String,
+    version: String,
+    arch: String,
+    variables: Vec<Variable>,
+}
+
+/// Is what a consumer brings and needs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Inputs {
+    given: Vec<UserInput>,
+    needed: Vec<Needed>,
+}
+
+fn key(service: &ServiceFacts) -> user_input::ServiceKey<'_> {
+    user_input::ServiceKey {
+        org: service.key.org(),
+        url: service.key.name(),
+        version: &service.version,
+        arch: &service.arch,
+    }
+}
+
+fn missing(problem: impl std::fmt::Display) -> Blocked {
+    Blocked::UserInput { detail: problem.to_string() }
+}
+
+fn read<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Blocked> {
+    values.iter().map(|value| T::deserialize(value).map_err(missing)).collect()
+}
+
+impl Inputs {
+    /// Collects what the services need, and tests their secrets.
+    ///
+    /// # Errors
+    /// [`Blocked::UserInput`] when a secret is not bound, or something cannot be read.
+    pub fn prepare(policy: &DeploymentPolicyFacts, services: &[&ServiceFacts]) -> Result<Self, Blocked> {
+        let bindings = read::<SecretBinding>(&policy.secret_binding)?;
+        let mut needed = Vec::new();
+        for service in services {
+            let deployment = Value::String(service.deployment.clone());
+            let secrets = declared_secrets(service.id.as_str(), &deployment).map_err(missing)?;
+            needed_secrets(key(service), &secrets, &bindings).map_err(missing)?;
+            let variables = read::<Variable>(&service.user_input)?;
+            if variables.iter().any(Variable::is_required) {
+                needed.push(Needed {
+                    org: service.key.org().to_owned(),
+                    url: service.key.name().to_owned(),
+                    version: service.version.clone(),
+                    arch: service.arch.clone(),
+                    variables,
+                });
+            }
+        }
+        Ok(Self { given: read::<UserInput>(&policy.user_input)?, needed })
+    }
+
+    /// Tests the variables against what policy and node give.
+    ///
+    /// # Errors
+    /// [`Blocked::UserInput`] for the first that has no value.
+    pub fn test(&self, record: &NodeRecord) -> Result<(), Blocked> {
+        if self.needed.is_empty() {
+            return Ok(());
+        }
+        let from_node = read::<UserInput>(&record.facts.user_input)?;
+        for one in &self.needed {
+            let key = user_input::ServiceKey {
+                org: &one.org,
+                url: &one.url,
+                version: &one.version,
+                arch: &one.arch,
+            };
+            check_variables(key, &one.variables, &self.given, &from_node).map_err(missing)?;
+        }
+        Ok(())
+    }
+}
