@@ -21,7 +21,7 @@ pub enum Content {
     /// JSON of a named schema.
     Json {
         /// Reference or inline schema.
-        schema: RefOr<Schema>,
+        schema: Box<RefOr<Schema>>,
         /// Schemas it refers to.
         parts: NamedSchemas,
     },
@@ -39,7 +39,8 @@ impl Content {
         T::schemas(&mut parts);
         let name = T::name().to_string();
         parts.push((name.clone(), T::schema()));
-        Content::Json { schema: RefOr::Ref(utoipa::openapi::Ref::from_schema_name(name)), parts }
+        let schema = Box::new(RefOr::Ref(utoipa::openapi::Ref::from_schema_name(name)));
+        Content::Json { schema, parts }
     }
 
     /// JSON of one type or the other, for instance a whole resource or one attribute of it.
@@ -49,11 +50,11 @@ impl Content {
         let mut parts = Vec::new();
         for content in [Content::json::<A>(), Content::json::<B>()] {
             if let Content::Json { schema, parts: more } = content {
-                choice.items.push(schema);
+                choice.items.push(*schema);
                 parts.extend(more);
             }
         }
-        Content::Json { schema: RefOr::T(Schema::AnyOf(choice)), parts }
+        Content::Json { schema: Box::new(RefOr::T(Schema::AnyOf(choice))), parts }
     }
 }
 

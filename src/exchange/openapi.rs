@@ -120,7 +120,7 @@ fn media(content: &Content, schemas: &mut BTreeMap<String, RefOr<Schema>>) -> (&
     match content {
         Content::Json { schema, parts } => {
             schemas.extend(parts.iter().cloned());
-            ("application/json", schema.clone())
+            ("application/json", schema.as_ref().clone())
         }
         Content::Events => ("text/event-stream", text()),
         Content::Text | Content::None => ("text/plain", text()),

@@ -12,7 +12,8 @@ use evenkeel_store::exchange::change::Change;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
 use evenkeel_wire::exchange::management_policy::{
-    AgentUpgradePolicy, ManagementPoliciesAnswer, ManagementPoliciesQuery, ManagementPolicyAnswer, PostManagementPolicy,
+    AgentUpgradePolicy, ManagementPoliciesAnswer, ManagementPoliciesQuery, ManagementPolicyAnswer,
+    PostManagementPolicy,
 };
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::shared::{OneProperty, filled};
@@ -79,7 +80,8 @@ async fn list_management_policies(
         manifest: query.manifest,
     };
     let rows = management_policy::list(&mut *exchange.database().acquire().await?, &org, &filter).await?;
-    let management_policy: BTreeMap<String, ManagementPolicyAnswer> = rows.into_iter().map(keyed_answer).collect();
+    let management_policy: BTreeMap<String, ManagementPolicyAnswer> =
+        rows.into_iter().map(keyed_answer).collect();
     let is_empty = management_policy.is_empty();
     Ok(found_or_empty(is_empty, ManagementPoliciesAnswer { management_policy, last_index: 0 }))
 }
@@ -130,9 +132,9 @@ async fn create_management_policy(
     .await
     .map_err(|error: ApiError| {
         let exists = || ApiError::exists_forbidden(format!("management policy '{org}/{id}' already exists"));
-        error
-            .explain("management_policy_org_policy_key", exists)
-            .explain("management_policy_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+        error.explain("management_policy_org_policy_key", exists).explain("management_policy_org_fk", || {
+            ApiError::not_found(format!("organization '{org}' not found"))
+        })
     })?;
     Ok(created(format!("management policy '{org}/{id}' created")))
 }

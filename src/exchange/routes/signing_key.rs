@@ -43,8 +43,13 @@ impl Keys for ServiceKeys {
     const WRITE: Access = Access::ServiceWrite;
     const WORD: &'static str = "service";
     const RESOURCE: &'static str = "servicekeys";
-    const OPERATIONS: [&'static str; 5] =
-        ["list_service_keys", "delete_service_keys", "get_service_key", "replace_service_key", "delete_service_key"];
+    const OPERATIONS: [&'static str; 5] = [
+        "list_service_keys",
+        "delete_service_keys",
+        "get_service_key",
+        "replace_service_key",
+        "delete_service_key",
+    ];
 }
 
 /// Keys of patterns.
@@ -57,8 +62,13 @@ impl Keys for PatternKeys {
     const WRITE: Access = Access::PatternWrite;
     const WORD: &'static str = "pattern";
     const RESOURCE: &'static str = "patternkeys";
-    const OPERATIONS: [&'static str; 5] =
-        ["list_pattern_keys", "delete_pattern_keys", "get_pattern_key", "replace_pattern_key", "delete_pattern_key"];
+    const OPERATIONS: [&'static str; 5] = [
+        "list_pattern_keys",
+        "delete_pattern_keys",
+        "get_pattern_key",
+        "replace_pattern_key",
+        "delete_pattern_key",
+    ];
 }
 
 /// The routes of the keys of services or patterns; `aliases` pairs other paths of the collection and of one key.
@@ -103,7 +113,8 @@ async fn list_keys<K: Keys>(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, K::READ, K::KIND, &org, Some(&id)).await?;
-    let names = signing_key::list_names(&mut *exchange.database().acquire().await?, K::HOLDER, &org, &id).await?;
+    let names =
+        signing_key::list_names(&mut *exchange.database().acquire().await?, K::HOLDER, &org, &id).await?;
     Ok(found_or_empty(names.is_empty(), names))
 }
 

@@ -65,12 +65,20 @@ macro_rules! select_policies {
 }
 
 /// Finds one deployment policy.
-pub async fn find(conn: &mut PgConnection, org: &str, policy: &str) -> Result<Option<DeploymentPolicyRow>, StoreError> {
+pub async fn find(
+    conn: &mut PgConnection,
+    org: &str,
+    policy: &str,
+) -> Result<Option<DeploymentPolicyRow>, StoreError> {
     Ok(select_policies!("WHERE org = $1 AND policy = $2", org, policy).fetch_optional(conn).await?)
 }
 
 /// Finds one deployment policy and locks it until the end of the transaction.
-pub async fn lock(tx: &mut PgConnection, org: &str, policy: &str) -> Result<Option<DeploymentPolicyRow>, StoreError> {
+pub async fn lock(
+    tx: &mut PgConnection,
+    org: &str,
+    policy: &str,
+) -> Result<Option<DeploymentPolicyRow>, StoreError> {
     Ok(select_policies!("WHERE org = $1 AND policy = $2 FOR UPDATE", org, policy).fetch_optional(tx).await?)
 }
 

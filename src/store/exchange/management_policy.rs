@@ -72,7 +72,11 @@ macro_rules! select_policies {
 }
 
 /// Finds one management policy.
-pub async fn find(conn: &mut PgConnection, org: &str, policy: &str) -> Result<Option<ManagementPolicyRow>, StoreError> {
+pub async fn find(
+    conn: &mut PgConnection,
+    org: &str,
+    policy: &str,
+) -> Result<Option<ManagementPolicyRow>, StoreError> {
     Ok(select_policies!("WHERE org = $1 AND policy = $2", org, policy).fetch_optional(conn).await?)
 }
 

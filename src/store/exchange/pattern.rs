@@ -72,17 +72,27 @@ macro_rules! select_patterns {
 }
 
 /// Finds one pattern.
-pub async fn find(conn: &mut PgConnection, org: &str, pattern: &str) -> Result<Option<PatternRow>, StoreError> {
+pub async fn find(
+    conn: &mut PgConnection,
+    org: &str,
+    pattern: &str,
+) -> Result<Option<PatternRow>, StoreError> {
     Ok(select_patterns!("WHERE org = $1 AND pattern = $2", org, pattern).fetch_optional(conn).await?)
 }
 
 /// Finds one pattern and locks it until the end of the transaction.
 pub async fn lock(tx: &mut PgConnection, org: &str, pattern: &str) -> Result<Option<PatternRow>, StoreError> {
-    Ok(select_patterns!("WHERE org = $1 AND pattern = $2 FOR UPDATE", org, pattern).fetch_optional(tx).await?)
+    Ok(select_patterns!("WHERE org = $1 AND pattern = $2 FOR UPDATE", org, pattern)
+        .fetch_optional(tx)
+        .await?)
 }
 
 /// Answers whether a pattern is public and keeps it from changing until the end of the transaction; `None` when there is none.
-pub async fn lock_visibility(tx: &mut PgConnection, org: &str, pattern: &str) -> Result<Option<bool>, StoreError> {
+pub async fn lock_visibility(
+    tx: &mut PgConnection,
+    org: &str,
+    pattern: &str,
+) -> Result<Option<bool>, StoreError> {
     let row = sqlx::query!(
         "-- pattern.lock_visibility
         SELECT is_public FROM pattern WHERE org = $1 AND pattern = $2 FOR KEY SHARE",

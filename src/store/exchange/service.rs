@@ -95,17 +95,27 @@ macro_rules! select_services {
 }
 
 /// Finds one service.
-pub async fn find(conn: &mut PgConnection, org: &str, service: &str) -> Result<Option<ServiceRow>, StoreError> {
+pub async fn find(
+    conn: &mut PgConnection,
+    org: &str,
+    service: &str,
+) -> Result<Option<ServiceRow>, StoreError> {
     Ok(select_services!("WHERE org = $1 AND service = $2", org, service).fetch_optional(conn).await?)
 }
 
 /// Finds one service and locks it until the end of the transaction.
 pub async fn lock(tx: &mut PgConnection, org: &str, service: &str) -> Result<Option<ServiceRow>, StoreError> {
-    Ok(select_services!("WHERE org = $1 AND service = $2 FOR UPDATE", org, service).fetch_optional(tx).await?)
+    Ok(select_services!("WHERE org = $1 AND service = $2 FOR UPDATE", org, service)
+        .fetch_optional(tx)
+        .await?)
 }
 
 /// Answers whether a service is public and keeps it from changing until the end of the transaction; `None` when there is none.
-pub async fn lock_visibility(tx: &mut PgConnection, org: &str, service: &str) -> Result<Option<bool>, StoreError> {
+pub async fn lock_visibility(
+    tx: &mut PgConnection,
+    org: &str,
+    service: &str,
+) -> Result<Option<bool>, StoreError> {
     let row = sqlx::query!(
         "-- service.lock_visibility
         SELECT is_public FROM service WHERE org = $1 AND service = $2 FOR KEY SHARE",

@@ -108,7 +108,9 @@ fn texts_of<E: serde::de::Error>(map: Map<String, Value>) -> Result<Map<String, 
         .map(|(name, value)| match value {
             Value::Null | Value::String(_) => Ok((name, value)),
             Value::Bool(_) | Value::Number(_) => Ok((name, Value::String(value.to_string()))),
-            Value::Array(_) | Value::Object(_) => Err(E::custom(format!("the value of {name} must be a text"))),
+            Value::Array(_) | Value::Object(_) => {
+                Err(E::custom(format!("the value of {name} must be a text")))
+            }
         })
         .collect()
 }
@@ -158,7 +160,8 @@ mod tests {
     #[test]
     fn secret_binding_may_be_empty_and_keeps_texts() {
         let binding: OneSecretBinding =
-            serde_json::from_value(json!({"secrets": [{"a": 5}], "enableNodeLevelSecrets": "x"})).expect("valid");
+            serde_json::from_value(json!({"secrets": [{"a": 5}], "enableNodeLevelSecrets": "x"}))
+                .expect("valid");
         assert_eq!(binding.secrets, [json!({"a": "5"})]);
         assert!(!binding.enable_node_level_secrets);
     }

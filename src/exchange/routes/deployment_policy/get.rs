@@ -34,8 +34,12 @@ pub(super) async fn list_deployment_policies(
         description: query.description,
     };
     let rows = deployment_policy::list(&mut *exchange.database().acquire().await?, &org, &filter).await?;
-    let business_policy: BTreeMap<String, DeploymentPolicyAnswer> = rows.into_iter().map(keyed_answer).collect();
-    Ok(found_or_empty(business_policy.is_empty(), DeploymentPoliciesAnswer { business_policy, last_index: 0 }))
+    let business_policy: BTreeMap<String, DeploymentPolicyAnswer> =
+        rows.into_iter().map(keyed_answer).collect();
+    Ok(found_or_empty(
+        business_policy.is_empty(),
+        DeploymentPoliciesAnswer { business_policy, last_index: 0 },
+    ))
 }
 
 pub(super) async fn get_deployment_policy(
@@ -44,7 +48,9 @@ pub(super) async fn get_deployment_policy(
     Path((org, id)): Path<(String, String)>,
     Query(query): Query<AttributeQuery>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::DeploymentPolicyRead, FactKind::DeploymentPolicy, &org, Some(&id)).await?;
+    exchange
+        .authorize(&caller, Access::DeploymentPolicyRead, FactKind::DeploymentPolicy, &org, Some(&id))
+        .await?;
     let row = deployment_policy::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
     let Some(row) = row else {
         let business_policy = BTreeMap::new();

@@ -70,7 +70,9 @@ fn first_attribute(request: PatchDeploymentPolicy) -> Result<(&'static str, Attr
     } else if let Some(input) = request.user_input {
         ("userInput", Attribute::UserInput(input))
     } else {
-        return Err(ApiError::invalid_input("the body names no attribute of a business policy that can be changed"));
+        return Err(ApiError::invalid_input(
+            "the body names no attribute of a business policy that can be changed",
+        ));
     })
 }
 

@@ -41,9 +41,9 @@ pub(super) async fn create_deployment_policy(
     .await
     .map_err(|error: ApiError| {
         let exists = || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
-        error
-            .explain("deployment_policy_org_policy_key", exists)
-            .explain("deployment_policy_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+        error.explain("deployment_policy_org_policy_key", exists).explain("deployment_policy_org_fk", || {
+            ApiError::not_found(format!("organization '{org}' not found"))
+        })
     })?;
     Ok(created(format!("business policy '{org}/{id}' created")))
 }
@@ -90,7 +90,13 @@ pub(super) async fn delete_deployment_policy(
     Ok(no_content())
 }
 
-fn row(org: &str, id: &str, owner: Account, request: &PostDeploymentPolicy, now: Timestamp) -> DeploymentPolicyRow {
+fn row(
+    org: &str,
+    id: &str,
+    owner: Account,
+    request: &PostDeploymentPolicy,
+    now: Timestamp,
+) -> DeploymentPolicyRow {
     let mut service = request.service.clone();
     service.node_health.get_or_insert_with(default_node_health);
     DeploymentPolicyRow {
@@ -127,7 +133,10 @@ async fn require_references(conn: &mut PgConnection, request: &PostDeploymentPol
 }
 
 /// Requires every version of the deployed service, in any architecture when none is named.
-pub(super) async fn require_deployed_service(conn: &mut PgConnection, service: &DeployedService) -> Result<(), ApiError> {
+pub(super) async fn require_deployed_service(
+    conn: &mut PgConnection,
+    service: &DeployedService,
+) -> Result<(), ApiError> {
     let arch = Some(service.arch.clone()).filter(|arch| !matches!(arch.as_str(), "" | "*"));
     let references: Vec<ServiceReference> = service
         .service_versions

@@ -52,7 +52,8 @@ async fn list(
         description: query.description,
         cluster_namespace: query.clusternamespace,
     };
-    let rows = pattern::list(&mut *exchange.database().acquire().await?, &filter, &organization_rows(caller)).await?;
+    let rows = pattern::list(&mut *exchange.database().acquire().await?, &filter, &organization_rows(caller))
+        .await?;
     let patterns: BTreeMap<String, PatternAnswer> = rows.into_iter().map(keyed_answer).collect();
     Ok(found_or_empty(patterns.is_empty(), PatternsAnswer { patterns, last_index: 0 }))
 }

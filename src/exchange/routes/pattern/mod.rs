@@ -57,7 +57,11 @@ fn pattern_endpoints() -> Vec<Endpoint> {
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a pattern, or one attribute of it")
             .query::<AttributeQuery>()
-            .answer_with(200, "the pattern or the attribute", Content::either::<PatternsAnswer, AttributeAnswer>())
+            .answer_with(
+                200,
+                "the pattern or the attribute",
+                Content::either::<PatternsAnswer, AttributeAnswer>(),
+            )
             .answer_with(404, "there is none", Content::either::<PatternsAnswer, ApiResponse>()),
         endpoint(Method::POST, ONE, "create_pattern", post(write::create_pattern))
             .alias(ONE_ALIAS)

@@ -74,7 +74,11 @@ fn first_attribute(request: PatchPattern) -> Result<(&'static str, Attribute), A
     })
 }
 
-async fn require_references(conn: &mut PgConnection, org: &str, attribute: &Attribute) -> Result<(), ApiError> {
+async fn require_references(
+    conn: &mut PgConnection,
+    org: &str,
+    attribute: &Attribute,
+) -> Result<(), ApiError> {
     match attribute {
         Attribute::Public(true) => require_shared_type(conn, org).await,
         Attribute::Services(services) => require_deployed_services(conn, services).await,

@@ -139,7 +139,11 @@ fn validate(request: &PostPattern) -> Result<(), ApiError> {
     Ok(())
 }
 
-async fn require_references(conn: &mut PgConnection, org: &str, request: &PostPattern) -> Result<(), ApiError> {
+async fn require_references(
+    conn: &mut PgConnection,
+    org: &str,
+    request: &PostPattern,
+) -> Result<(), ApiError> {
     if request.public {
         require_shared_type(conn, org).await?;
     }

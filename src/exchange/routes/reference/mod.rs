@@ -39,7 +39,9 @@ pub fn service_id_base(url: &str) -> String {
 pub fn require_version(field: &str, text: &str) -> Result<(), ApiError> {
     match ExchangeVersion::parse(text) {
         Some(_) => Ok(()),
-        None => Err(ApiError::invalid_input(format!("{field} '{text}' is not a version: expected n, n.n or n.n.n"))),
+        None => Err(ApiError::invalid_input(format!(
+            "{field} '{text}' is not a version: expected n, n.n or n.n.n"
+        ))),
     }
 }
 
@@ -91,7 +93,10 @@ pub fn only_version(range: &str) -> Option<String> {
 ///
 /// # Errors
 /// 400 naming the first one that does not.
-pub async fn require_services(conn: &mut PgConnection, references: &[ServiceReference]) -> Result<(), ApiError> {
+pub async fn require_services(
+    conn: &mut PgConnection,
+    references: &[ServiceReference],
+) -> Result<(), ApiError> {
     let Some(missing) = referenced_service::find_missing(conn, references).await? else { return Ok(()) };
     let missing = &references[missing];
     Err(ApiError::invalid_input(format!(
@@ -109,7 +114,10 @@ mod tests {
 
     #[test]
     fn service_id_drops_the_scheme_and_cleans_the_url() {
-        assert_eq!(service_id("https://acme.com/svc/a$b!c", "1.2.3", "amd64"), "acme.com-svc-a-b-c_1.2.3_amd64");
+        assert_eq!(
+            service_id("https://acme.com/svc/a$b!c", "1.2.3", "amd64"),
+            "acme.com-svc-a-b-c_1.2.3_amd64"
+        );
         assert_eq!(service_id("a://b://c", "1.0.0", "amd64"), "b:--c_1.0.0_amd64");
         assert_eq!(service_id("://odd", "1", "x"), "odd_1_x");
         assert_eq!(service_id("hash#tag+plus", "1", "x"), "hash#tag+plus_1_x");

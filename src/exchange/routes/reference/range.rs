@@ -90,7 +90,19 @@ mod tests {
         for text in ["1", "1.2", "1.2.3", "01.2.3", " 1.2.3", "1.2.3 ", "INFINITY", "infinity"] {
             assert!(ExchangeVersion::parse(text).is_some(), "{text}");
         }
-        for text in ["", "1.2.3.4", "1.2.x", "v1", "1.2.3-beta", "[1.0.0,2.0.0)", "1..2", ".1", "1.", "-1.0.0", "99999999999"] {
+        for text in [
+            "",
+            "1.2.3.4",
+            "1.2.x",
+            "v1",
+            "1.2.3-beta",
+            "[1.0.0,2.0.0)",
+            "1..2",
+            ".1",
+            "1.",
+            "-1.0.0",
+            "99999999999",
+        ] {
             assert!(ExchangeVersion::parse(text).is_none(), "{text}");
         }
     }

@@ -27,7 +27,8 @@ pub(super) async fn list_dockauths(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
-    let rows = service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, None).await?;
+    let rows =
+        service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, None).await?;
     let answers: Vec<DockAuthAnswer> = rows.into_iter().map(answer).collect();
     Ok(found_or_empty(answers.is_empty(), answers))
 }
@@ -39,7 +40,9 @@ pub(super) async fn get_dockauth(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
     let number = parse_number(&number)?;
-    let rows = service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, Some(number)).await?;
+    let rows =
+        service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, Some(number))
+            .await?;
     match rows.into_iter().next() {
         Some(row) => Ok(found(answer(row))),
         None => Err(ApiError::empty(json!([]))),

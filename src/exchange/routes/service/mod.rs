@@ -12,8 +12,8 @@ use axum::routing::{delete, get, patch, post, put};
 use evenkeel_store::exchange::change::Change;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::service::{
-    CatalogServicesQuery, DockAuthAnswer, PatchService, PostService, PutDockAuth, PutServicePolicy, ServicePolicyAnswer,
-    ServicesAnswer, ServicesQuery,
+    CatalogServicesQuery, DockAuthAnswer, PatchService, PostService, PutDockAuth, PutServicePolicy,
+    ServicePolicyAnswer, ServicesAnswer, ServicesQuery,
 };
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
 use http::Method;
@@ -65,7 +65,11 @@ fn service_endpoints() -> Vec<Endpoint> {
         endpoint(Method::GET, ONE, "get_service", get(get::get_service))
             .doc(TAG, "Reads a service, or one attribute of it")
             .query::<AttributeQuery>()
-            .answer_with(200, "the service or the attribute", Content::either::<ServicesAnswer, AttributeAnswer>()),
+            .answer_with(
+                200,
+                "the service or the attribute",
+                Content::either::<ServicesAnswer, AttributeAnswer>(),
+            ),
         endpoint(Method::PUT, ONE, "replace_service", put(write::replace_service))
             .doc(TAG, "Replaces a service; the caller becomes its owner")
             .body::<PostService>()
@@ -123,6 +127,19 @@ fn dockauth_endpoints() -> Vec<Endpoint> {
 }
 
 /// What the feed tells of a service and its parts; `is_public` is the value at the time of the change.
-fn change(org: &str, service: &str, resource: &'static str, operation: &'static str, is_public: bool) -> Change {
-    Change { org: org.to_owned(), id: service.to_owned(), category: "service", resource, operation, is_public }
+fn change(
+    org: &str,
+    service: &str,
+    resource: &'static str,
+    operation: &'static str,
+    is_public: bool,
+) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: service.to_owned(),
+        category: "service",
+        resource,
+        operation,
+        is_public,
+    }
 }

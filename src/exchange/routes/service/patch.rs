@@ -65,7 +65,9 @@ fn first_attribute(request: PatchService) -> Result<(&'static str, Attribute), A
     } else if let Some(documentation) = request.documentation {
         ("documentation", Attribute::Documentation(documentation))
     } else if is_of_id {
-        return Err(ApiError::invalid_input("url, version and arch make the id of a service and cannot be changed"));
+        return Err(ApiError::invalid_input(
+            "url, version and arch make the id of a service and cannot be changed",
+        ));
     } else if let Some(sharable) = request.sharable {
         require_sharable(&sharable)?;
         ("sharable", Attribute::Sharable(sharable))

@@ -15,7 +15,9 @@ use super::change;
 use super::get::absent;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::reference::{ExchangeRange, ExchangeVersion, require_version, service_id, service_id_base};
+use crate::routes::reference::{
+    ExchangeRange, ExchangeVersion, require_version, service_id, service_id_base,
+};
 use crate::routes::shape::{no_content, require_below_limit};
 use crate::{ApiError, Exchange};
 
@@ -48,7 +50,9 @@ pub(super) async fn create_service(
 
 fn explain(error: ApiError, org: &str, id: &str) -> ApiError {
     error
-        .explain("service_org_service_key", || ApiError::exists_forbidden(format!("service '{id}' already exists")))
+        .explain("service_org_service_key", || {
+            ApiError::exists_forbidden(format!("service '{id}' already exists"))
+        })
         .explain("service_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
 }
 
@@ -148,7 +152,9 @@ fn validate(request: &PostService) -> Result<(), ApiError> {
     }
     require_sharable(&request.sharable)?;
     if let Some(address) = request.documentation.as_deref().filter(|address| !address.is_empty()) {
-        let is_address = address.split_once(':').is_some_and(|(scheme, _)| SCHEMES.contains(&scheme.to_lowercase().as_str()));
+        let is_address = address
+            .split_once(':')
+            .is_some_and(|(scheme, _)| SCHEMES.contains(&scheme.to_lowercase().as_str()));
         if !is_address {
             return Err(ApiError::invalid_input(format!("documentation '{address}' is not a URL")));
         }
@@ -177,7 +183,11 @@ pub(super) fn require_sharable(sharable: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid_input(format!("sharable '{sharable}' is none of: {}", SHARABLE.join(", "))))
 }
 
-fn require_signature(name: &str, content: Option<&String>, signature: Option<&String>) -> Result<(), ApiError> {
+fn require_signature(
+    name: &str,
+    content: Option<&String>,
+    signature: Option<&String>,
+) -> Result<(), ApiError> {
     let is_given = |text: Option<&String>| text.is_some_and(|text| !text.is_empty());
     if is_given(content) && !is_given(signature) {
         return Err(ApiError::invalid_input(format!(
