@@ -10,7 +10,7 @@ use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{NodeId, PolicyId};
 use evenkeel_planner::model::Model;
-use evenkeel_planner::report::Placement;
+use evenkeel_planner::report::{Blocked, Placement};
 use evenkeel_store::Database;
 use evenkeel_wire::agreement::{PrivateKey, PublicKey};
 use jiff::Timestamp;
@@ -126,9 +126,19 @@ impl Context {
         self.model.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the newest reasons.
+    /// Keeps the newest reasons. A pair whose node or policy is gone is none any more.
     pub(crate) fn keep_placements(&self, newer: BTreeMap<(NodeId, PolicyId), Placement>) {
-        self.placements.lock().unwrap_or_else(PoisonError::into_inner).extend(newer);
+        let mut kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
+        for (pair, placement) in newer {
+            match &placement {
+                Placement::NotPlaced { blocked: Blocked::NodeUnknown | Blocked::PolicyUnknown } => {
+                    kept.remove(&pair);
+                }
+                _ => {
+                    kept.insert(pair, placement);
+                }
+            }
+        }
     }
 
     /// The newest reasons: how each pair that was looked at stands.
