@@ -40,8 +40,8 @@ impl TlsOptions {
         let usual = if self.tls_cert_file.is_some() { TlsMode::Files } else { TlsMode::Off };
         let settings = match (self.tls.unwrap_or(usual), folder) {
             (TlsMode::Off, _) => return Ok(None),
-            (TlsMode::Files, _) => self.from_files()?,
-            (TlsMode::Auto, Some(folder)) => self.from_authority(folder, address, shutdown)?,
+            (TlsMode::Files, _) => self.open_files()?,
+            (TlsMode::Auto, Some(folder)) => self.open_authority(folder, address, shutdown)?,
             (TlsMode::Auto, None) => {
                 return Err(Failure::new(
                     ExitStatus::Usage,
@@ -53,7 +53,7 @@ impl TlsOptions {
         Ok(Some(settings))
     }
 
-    fn from_files(&self) -> Result<TlsSettings, Failure> {
+    fn open_files(&self) -> Result<TlsSettings, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert_file, &self.tls_key_file) else {
             return Err(Failure::new(
                 ExitStatus::Usage,
@@ -63,7 +63,7 @@ impl TlsOptions {
         TlsSettings::from_files(certificate, key).map_err(|error| failed(&error))
     }
 
-    fn from_authority(
+    fn open_authority(
         &self,
         folder: &Path,
         address: SocketAddr,
