@@ -9,13 +9,26 @@ use crate::exit::{CliError, Outcome};
 /// # Errors
 /// With status 1 when there is nobody to answer.
 pub fn confirm(question: &str, is_forced: bool) -> Outcome<bool> {
+    confirm_by("-f", question, is_forced)
+}
+
+/// The same for commands in which another option forces.
+///
+/// # Errors
+/// As [`confirm`].
+pub fn confirm_by(option: &str, question: &str, is_forced: bool) -> Outcome<bool> {
     if is_forced {
         return Ok(true);
     }
-    confirm_with(question, &mut std::io::stdin().lock(), &mut std::io::stderr())
+    confirm_with(option, question, &mut std::io::stdin().lock(), &mut std::io::stderr())
 }
 
-fn confirm_with(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> Outcome<bool> {
+fn confirm_with(
+    option: &str,
+    question: &str,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> Outcome<bool> {
     // A closed terminal shows in what is read.
     let _ = write!(output, "{question} [y/N]: ").and_then(|()| output.flush());
     let mut line = String::new();
@@ -25,7 +38,7 @@ fn confirm_with(question: &str, input: &mut impl BufRead, output: &mut impl Writ
             Err(CliError::input(
                 "nothing was changed",
                 "nobody answered the question",
-                "give -f to do it without asking",
+                format!("give {option} to do it without asking"),
             ))
         }
         Ok(_) => Ok(matches!(line.trim(), "y" | "Y" | "yes" | "Yes")),
@@ -37,7 +50,7 @@ mod tests {
     use super::*;
 
     fn answer(text: &str) -> Outcome<bool> {
-        confirm_with("remove it?", &mut text.as_bytes(), &mut Vec::new())
+        confirm_with("-f", "remove it?", &mut text.as_bytes(), &mut Vec::new())
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod reference;
 mod settings;
 mod sign;
 mod time;
+mod usage;
 mod yaml;
 
 use std::ffi::OsString;
@@ -35,8 +36,8 @@ use crate::settings::Settings;
 #[derive(Debug, Parser)]
 #[command(name = "hzn", max_term_width = 110, disable_help_subcommand = true)]
 struct Hzn {
-    /// Form of the answer [default: table on a terminal, json otherwise]
-    #[arg(long, global = true, value_enum, value_name = "FORM", env = "HZN_OUTPUT")]
+    /// Form of the answer: json, yaml or table [default: table on a terminal, json otherwise]
+    #[arg(long, global = true, value_enum, value_name = "FORM", hide_possible_values = true)]
     output: Option<Format>,
     /// Tell every call and its status on standard error
     #[arg(short = 'v', long, global = true)]
@@ -112,6 +113,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     let hzn = match Hzn::try_parse_from(arguments) {
         Ok(hzn) => hzn,
         Err(error) => {
+            if let Some(failure) = usage::failure(&error) {
+                return refuse(&failure);
+            }
             // Help is an answer, not a failure; nothing can be done about a closed terminal.
             let _ = error.print();
             return if error.use_stderr() { Exit::Input } else { Exit::Done }.code();
@@ -134,11 +138,14 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     };
     match outcome {
         Ok(()) => Exit::Done.code(),
-        Err(error) => {
-            let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{error}\n"));
-            error.exit.code()
-        }
+        Err(error) => refuse(&error),
     }
+}
+
+fn refuse(error: &CliError) -> u8 {
+    // Nobody can be told that nobody listens.
+    let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{error}\n"));
+    error.exit.code()
 }
 
 /// The reference of all commands, as `docs/cli.md` holds it.

@@ -5,9 +5,8 @@ use clap::{Arg, ArgAction, Command};
 use crate::exit::Exit;
 use crate::settings::KNOWN;
 
-/// The reference as Markdown.
-pub fn markdown(mut command: Command) -> String {
-    command.build();
+/// The reference as Markdown; `command` as it was defined, before options are handed down.
+pub fn markdown(command: Command) -> String {
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Settings\n\n| name | meaning |\n| --- | --- |\n");
     for (name, meaning) in KNOWN {
@@ -19,7 +18,7 @@ pub fn markdown(mut command: Command) -> String {
         text.push_str(&format!("| {} | {meaning} |\n", exit.code()));
     }
     text.push_str("\n## Options of every command\n\n");
-    arguments_of(&command, true, &mut text);
+    arguments_of(&command, &mut text);
     text.push_str("\n## Commands\n");
     for inner in visible(&command) {
         describe(inner, "hzn", &mut text);
@@ -70,7 +69,7 @@ fn describe(command: &Command, parent: &str, text: &mut String) {
         text.push_str(&format!("\n```\n{}\n```\n", usage(command, &name)));
     }
     let mut arguments = String::new();
-    arguments_of(command, command.has_subcommands(), &mut arguments);
+    arguments_of(command, &mut arguments);
     if !arguments.is_empty() {
         text.push_str(&format!("\n{arguments}"));
     }
@@ -82,7 +81,7 @@ fn describe(command: &Command, parent: &str, text: &mut String) {
 /// Positional arguments in order; options are listed below it.
 fn usage(command: &Command, name: &str) -> String {
     let mut usage = name.to_owned();
-    if own_arguments(command, command.has_subcommands()).any(|argument| !argument.is_positional()) {
+    if own_arguments(command).any(|argument| !argument.is_positional()) {
         usage.push_str(" [OPTIONS]");
     }
     for argument in command.get_positionals() {
@@ -96,26 +95,12 @@ fn usage(command: &Command, name: &str) -> String {
 }
 
 /// What a command itself takes: what its parents hand down is told once, at the parent.
-fn own_arguments(command: &Command, with_global: bool) -> impl Iterator<Item = &Arg> {
-    command.get_arguments().filter(move |argument| {
-        let is_help =
-            matches!(argument.get_action(), ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort);
-        let is_of_all = command.get_name() != "hzn"
-            && ["output", "verbose", "dry_run"].contains(&argument.get_id().as_str());
-        !argument.is_hide_set()
-            && !is_help
-            && !is_of_all
-            && (with_global || !argument.is_global_set() || is_leaf_root(command))
-    })
+fn own_arguments(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|argument| !argument.is_hide_set())
 }
 
-/// Commands right below the root that have no subcommands keep the options that others hand down.
-fn is_leaf_root(command: &Command) -> bool {
-    ["explain", "register"].contains(&command.get_name()) && !command.has_subcommands()
-}
-
-fn arguments_of(command: &Command, with_global: bool, text: &mut String) {
-    let rows: Vec<String> = own_arguments(command, with_global).map(row).collect();
+fn arguments_of(command: &Command, text: &mut String) {
+    let rows: Vec<String> = own_arguments(command).map(row).collect();
     if !rows.is_empty() {
         text.push_str("| argument | meaning |\n| --- | --- |\n");
         text.extend(rows);

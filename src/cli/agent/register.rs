@@ -111,11 +111,11 @@ pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
     }
     note(format!("node {} is registered", identity.node.name()));
     match &arguments.service {
-        Some(service) => {
+        Some(service) if !context.is_dry_run => {
             let limit = Duration::from_secs(arguments.timeout);
             wait_for_service(&agent, service, &arguments.service_org, limit).await
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 

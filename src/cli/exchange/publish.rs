@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::service::{SERVICES, add_auth, part, put_policy};
 use crate::api::is_success;
-use crate::confirm::confirm;
+use crate::confirm::confirm_by;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_json, read_text};
@@ -226,7 +226,8 @@ async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) ->
     let (org, name) = exchange.split(id);
     let path = SERVICES.path_of(&org, Some(&name));
     let is_there = exchange.api.find(&format!("reading service {id}"), &path).await?.is_some();
-    if is_there && !confirm(&format!("Service {id} is published already. Replace it?"), overwrites)? {
+    if is_there && !confirm_by("-O", &format!("Service {id} is published already. Replace it?"), overwrites)?
+    {
         return Ok(false);
     }
     let doing = format!("publishing service {id}");

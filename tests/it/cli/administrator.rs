@@ -1,0 +1,151 @@
+//! An administrator sets up an organization, its services and an HA group, and asks why a node gets nothing.
+
+use serde_json::{Value, json};
+
+use super::{Hzn, is_owner_only};
+use crate::support::{Hub, Scratch};
+
+fn node_policy(site: &str) -> Value {
+    json!({"properties": [{"name": "site", "value": site}], "constraints": ["purpose == watch"]})
+}
+
+fn service(version: &str) -> Value {
+    json!({
+        "org": "$HZN_ORG_ID", "label": "cam", "url": "cam", "version": version, "arch": "amd64",
+        "deployment": {"services": {"cam": {"command": ["/bin/sleep", "600"]}}},
+    })
+}
+
+fn policy(purpose: &str) -> Value {
+    json!({
+        "label": "cameras",
+        "service": {"name": "cam", "org": "acme", "arch": "amd64", "serviceVersions": [{"version": "1.0.0"}]},
+        "properties": [{"name": "purpose", "value": purpose}],
+        "constraints": ["site == north AND floor >= 2"],
+    })
+}
+
+/// An organization with an administrator `ann`, nodes `n1` to `n3`, a signed service and a deployment policy.
+fn set_up(hzn: &mut Hzn) {
+    hzn.done("exchange org create acme -d plant");
+    let made = hzn.run_with("exchange user create ann - ann@acme.com -A", "first password\n");
+    assert_eq!(made.status, 0, "{}", made.errors);
+    assert!(!made.errors.contains("first password"), "a secret was shown: {}", made.errors);
+    hzn.set("HZN_EXCHANGE_USER_AUTH", "ann:first password".to_owned());
+    for (node, site) in [("n1", "north"), ("n2", "north"), ("n3", "south")] {
+        hzn.done(&format!("exchange node create {node}:token-{node} -a amd64"));
+        hzn.write("policy.json", &node_policy(site));
+        hzn.done(&format!("exchange node addpolicy {node} -f policy.json"));
+    }
+    assert_eq!(hzn.run("key create -l 2048").status, 0);
+    assert!(is_owner_only(&hzn.home.join(".hzn/keys/service.private.key")));
+    hzn.write("service.json", &service("1.0.0"));
+    hzn.done("exchange service publish -f service.json");
+    hzn.write("deployment.json", &policy("watch"));
+    hzn.done("exchange deployment addpolicy cameras -f deployment.json");
+}
+
+#[tokio::test]
+async fn an_administrator_works_with_groups_services_and_policies() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    set_up(&mut hzn);
+    lists_and_forms(&hzn);
+    signatures(&hzn);
+    groups(&hzn);
+    checks_and_explanations(&hzn);
+    failures(&mut hzn);
+}
+
+fn lists_and_forms(hzn: &Hzn) {
+    assert_eq!(hzn.data("exchange node list"), json!(["acme/n1", "acme/n2", "acme/n3"]));
+    assert_eq!(hzn.data("exchange node list n1 -l")["acme/n1"]["arch"], "amd64");
+    let table = hzn.run("exchange node list --output table").output;
+    assert!(table.starts_with("NODE") && table.lines().count() == 4, "{table}");
+    assert_eq!(hzn.run("exchange service list --output yaml").output, "- acme/cam_1.0.0_amd64\n");
+    assert_eq!(hzn.data("exchange business listpolicy cameras")["acme/cameras"]["label"], "cameras");
+    assert_eq!(hzn.run("exchange version").output, "2.154.0\n");
+    let dry = hzn.run("exchange node remove n1 -f --dry-run -v");
+    assert!(dry.status == 0 && dry.errors.contains("dry run: DELETE"), "{}", dry.errors);
+    assert_eq!(hzn.data("exchange node list").as_array().map(Vec::len), Some(3));
+}
+
+fn signatures(hzn: &Hzn) {
+    assert_eq!(hzn.data("exchange service listkey cam_1.0.0_amd64"), json!(["service.public.pem"]));
+    assert_eq!(hzn.run("exchange service verify cam_1.0.0_amd64").status, 0);
+    assert_eq!(hzn.run("key create -l 2048 -d other").status, 0);
+    hzn.refused(9, "exchange service verify cam_1.0.0_amd64 -k other/service.public.pem");
+    hzn.refused(1, "exchange service publish -f service.json");
+    hzn.done("exchange service publish -f service.json -O");
+    let signature = hzn.run_with("util sign", "a text").output;
+    let verify = format!("util verify -s {signature}");
+    assert_eq!(hzn.run_with(&verify, "a text").status, 0);
+    assert_eq!(hzn.run_with(&verify, "another text").status, 9);
+}
+
+fn groups(hzn: &Hzn) {
+    hzn.done("exchange hagroup create pair --nodeId n1 --nodeId n2");
+    hzn.refused(5, "exchange hagroup create other --nodeId n2 --nodeId n3");
+    assert_eq!(hzn.data("exchange node list n3")["acme/n3"]["ha_group"], Value::Null, "nothing of it is stored");
+    hzn.refused(8, "exchange hagroup create other --nodeId nobody");
+    hzn.done("exchange hagroup update pair --nodeId n1 --nodeId n3");
+    assert_eq!(hzn.data("exchange hagroup list pair")["acme/pair"]["members"], json!(["n1", "n3"]));
+    assert_eq!(hzn.data("exchange hagroup list"), json!(["acme/pair"]));
+    hzn.write("group.json", &json!({"name": "spare", "description": "one", "members": ["n2"]}));
+    hzn.done("exchange hagroup add -f group.json");
+    hzn.done("exchange hagroup add -f group.json");
+    let taken = hzn.refused(1, "exchange hagroup member add pair -m n2");
+    assert!(taken.contains("n2 is in spare"), "{taken}");
+    assert_eq!(hzn.run_with("exchange hagroup delete spare", "n\n").status, 0);
+    assert_eq!(hzn.data("exchange hagroup list").as_array().map(Vec::len), Some(2), "the answer was no");
+    hzn.done("exchange hagroup delete spare -f");
+    hzn.done("exchange hagroup member add pair -m n2");
+    hzn.refused(8, "exchange hagroup delete spare -f");
+}
+
+fn checks_and_explanations(hzn: &Hzn) {
+    // n1 and n2 lack a floor, n3 has the wrong site too.
+    let answer = hzn.run("deploycheck --checkHA -n n1 -b cameras");
+    assert_eq!(answer.status, 0, "{}", answer.errors);
+    let found: Value = serde_json::from_str(&answer.output).expect("JSON");
+    assert_eq!(found["allMembersCompatible"], json!(false));
+    assert_eq!(found.as_object().map(serde_json::Map::len), Some(4), "three members and the summary");
+    assert!(answer.errors.contains("acme/n3 of HA group acme/pair will not get cam"), "{}", answer.errors);
+    let policy = json!({"properties": [{"name": "site", "value": "north"}, {"name": "floor", "value": 2}]});
+    hzn.write("policy.json", &policy);
+    hzn.done("exchange node addpolicy n1 -f policy.json");
+    let found = hzn.data("deploycheck policy --ha-group pair -b cameras");
+    assert_eq!((&found["acme/n1"]["compatible"], &found["acme/n3"]["compatible"]), (&json!(true), &json!(false)));
+    hzn.write("other.json", &self::policy("clean"));
+    hzn.done("exchange deployment addpolicy cameras -f other.json");
+    let found = hzn.data("explain n3 cameras");
+    let told: Vec<(&str, &str, &Value)> = found["failing"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| (one["side"].as_str().unwrap_or(""), one["clause"].as_str().unwrap_or(""), &one["actual"]))
+        .collect();
+    assert!(told.contains(&("deployment-policy", "site == north", &json!("south"))), "{told:?}");
+    assert!(told.contains(&("deployment-policy", "floor >= 2", &Value::Null)), "{told:?}");
+    assert!(told.contains(&("node", "purpose == watch", &json!("clean"))), "{told:?}");
+}
+
+fn failures(hzn: &mut Hzn) {
+    hzn.refused(8, "exchange node list nobody");
+    let help = hzn.run("exchange node");
+    assert!(help.status == 1 && help.errors.contains("Usage: hzn exchange node"), "{}", help.errors);
+    let help = hzn.run("exchange node");
+    assert!(help.status == 1 && help.errors.contains("Usage: hzn exchange node"), "{}", help.errors);
+    hzn.refused(1, "exchange nodes list");
+    hzn.refused(1, "deploycheck policy -n n1");
+    hzn.refused(4, "exchange node addpolicy n1 -f missing.json");
+    std::fs::write(hzn.home.join("broken.json"), "{").expect("a file");
+    hzn.refused(3, "exchange node addpolicy n1 -f broken.json");
+    hzn.refused(5, "exchange node list -u ann:wrong");
+    hzn.set("HORIZON_URL", "http://127.0.0.1:1".to_owned());
+    hzn.refused(5, "node list");
+    hzn.set("HZN_EXCHANGE_URL", String::new());
+    let why = hzn.refused(1, "exchange node list");
+    assert!(why.contains("HZN_EXCHANGE_URL"), "{why}");
+}

@@ -1,0 +1,102 @@
+//! The command line as people and scripts use it, against a running hub and agent.
+
+mod administrator;
+mod node_owner;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::wait::must;
+use crate::support::{Hub, Scratch};
+
+/// The command line with settings of its own.
+struct Hzn {
+    program: PathBuf,
+    home: PathBuf,
+    settings: Vec<(&'static str, String)>,
+}
+
+/// What a command answered.
+struct Answer {
+    status: i32,
+    output: String,
+    errors: String,
+}
+
+impl Hzn {
+    /// The command line for a hub, reached by a link named `hzn`.
+    fn new(scratch: &Scratch, hub: &Hub, auth: &str) -> Self {
+        let program = scratch.join("hzn");
+        must(std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evenkeel"), &program), "a link");
+        let settings = vec![
+            ("HZN_EXCHANGE_URL", hub.url.clone()),
+            ("HZN_ORG_ID", "acme".to_owned()),
+            ("HZN_EXCHANGE_USER_AUTH", auth.to_owned()),
+        ];
+        Self { program, home: scratch.path().to_owned(), settings }
+    }
+
+    fn set(&mut self, name: &'static str, value: String) {
+        self.settings.retain(|(known, _)| *known != name);
+        self.settings.push((name, value));
+    }
+
+    /// Runs a command whose words are separated by blanks, with nothing on standard input.
+    fn run(&self, line: &str) -> Answer {
+        self.run_with(line, "")
+    }
+
+    /// Runs a command with a text on standard input.
+    fn run_with(&self, line: &str, input: &str) -> Answer {
+        let mut command = Command::new(&self.program);
+        command.env_clear().env("HOME", &self.home).envs(self.settings.iter().cloned());
+        command.args(line.split_whitespace()).current_dir(&self.home);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = must(command.spawn(), "starting hzn");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // A command that reads nothing may be gone already.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let output = must(child.wait_with_output(), "waiting for hzn");
+        Answer {
+            status: output.status.code().unwrap_or(-1),
+            output: String::from_utf8_lossy(&output.stdout).into_owned(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Runs a command that must succeed and answers its data.
+    fn data(&self, line: &str) -> Value {
+        let answer = self.run(line);
+        assert_eq!(answer.status, 0, "hzn {line}: {}", answer.errors);
+        must(serde_json::from_str(&answer.output), &format!("hzn {line} writes JSON: {}", answer.output))
+    }
+
+    /// Runs a command that must succeed and write no data.
+    fn done(&self, line: &str) {
+        let answer = self.run(line);
+        assert_eq!((answer.status, answer.output.as_str()), (0, ""), "hzn {line}: {}", answer.errors);
+    }
+
+    /// Runs a command that must fail with a status, told in three lines.
+    fn refused(&self, status: i32, line: &str) -> String {
+        let answer = self.run(line);
+        assert_eq!((answer.status, answer.output.as_str()), (status, ""), "hzn {line}: {}", answer.errors);
+        let told: Vec<&str> = answer.errors.lines().rev().take(3).collect();
+        assert!(told.len() == 3 && told[2].starts_with("Error: "), "hzn {line}: {}", answer.errors);
+        answer.errors
+    }
+
+    /// Writes a file that commands can name.
+    fn write(&self, name: &str, content: &Value) {
+        must(std::fs::write(self.home.join(name), content.to_string()), "a file");
+    }
+}
+
+fn is_owner_only(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    must(std::fs::metadata(path), "a file").permissions().mode() & 0o077 == 0
+}
