@@ -101,8 +101,7 @@ impl Access {
     pub(super) fn is_read_of_one(self) -> bool {
         matches!(
             self,
-            Access::OrgRead
-                | Access::UserRead
+            Access::UserRead
                 | Access::NodeRead
                 | Access::AgbotRead
                 | Access::ServiceRead

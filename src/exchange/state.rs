@@ -11,6 +11,7 @@ use evenkeel_store::exchange::secret;
 use evenkeel_store::{Database, PgConnection, StoreError, Transaction};
 use jiff::Timestamp;
 use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -104,6 +105,8 @@ struct Inner {
     credentials: Credentials,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
+    /// Places for simultaneous writes, fewer than connections.
+    writes: Arc<Semaphore>,
     tasks: TaskTracker,
 }
 
@@ -135,6 +138,7 @@ impl Exchange {
             credentials: Credentials::new(database.clone(), hasher),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
+            writes: Arc::new(Semaphore::new(write_places(&database))),
             tasks: TaskTracker::new(),
             database,
             settings: RwLock::new(configured.clone()),
@@ -283,8 +287,20 @@ impl Exchange {
     /// # Errors
     /// 503 when the database does not answer.
     pub async fn begin(&self) -> Result<WriteTx<'_>, ApiError> {
-        Ok(WriteTx { exchange: self, tx: self.0.database.begin().await? })
+        // Writes that fight over rows wait for each other while they hold a connection. They must leave some to everybody else.
+        let place = tokio::time::timeout(WRITE_PATIENCE, self.0.writes.clone().acquire_owned());
+        let place = place.await.ok().and_then(Result::ok).ok_or(StoreError::Contention { name: "write" })?;
+        Ok(WriteTx { exchange: self, tx: self.0.database.begin().await?, _place: place })
     }
+}
+
+/// How long a write waits for its turn; clients give up at 45 seconds.
+const WRITE_PATIENCE: Duration = Duration::from_secs(40);
+
+/// Simultaneous writes: three quarters of the connections, so that reads and the feed always find one.
+fn write_places(database: &Database) -> usize {
+    let connections = database.pool().options().get_max_connections() as usize;
+    (connections * 3 / 4).max(1)
 }
 
 /// What internal rows are about.
@@ -294,6 +310,7 @@ const CREDENTIAL: &str = "credential";
 pub struct WriteTx<'e> {
     exchange: &'e Exchange,
     tx: Transaction,
+    _place: OwnedSemaphorePermit,
 }
 
 impl WriteTx<'_> {
@@ -301,11 +318,13 @@ impl WriteTx<'_> {
     ///
     /// # Errors
     /// The store's errors; a retryable one when the write lost against a competing one.
-    pub async fn commit(mut self, changes: &[Change]) -> Result<(), ApiError> {
-        change::insert_outbox(&mut self.tx, changes, self.exchange.now()).await?;
-        self.tx.commit().await?;
+    pub async fn commit(self, changes: &[Change]) -> Result<(), ApiError> {
+        let WriteTx { exchange, mut tx, _place: place } = self;
+        change::insert_outbox(&mut tx, changes, exchange.now()).await?;
+        tx.commit().await?;
+        drop(place);
         if !changes.is_empty() {
-            self.exchange.feed().publish().await;
+            exchange.feed().publish().await;
         }
         Ok(())
     }

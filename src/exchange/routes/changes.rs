@@ -100,12 +100,15 @@ async fn touch(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
 }
 
 async fn first_number(exchange: &Exchange, request: &ChangesRequest) -> Result<i64, ApiError> {
+    let parse = |text: &String| {
+        parse_instant(text)
+            .ok_or_else(|| ApiError::invalid_input("lastUpdated must be an ISO 8601 date and time with its zone"))
+    };
+    let since: Option<Timestamp> = request.last_updated.as_ref().map(parse).transpose()?;
     if request.change_id > 0 {
         return Ok(request.change_id);
     }
-    let Some(text) = &request.last_updated else { return Ok(1) };
-    let instant: Timestamp = parse_instant(text)
-        .ok_or_else(|| ApiError::invalid_input("lastUpdated must be an ISO 8601 date and time with its zone"))?;
+    let Some(instant) = since else { return Ok(1) };
     Ok(exchange.feed().first_since(instant.saturating_sub(LOOK_BACK).unwrap_or(instant)).await?)
 }
 

@@ -6,6 +6,7 @@ pub mod changes;
 pub mod deployment_policy;
 pub mod ha_group;
 pub mod management_policy;
+pub mod negotiation;
 pub mod node;
 pub mod organization;
 pub mod pattern;
@@ -20,12 +21,15 @@ mod mailbox;
 mod pages;
 mod signing_key;
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::routing::any;
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, StatusCode, header};
 
@@ -55,28 +59,44 @@ pub fn all() -> Vec<Endpoint> {
 }
 
 impl Exchange {
-    /// The router of the exchange: everything under `/v1`, and the short forms outside it.
+    /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
     pub fn router(&self) -> Router {
-        let mut open = Router::new();
-        let mut protected = Router::new();
-        for endpoint in all() {
-            if endpoint.is_public {
-                open = endpoint.mount(open);
-            } else {
-                protected = endpoint.mount(protected);
-            }
-        }
-        let protected = protected
-            .fallback(unrecognized_route)
-            .layer(middleware::from_fn_with_state(self.clone(), crate::auth::authenticate));
-        let api = open.merge(protected).layer(DefaultBodyLimit::max(self.settings().max_body_bytes));
+        let endpoints = all();
+        let open = endpoints.iter().filter(|endpoint| endpoint.is_public).flat_map(|endpoint| endpoint.paths.clone());
+        let open: Arc<BTreeSet<&'static str>> = Arc::new(open.collect());
+        let short = endpoints.iter().filter(|endpoint| endpoint.paths[0].starts_with(SHORT_FORMS));
+        let short = short.fold(Router::new(), |router, endpoint| endpoint.mount(router));
+        let api = endpoints.iter().fold(Router::new(), |router, endpoint| endpoint.mount(router));
+        let guard = middleware::from_fn_with_state((self.clone(), open), guard);
+        let negotiate = middleware::from_fn(negotiation::negotiate);
+        let limit = DefaultBodyLimit::max(self.settings().max_body_bytes);
+        let root = any(unrecognized_route).layer(guard.clone());
+        let api = api.fallback(unrecognized_route).layer(guard.clone()).layer(negotiate.clone()).layer(limit);
         Router::new()
             .nest("/v1", api)
+            .route("/v1/", root)
+            .merge(short.layer(guard).layer(negotiate).layer(limit))
             .merge(SwaggerUi::new("/docs").config(Config::from("/v1/api-docs/swagger.json")))
             .fallback(outside_of_the_api)
             .layer(middleware::from_fn(around))
             .with_state(self.clone())
     }
+}
+
+/// Start of the paths that are served without `/v1`, too.
+const SHORT_FORMS: &str = "/org/";
+
+/// Lets reads of open routes through, and everything else with good credentials only.
+async fn guard(
+    State((exchange, open)): State<(Exchange, Arc<BTreeSet<&'static str>>)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_read && open.contains(request.uri().path()) {
+        return next.run(request).await;
+    }
+    crate::auth::authenticate(State(exchange), request, next).await
 }
 
 async fn unrecognized_route() -> ApiError {

@@ -44,6 +44,7 @@ pub async fn create(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) 
         })?;
         let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
         check_new_members(caller, org, &members, &candidates)?;
+        check_clusters(wanted, &members, &candidates)?;
         insert_members(&mut tx, org, name, &members).await?;
         tx.commit(&changes(org, name, &members, "created")).await
     })
@@ -65,6 +66,7 @@ pub async fn update(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) 
         let gained = without(new, &old);
         let lost = without(&old, new);
         check_new_members(caller, org, &gained, &candidates)?;
+        check_clusters(wanted, &gained, &candidates)?;
         if !lost.is_empty() {
             ha_group::delete_members(&mut tx, org, name, &lost).await?;
         }
@@ -186,27 +188,35 @@ fn check_change<'a>(
     })
 }
 
-/// Every node that enters must exist, must be one that the caller may change, and must be no cluster.
+/// Every node that enters must exist and must be one that the caller may change.
 fn check_new_members(
     caller: &Caller,
     org: &str,
     nodes: &[String],
     candidates: &[Candidate],
 ) -> Result<(), ApiError> {
-    let entering: Vec<&Candidate> =
-        candidates.iter().filter(|candidate| nodes.binary_search(&candidate.node).is_ok()).collect();
-    if entering.len() < nodes.len()
-        || !entering.iter().all(|candidate| may_move_node(caller, org, &candidate.owner))
-    {
+    let entering: Vec<&Candidate> = entering(nodes, candidates).collect();
+    let may_enter = |candidate: &&Candidate| may_move_node(caller, org, &candidate.owner);
+    if entering.len() < nodes.len() || !entering.iter().all(may_enter) {
         return Err(not_all_nodes(caller));
     }
-    match entering.iter().find(|candidate| candidate.node_type == CLUSTER) {
+    Ok(())
+}
+
+fn check_clusters(wanted: &WantedGroup, nodes: &[String], candidates: &[Candidate]) -> Result<(), ApiError> {
+    let mut entering = entering(nodes, candidates);
+    match entering.find(|candidate| candidate.node_type == CLUSTER && !wanted.allows_clusters) {
         Some(cluster) => Err(ApiError::invalid_input(format!(
-            "members: node '{org}/{}' is a cluster: clusters have their own high availability and join no group",
-            cluster.node
+            "members: node '{}/{}' is a cluster: clusters have their own high availability",
+            wanted.org, cluster.node
         ))),
         None => Ok(()),
     }
+}
+
+/// Both lists are sorted by id.
+fn entering<'a>(nodes: &'a [String], candidates: &'a [Candidate]) -> impl Iterator<Item = &'a Candidate> {
+    candidates.iter().filter(|candidate| nodes.binary_search(&candidate.node).is_ok())
 }
 
 /// Puts locked nodes into the group, all or none.

@@ -20,6 +20,8 @@ pub struct WantedGroup {
     pub description: Option<String>,
     /// Sorted ids without organization; none: leave them as they are.
     pub members: Option<Vec<String>>,
+    /// Whether clusters may enter, as the deployed routes let them. They have their own high availability, so documents refuse them.
+    pub allows_clusters: bool,
 }
 
 impl WantedGroup {
@@ -38,7 +40,7 @@ impl WantedGroup {
             Some(members) => Some(plain_ids(&org, members).ok_or_else(|| not_all_nodes(caller))?),
             None => None,
         };
-        Ok(WantedGroup { org, name, description, members })
+        Ok(WantedGroup { org, name, description, members, allows_clusters: true })
     }
 }
 

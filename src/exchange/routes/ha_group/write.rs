@@ -97,7 +97,8 @@ pub async fn remove_ha_group_node(
 
 fn wanted(caller: &Caller, org: String, document: HaGroupDocument) -> Result<WantedGroup, ApiError> {
     check_name(&document.name)?;
-    WantedGroup::new(caller, org, document.name, document.description, Some(document.members))
+    let wanted = WantedGroup::new(caller, org, document.name, document.description, Some(document.members))?;
+    Ok(WantedGroup { allows_clusters: false, ..wanted })
 }
 
 fn created_group(wanted: &WantedGroup) -> Response {
