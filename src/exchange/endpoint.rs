@@ -4,7 +4,7 @@ use axum::Router;
 use axum::routing::MethodRouter;
 use http::Method;
 use utoipa::openapi::path::Parameter;
-use utoipa::openapi::schema::AnyOf;
+use utoipa::openapi::schema::{AnyOf, Array};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
 
@@ -43,12 +43,30 @@ impl Content {
         Content::Json { schema, parts }
     }
 
+    /// A JSON list of a type.
+    #[must_use]
+    pub fn list<T: ToSchema>() -> Content {
+        match Content::json::<T>() {
+            Content::Json { schema, parts } => {
+                let schema = Box::new(RefOr::T(Schema::Array(Array::new(*schema))));
+                Content::Json { schema, parts }
+            }
+            other => other,
+        }
+    }
+
     /// JSON of one type or the other, for instance a whole resource or one attribute of it.
     #[must_use]
     pub fn either<A: ToSchema, B: ToSchema>() -> Content {
+        Content::json::<A>().or::<B>()
+    }
+
+    /// The same, or JSON of another type.
+    #[must_use]
+    pub fn or<T: ToSchema>(self) -> Content {
         let mut choice = AnyOf::new();
         let mut parts = Vec::new();
-        for content in [Content::json::<A>(), Content::json::<B>()] {
+        for content in [self, Content::json::<T>()] {
             if let Content::Json { schema, parts: more } = content {
                 choice.items.push(*schema);
                 parts.extend(more);
@@ -140,6 +158,13 @@ impl Endpoint {
     #[must_use]
     pub fn body<T: ToSchema>(mut self) -> Self {
         self.request = Content::json::<T>();
+        self
+    }
+
+    /// Body of the request that is a JSON list.
+    #[must_use]
+    pub fn list_body<T: ToSchema>(mut self) -> Self {
+        self.request = Content::list::<T>();
         self
     }
 

@@ -82,8 +82,8 @@ pub(super) fn key_endpoints<K: Keys>(
     let of_all = vec![
         endpoint(Method::GET, all, list_name, get(list_keys::<K>))
             .doc(tag, "Lists the names of signing keys")
-            .answer::<Vec<String>>(200, "the names")
-            .answer_with(404, "there is none", Content::either::<Vec<String>, ApiResponse>()),
+            .answer_with(200, "the names", Content::list::<String>())
+            .answer_with(404, "there is none", Content::list::<String>().or::<ApiResponse>()),
         endpoint(Method::DELETE, all, delete_all_name, delete(delete_keys::<K>))
             .doc(tag, "Removes all signing keys")
             .answer_with(204, "removed", Content::None),

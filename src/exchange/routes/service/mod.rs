@@ -103,8 +103,8 @@ fn dockauth_endpoints() -> Vec<Endpoint> {
     vec![
         endpoint(Method::GET, DOCKAUTHS, "list_service_dockauths", get(dockauth::list_dockauths))
             .doc(TAG, "Lists the registry credentials of a service")
-            .answer::<Vec<DockAuthAnswer>>(200, "the credentials")
-            .answer_with(404, "there are none", Content::either::<Vec<DockAuthAnswer>, ApiResponse>()),
+            .answer_with(200, "the credentials", Content::list::<DockAuthAnswer>())
+            .answer_with(404, "there are none", Content::list::<DockAuthAnswer>().or::<ApiResponse>()),
         endpoint(Method::POST, DOCKAUTHS, "create_service_dockauth", post(dockauth::create_dockauth))
             .doc(TAG, "Adds registry credentials, or refreshes equal ones")
             .body::<PutDockAuth>()
@@ -115,7 +115,7 @@ fn dockauth_endpoints() -> Vec<Endpoint> {
         endpoint(Method::GET, DOCKAUTH, "get_service_dockauth", get(dockauth::get_dockauth))
             .doc(TAG, "Reads registry credentials by number")
             .answer::<DockAuthAnswer>(200, "the credentials")
-            .answer_with(404, "there are none", Content::either::<Vec<DockAuthAnswer>, ApiResponse>()),
+            .answer_with(404, "there are none", Content::list::<DockAuthAnswer>().or::<ApiResponse>()),
         endpoint(Method::PUT, DOCKAUTH, "replace_service_dockauth", put(dockauth::replace_dockauth))
             .doc(TAG, "Replaces registry credentials")
             .body::<PutDockAuth>()
