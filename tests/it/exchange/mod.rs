@@ -1,6 +1,12 @@
 //! Exchanges in this process, over real databases: who may do what, and what must hold between requests and between exchanges.
 
 mod access;
+mod api;
+mod change_feed;
+mod credentials;
+mod ha_group_races;
+mod ha_groups;
+mod nodes;
 mod privacy;
 mod request;
 mod world;

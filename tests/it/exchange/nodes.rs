@@ -1,0 +1,214 @@
+//! Nodes in number: limits, long lists, names, signs of life, and the paged search of agbots.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use sqlx::Executor;
+
+use super::api::{Api, ROOT, answer};
+use crate::support::TestDatabase;
+use crate::support::wait::must;
+
+async fn exchange() -> (TestDatabase, Api) {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    api.make_org("o").await;
+    (database, api)
+}
+
+fn node_body() -> Value {
+    json!({"token": "t", "name": "n", "pattern": "", "publicKey": ""})
+}
+
+fn members(answer: &Value, name: &str) -> usize {
+    answer[name].as_object().map_or(0, serde_json::Map::len)
+}
+
+#[tokio::test]
+async fn limit_of_an_organization_holds_against_competing_creations() {
+    let (_database, api) = exchange().await;
+    api.expect(201, ROOT, "PATCH", "/orgs/o", json!({"limits": {"maxNodes": 3}})).await;
+    let attempts = (0..12).map(|number| {
+        let api = api.clone();
+        tokio::spawn(async move {
+            api.call("o/u:pu", "PUT", &format!("/orgs/o/nodes/n{number}"), node_body()).await.0
+        })
+    });
+    let mut statuses = Vec::new();
+    for attempt in attempts.collect::<Vec<_>>() {
+        statuses.push(must(attempt.await, "an attempt"));
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses[..3], [201; 3]);
+    assert_eq!(statuses[3..], [403; 9]);
+    // Root is not limited.
+    api.expect(201, ROOT, "PUT", "/orgs/o/nodes/one-more", node_body()).await;
+}
+
+#[tokio::test]
+async fn one_of_competing_logins_gets_the_name() {
+    let (_database, api) = exchange().await;
+    for round in 0..8 {
+        let user = json!({"password": "p", "email": "e"});
+        let agbot = json!({"token": "t", "name": "a", "publicKey": ""});
+        let [nodes, agbots, users] =
+            ["nodes", "agbots", "users"].map(|kind| format!("/orgs/o/{kind}/x{round}"));
+        let (node, agbot, user) = tokio::join!(
+            api.call("o/u:pu", "PUT", &nodes, node_body()),
+            api.call("o/u:pu", "PUT", &agbots, agbot),
+            api.call("o/admin:pa", "POST", &users, user),
+        );
+        let mut statuses = [node.0, agbot.0, user.0];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [201, 409, 409]);
+    }
+}
+
+#[tokio::test]
+async fn long_lists_come_whole() {
+    let (database, api) = exchange().await;
+    let mut connection = database.connection().await;
+    let fill = "
+        INSERT INTO node (org, node, name, owner_org, owner, token_hash, node_type, registered_services, user_input,
+                          software_versions, public_key, heartbeat_intervals, updated_at)
+        SELECT 'o', 'n' || number, 'x', 'o', 'u', '', 'device', '[]', '[]', '{}', 'key', '{}', now()
+        FROM generate_series(1, 2500) AS number;
+        INSERT INTO node_heartbeat (org, node, seen_at) SELECT org, node, now() FROM node;
+        INSERT INTO node_error (org, node, errors, updated_at) SELECT org, node, '[1]', now() FROM node;
+        INSERT INTO node_status (org, node, connectivity, services, running_services, updated_at)
+        SELECT org, node, '{}', '[]', '|o/s_1.0.0_amd64|', now() FROM node;";
+    must(connection.execute(fill).await, "filling");
+    let nodes = api.expect(200, "o/u:pu", "GET", "/orgs/o/nodes", Value::Null).await;
+    assert_eq!(members(&nodes, "nodes"), 2500);
+    assert_eq!(nodes["lastIndex"], 0);
+    let details = api.expect(200, "o/admin:pa", "GET", "/orgs/o/node-details", Value::Null).await;
+    assert_eq!(details.as_array().map(Vec::len), Some(2500));
+    let health =
+        api.expect(201, "o/admin:pa", "POST", "/orgs/o/search/nodehealth", json!({"lastTime": ""})).await;
+    assert_eq!(members(&health, "nodes"), 2500);
+    let with_errors = api.expect(201, "o/admin:pa", "POST", "/orgs/o/search/nodes/error", Value::Null).await;
+    assert_eq!(with_errors["nodes"].as_array().map(Vec::len), Some(2500));
+    let service = json!({"orgid": "o", "serviceURL": "s", "serviceVersion": "1.0.0", "serviceArch": "amd64"});
+    let running = api.expect(201, "o/u:pu", "POST", "/orgs/o/search/nodes/service", service).await;
+    assert_eq!(running["nodes"].as_array().map(Vec::len), Some(2500));
+    // Nobody else's, and no half answers: the other user has none of them.
+    api.expect(404, "o/v:pv", "GET", "/orgs/o/nodes", Value::Null).await;
+    api.expect(404, "o/v:pv", "GET", "/orgs/o/node-details", Value::Null).await;
+}
+
+#[tokio::test]
+async fn node_made_again_has_given_no_sign_of_life() {
+    let (_database, api) = exchange().await;
+    api.make_node("o/u:pu", "o", "n").await;
+    let heartbeat = "/orgs/o/nodes/n?attribute=lastHeartbeat";
+    let seen = api.expect(200, "o/u:pu", "GET", heartbeat, Value::Null).await;
+    assert_ne!(seen["value"], "");
+    api.expect(201, "o/n:token-n", "POST", "/orgs/o/nodes/n/heartbeat", Value::Null).await;
+    let later = api.expect(200, "o/u:pu", "GET", heartbeat, Value::Null).await;
+    assert!(later["value"].as_str() > seen["value"].as_str(), "{later} is not after {seen}");
+    api.expect(204, "o/u:pu", "DELETE", "/orgs/o/nodes/n", Value::Null).await;
+    api.expect(201, "o/v:pv", "PUT", "/orgs/o/nodes/n?noheartbeat=true", node_body()).await;
+    let seen = api.expect(200, "o/v:pv", "GET", heartbeat, Value::Null).await;
+    assert_eq!(seen["value"], "");
+    // The old token went with the old node.
+    api.expect(401, "o/n:token-n", "GET", "/orgs/o/nodes/n", Value::Null).await;
+}
+
+#[tokio::test]
+async fn free_json_reads_back_as_it_was_given() {
+    let (_database, api) = exchange().await;
+    api.make_node("o/u:pu", "o", "n").await;
+    let body = json!({"softwareVersions": {"zz": "1", "a": "2", "mm": "3"}});
+    api.expect(201, "o/u:pu", "PATCH", "/orgs/o/nodes/n", body).await;
+    let versions =
+        api.expect(200, "o/u:pu", "GET", "/orgs/o/nodes/n?attribute=softwareVersions", Value::Null).await;
+    assert_eq!(versions["value"], r#"{"zz":"1","a":"2","mm":"3"}"#);
+}
+
+/// A policy `p`, an agbot `b`, and `count` nodes that the policy may concern.
+async fn searchable(count: usize) -> (TestDatabase, Api) {
+    let (database, api) = exchange().await;
+    let service =
+        json!({"label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple"});
+    api.expect(201, "o/u:pu", "POST", "/orgs/o/services", service).await;
+    let versions = json!([{"version": "1.0.0"}]);
+    let policy =
+        json!({"label": "p", "service": {"name": "s", "org": "o", "arch": "*", "serviceVersions": versions}});
+    api.expect(201, "o/u:pu", "POST", "/orgs/o/business/policies/p", policy).await;
+    let agbot = json!({"token": "t", "name": "b", "publicKey": "key"});
+    api.expect(201, "o/u:pu", "PUT", "/orgs/o/agbots/b", agbot).await;
+    for number in 0..count {
+        let node = json!({"token": "ek", "name": "n", "pattern": "", "publicKey": "key"});
+        api.expect(201, ROOT, "PUT", &format!("/orgs/o/nodes/n{number}"), node).await;
+    }
+    (database, api)
+}
+
+const SEARCH: &str = "/orgs/o/business/policies/p/search";
+
+#[tokio::test]
+async fn paged_search_hands_out_every_node_and_then_ends() {
+    let (_database, api) = searchable(7).await;
+    let mut found = BTreeSet::new();
+    for _ in 0..10 {
+        let request = json!({"changedSince": 0, "numEntries": 3, "session": "s"});
+        let page = api.expect(201, "o/b:t", "POST", SEARCH, request).await;
+        let nodes = page["nodes"].as_array().cloned().unwrap_or_default();
+        found.extend(nodes.iter().map(|node| node["id"].to_string()));
+        if nodes.len() < 3 {
+            assert_eq!(found.len(), 7);
+            return;
+        }
+    }
+    panic!("the series does not end");
+}
+
+#[tokio::test]
+async fn agbots_of_one_organization_search_no_other_one() {
+    let (_database, api) = searchable(1).await;
+    api.make_org("x").await;
+    let node = json!({"token": "t", "name": "n", "pattern": "", "publicKey": "key"});
+    api.expect(201, "x/u:pu", "PUT", "/orgs/x/nodes/abroad", node).await;
+    let both = json!({"nodeOrgids": ["x", "o", "o"]});
+    let page = api.expect(201, "o/b:t", "POST", SEARCH, both.clone()).await;
+    assert_eq!(page["nodes"].as_array().map(Vec::len), Some(1));
+    api.expect(404, "o/b:t", "POST", SEARCH, json!({"nodeOrgids": ["x"]})).await;
+    let shared = json!({"token": "t", "name": "b", "publicKey": "key"});
+    api.expect(201, ROOT, "PUT", "/orgs/IBM/agbots/m", shared).await;
+    let page = api.expect(201, "IBM/m:t", "POST", SEARCH, both).await;
+    assert_eq!(page["nodes"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn node_with_an_agreement_is_found_again_when_it_ends() {
+    let (_database, api) = searchable(1).await;
+    let agreement =
+        json!({"agreementService": {"orgid": "o", "pattern": "", "url": "o/s"}, "state": "formed"});
+    api.expect(201, ROOT, "PUT", "/orgs/o/nodes/n0/agreements/a", agreement).await;
+    api.expect(404, "o/b:t", "POST", SEARCH, json!({})).await;
+    api.expect(204, ROOT, "DELETE", "/orgs/o/nodes/n0/agreements/a", Value::Null).await;
+    let page = api.expect(201, "o/b:t", "POST", SEARCH, json!({})).await;
+    assert_eq!(page["nodes"][0]["id"], "o/n0");
+}
+
+#[tokio::test]
+async fn expired_messages_are_gone_and_full_mailboxes_refuse() {
+    let (_database, api) = searchable(1).await;
+    let box_of_node = "/orgs/o/nodes/n0/msgs";
+    api.expect(201, "o/b:t", "POST", box_of_node, json!({"message": "late"})).await;
+    api.expect(404, "o/n0:ek", "GET", box_of_node, Value::Null).await;
+    let limit = json!({"varPath": "api.limits.maxMessagesInMailbox", "value": "2"});
+    api.expect(201, ROOT, "PUT", "/admin/config", limit).await;
+    let message = json!({"message": "m", "ttl": 60});
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        let response = api.send("o/b:t", "POST", box_of_node, &[], &message).await;
+        let is_patient = response.headers().contains_key("retry-after");
+        let (status, _) = answer(response).await;
+        assert_eq!(status == 429, is_patient);
+        statuses.push(status);
+    }
+    assert_eq!(statuses.last(), Some(&429));
+    let read = api.expect(200, "o/n0:ek", "GET", box_of_node, Value::Null).await;
+    assert!(read["messages"].as_array().is_some_and(|messages| messages.len() <= 2));
+}
