@@ -27,7 +27,8 @@ pub(crate) async fn run(feed: Arc<Feed>, observe: impl Fn(&NumberedChange), shut
         }
         // Read before the pass: whoever asked by now has committed by now.
         let ticket = feed.requested.load(Ordering::SeqCst);
-        match pass(&feed, &observe).await {
+        let is_asked = ticket > *feed.done.borrow();
+        match pass(&feed, is_asked, &observe).await {
             Ok(()) => {
                 feed.done.send_replace(ticket);
             }
@@ -40,30 +41,43 @@ pub(crate) async fn run(feed: Arc<Feed>, observe: impl Fn(&NumberedChange), shut
     }
 }
 
-async fn pass(feed: &Feed, observe: &impl Fn(&NumberedChange)) -> Result<(), StoreError> {
+async fn pass(feed: &Feed, is_asked: bool, observe: &impl Fn(&NumberedChange)) -> Result<(), StoreError> {
     loop {
-        let numbered = number(feed).await?;
-        follow(feed, observe).await?;
-        if numbered < BATCH {
+        let rows = number(feed, is_asked).await?;
+        let count = rows.len() as i64;
+        let known = feed.tail.last();
+        if rows.first().is_some_and(|first| first.change_id == known + 1) {
+            take(feed, rows, known, observe);
+        } else {
+            // Other exchanges have numbered too.
+            follow(feed, observe).await?;
+        }
+        if count < BATCH {
             return Ok(());
         }
     }
 }
 
-/// Numbers one batch; returns how many rows it had.
-async fn number(feed: &Feed) -> Result<i64, StoreError> {
-    if !change::has_outbox_rows(&mut *feed.database.acquire().await?).await? {
-        return Ok(0);
+/// Numbers one batch and returns its rows. When nobody asked, it first looks whether there is something, without a lock.
+async fn number(feed: &Feed, is_asked: bool) -> Result<Vec<NumberedChange>, StoreError> {
+    if !is_asked && !change::has_outbox_rows(&mut *feed.database.acquire().await?).await? {
+        return Ok(Vec::new());
     }
     retry("change.number", || async {
         let mut tx = feed.database.begin().await?;
         let last = change::lock_sequence(&mut tx).await?;
         let numbered = change::number_outbox(&mut tx, last, BATCH).await?;
-        change::notify_readers(&mut tx).await?;
         tx.commit().await?;
         Ok(numbered)
     })
     .await
+}
+
+/// Shows rows that follow on what is known.
+fn take(feed: &Feed, rows: Vec<NumberedChange>, known: i64, observe: &impl Fn(&NumberedChange)) {
+    rows.iter().for_each(observe);
+    let rows = feed.tail.append(rows, known);
+    feed.waiters.wake(&rows);
 }
 
 /// Takes the rows that are new in the numbered feed, whoever numbered them.
@@ -75,9 +89,7 @@ async fn follow(feed: &Feed, observe: &impl Fn(&NumberedChange)) -> Result<(), S
         if rows.is_empty() {
             return Ok(());
         }
-        rows.iter().for_each(observe);
-        let rows = feed.tail.append(rows, known);
-        feed.waiters.wake(&rows);
+        take(feed, rows, known, observe);
         if count < BATCH {
             return Ok(());
         }
@@ -90,7 +102,11 @@ pub(crate) async fn listen(feed: Arc<Feed>, shutdown: CancellationToken) {
         let listening = async {
             let mut listener = sqlx_listener(&feed).await?;
             loop {
-                listener.recv().await.map_err(StoreError::from)?;
+                let hint = listener.recv().await.map_err(StoreError::from)?;
+                // The echo of this exchange's own numbers tells nothing new.
+                if hint.payload().parse().is_ok_and(|last: i64| last <= feed.last()) {
+                    continue;
+                }
                 feed.nudge();
             }
         };

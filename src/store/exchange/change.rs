@@ -92,10 +92,14 @@ pub async fn lock_sequence(tx: &mut PgConnection) -> Result<i64, StoreError> {
     Ok(row.last_id)
 }
 
-/// Numbers the committed outbox rows (at most `limit`) after `last_id` and returns how many there were. The caller holds the
-/// sequencer row.
-pub async fn number_outbox(tx: &mut PgConnection, last_id: i64, limit: i64) -> Result<i64, StoreError> {
-    let row = sqlx::query!(
+/// Numbers the committed outbox rows (at most `limit`) after `last_id`, tells other exchanges that there are new numbers, and returns
+/// the numbered rows, ascending. The caller holds the sequencer row.
+pub async fn number_outbox(
+    tx: &mut PgConnection,
+    last_id: i64,
+    limit: i64,
+) -> Result<Vec<NumberedChange>, StoreError> {
+    let rows = sqlx::query!(
         r#"-- change.number_outbox
         WITH taken AS (
             DELETE FROM change_outbox
@@ -105,19 +109,36 @@ pub async fn number_outbox(tx: &mut PgConnection, last_id: i64, limit: i64) -> R
             INSERT INTO change (change_id, org, id, category, resource, operation, is_public, changed_at)
             SELECT $1 + row_number() OVER (ORDER BY outbox_id), org, id, category, resource, operation, is_public, changed_at
             FROM taken
-            RETURNING change_id
+            RETURNING change_id, org, id, category, resource, operation, is_public, changed_at
         ), counted AS (
             SELECT count(*) AS count FROM numbered
         ), moved AS (
             UPDATE change_sequence SET last_id = $1 + counted.count FROM counted WHERE counted.count > 0
+        ), told AS (
+            SELECT pg_notify('evenkeel_change', ($1 + counted.count)::text)::text FROM counted WHERE counted.count > 0
         )
-        SELECT count AS "count!" FROM counted"#,
+        SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp"
+        FROM numbered
+        CROSS JOIN told
+        ORDER BY change_id"#,
         last_id,
         limit,
     )
-    .fetch_one(tx)
+    .fetch_all(tx)
     .await?;
-    Ok(row.count)
+    Ok(rows
+        .into_iter()
+        .map(|row| NumberedChange {
+            change_id: row.change_id,
+            org: row.org,
+            id: row.id,
+            category: row.category,
+            resource: row.resource,
+            operation: row.operation,
+            is_public: row.is_public,
+            changed_at: from_sql(row.changed_at),
+        })
+        .collect())
 }
 
 /// Lists numbered changes above `after`, ascending, at most `limit`.
@@ -201,7 +222,7 @@ pub async fn delete_of_org(conn: &mut PgConnection, org: &str, ids: &[i64]) -> R
     Ok(done.rows_affected())
 }
 
-/// Channel of the hint that there are new numbers.
+/// Channel of the hint that there are new numbers; it carries the last one.
 pub const CHANNEL: &str = "evenkeel_change";
 
 /// Whether committed changes wait for a number.
@@ -213,15 +234,4 @@ pub async fn has_outbox_rows(conn: &mut PgConnection) -> Result<bool, StoreError
     .fetch_one(conn)
     .await?;
     Ok(row.has_rows)
-}
-
-/// Hints to all exchanges of the database that there are new numbers.
-pub async fn notify_readers(tx: &mut PgConnection) -> Result<(), StoreError> {
-    sqlx::query!(
-        r#"-- change.notify_readers
-        SELECT pg_notify('evenkeel_change', '')::text AS "hint?""#
-    )
-    .fetch_one(tx)
-    .await?;
-    Ok(())
 }
