@@ -1,0 +1,104 @@
+//! An exchange in this process, called without sockets.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use evenkeel_exchange::{Exchange, ExchangeSettings};
+use evenkeel_store::Database;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tower::ServiceExt;
+
+use crate::support::TestDatabase;
+use crate::support::wait::must;
+
+const ROOT_PASSWORD: &str = "root password";
+/// The login of root.
+pub const ROOT: &str = "root/root:root password";
+
+/// A running exchange, called without sockets; cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    router: Router,
+    /// Its database.
+    pub database: Database,
+    _shutdown: Arc<DropGuard>,
+}
+
+impl Api {
+    /// Starts an exchange on the database; several may run on one.
+    pub async fn start(database: &TestDatabase) -> Self {
+        let database = must(Database::connect(database.url(), 16).await, "connecting to the test's database");
+        let settings =
+            ExchangeSettings { root_password: Some(ROOT_PASSWORD.to_owned()), ..ExchangeSettings::default() };
+        let shutdown = CancellationToken::new();
+        let exchange =
+            must(Exchange::start(database.clone(), settings, shutdown.clone()).await, "the exchange");
+        Self { router: exchange.router(), database, _shutdown: Arc::new(shutdown.drop_guard()) }
+    }
+
+    /// Sends a request below `/v1` as `org/id:secret`, with extra headers.
+    pub async fn send(
+        &self,
+        login: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Response<Body> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("/v1{path}"))
+            .header("authorization", format!("Basic {}", STANDARD.encode(login)))
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let request = must(request.body(body), "a request");
+        match self.router.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(impossible) => match impossible {},
+        }
+    }
+
+    /// The same without headers; answers status and JSON (`null` without).
+    pub async fn call(&self, login: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+        answer(self.send(login, method, path, &[], &body).await).await
+    }
+
+    /// A call that must be answered with this status; answers the body.
+    pub async fn expect(&self, status: u16, login: &str, method: &str, path: &str, body: Value) -> Value {
+        let (found, body) = self.call(login, method, path, body).await;
+        assert_eq!(found, status, "{method} {path} as {login}: {body}");
+        body
+    }
+
+    /// An organization with an administrator `admin:pa` and users `u:pu` and `v:pv`.
+    pub async fn make_org(&self, org: &str) {
+        self.expect(201, ROOT, "POST", &format!("/orgs/{org}"), json!({"label": "", "description": ""}))
+            .await;
+        for (name, is_admin) in [("admin", true), ("u", false), ("v", false)] {
+            let body = json!({"password": format!("p{}", &name[..1]), "email": "e", "admin": is_admin});
+            self.expect(201, ROOT, "POST", &format!("/orgs/{org}/users/{name}"), body).await;
+        }
+    }
+
+    /// A device that belongs to the user, with the token `token-<name>`.
+    pub async fn make_node(&self, login: &str, org: &str, node: &str) {
+        let body = json!({"token": format!("token-{node}"), "name": node, "pattern": "", "publicKey": ""});
+        self.expect(201, login, "PUT", &format!("/orgs/{org}/nodes/{node}"), body).await;
+    }
+}
+
+/// Status and JSON (`null` without) of an answer.
+pub async fn answer(response: Response<Body>) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let bytes = must(response.into_body().collect().await, "a body").to_bytes();
+    (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}

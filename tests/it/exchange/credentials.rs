@@ -1,0 +1,109 @@
+//! Credentials that are changed or deleted on one exchange stop working on all others within a second.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::api::{Api, ROOT};
+use crate::support::TestDatabase;
+
+const PROMISE: Duration = Duration::from_secs(1);
+
+async fn two_exchanges() -> (TestDatabase, Api, Api) {
+    let database = TestDatabase::new().await;
+    let first = Api::start(&database).await;
+    first.make_org("o").await;
+    let second = Api::start(&database).await;
+    (database, first, second)
+}
+
+/// Asks until the login is answered with this status, which must not take longer than promised.
+async fn becomes(api: &Api, login: &str, path: &str, status: u16) {
+    let start = Instant::now();
+    loop {
+        let (found, body) = api.call(login, "GET", path, Value::Null).await;
+        if found == status {
+            return;
+        }
+        assert!(start.elapsed() < PROMISE, "{login} still gets {found} instead of {status}: {body}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn changed_password_stops_working_everywhere() {
+    let (_database, first, second) = two_exchanges().await;
+    second.expect(200, "o/u:pu", "GET", "/orgs/o", Value::Null).await;
+    first.expect(201, "o/u:pu", "POST", "/orgs/o/users/u/changepw", json!({"newPassword": "fresh"})).await;
+    first.expect(401, "o/u:pu", "GET", "/orgs/o", Value::Null).await;
+    becomes(&second, "o/u:pu", "/orgs/o", 401).await;
+    second.expect(200, "o/u:fresh", "GET", "/orgs/o", Value::Null).await;
+    // An empty password disables the login.
+    first.expect(201, ROOT, "PATCH", "/orgs/o/users/u", json!({"password": ""})).await;
+    becomes(&second, "o/u:fresh", "/orgs/o", 401).await;
+}
+
+#[tokio::test]
+async fn password_known_to_be_wrong_works_at_once_when_it_becomes_right() {
+    let (_database, first, second) = two_exchanges().await;
+    second.expect(401, "o/u:later", "GET", "/orgs/o", Value::Null).await;
+    first.expect(201, ROOT, "PATCH", "/orgs/o/users/u", json!({"password": "later"})).await;
+    becomes(&second, "o/u:later", "/orgs/o", 200).await;
+}
+
+#[tokio::test]
+async fn deleted_users_take_their_nodes_and_keys_along() {
+    let (_database, first, second) = two_exchanges().await;
+    first.make_node("o/u:pu", "o", "n").await;
+    let key = first.expect(201, "o/u:pu", "POST", "/orgs/o/users/u/apikeys", json!({})).await;
+    let key_login = format!("o/apikey:{}", key["value"].as_str().expect("a value"));
+    for login in ["o/u:pu", "o/n:token-n", &key_login] {
+        second.expect(200, login, "GET", "/orgs/o", Value::Null).await;
+    }
+    first.expect(204, ROOT, "DELETE", "/orgs/o/users/u", Value::Null).await;
+    for login in ["o/u:pu", "o/n:token-n", &key_login] {
+        first.expect(401, login, "GET", "/orgs/o", Value::Null).await;
+        becomes(&second, login, "/orgs/o", 401).await;
+    }
+}
+
+#[tokio::test]
+async fn deleted_api_key_stops_working_and_its_user_does_not() {
+    let (_database, first, second) = two_exchanges().await;
+    let key = first.expect(201, "o/u:pu", "POST", "/orgs/o/users/u/apikeys", json!({"label": "l"})).await;
+    let value = key["value"].as_str().expect("a value");
+    assert!(value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit()), "{value}");
+    let login = format!("o/apikey:{value}");
+    let own = second.expect(200, &login, "GET", "/orgs/o/users/apikey", Value::Null).await;
+    assert!(own["users"]["o/u"].is_object(), "{own}");
+    let path = format!("/orgs/o/users/u/apikeys/{}", key["id"].as_str().expect("an id"));
+    first.expect(204, "o/u:pu", "DELETE", &path, Value::Null).await;
+    becomes(&second, &login, "/orgs/o", 401).await;
+    second.expect(200, "o/u:pu", "GET", "/orgs/o", Value::Null).await;
+}
+
+#[tokio::test]
+async fn rights_follow_the_flags_of_an_account_everywhere() {
+    let (_database, first, second) = two_exchanges().await;
+    second.expect(403, "o/u:pu", "GET", "/orgs/o/users", Value::Null).await;
+    first.expect(201, "o/admin:pa", "PATCH", "/orgs/o/users/u", json!({"admin": true})).await;
+    becomes(&second, "o/u:pu", "/orgs/o/users", 200).await;
+    first.expect(201, "o/admin:pa", "PATCH", "/orgs/o/users/u", json!({"admin": false})).await;
+    becomes(&second, "o/u:pu", "/orgs/o/users", 403).await;
+}
+
+#[tokio::test]
+async fn logins_of_a_deleted_organization_are_gone_everywhere() {
+    let (_database, first, second) = two_exchanges().await;
+    first.make_node("o/u:pu", "o", "n").await;
+    for login in ["o/u:pu", "o/n:token-n"] {
+        second.expect(200, login, "GET", "/orgs/o", Value::Null).await;
+    }
+    first.expect(204, ROOT, "DELETE", "/orgs/o", Value::Null).await;
+    for login in ["o/u:pu", "o/n:token-n"] {
+        becomes(&second, login, "/orgs/o", 401).await;
+    }
+    // Clearing the caches forgets nothing but what can be checked again.
+    first.expect(201, ROOT, "POST", "/admin/clearauthcaches", Value::Null).await;
+    second.expect(200, ROOT, "GET", "/orgs", Value::Null).await;
+}

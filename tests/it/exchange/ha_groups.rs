@@ -1,0 +1,184 @@
+//! HA groups as one user after the other meets them: scenarios of the HA-group design and of the orchestration contract, E2.
+
+use serde_json::{Value, json};
+
+use super::api::{Api, ROOT};
+use crate::support::TestDatabase;
+
+const ADMIN: &str = "o/admin:pa";
+const USER: &str = "o/u:pu";
+const OTHER: &str = "o/v:pv";
+
+/// Nodes n1, n2 and n3 of the user, and x of another one.
+async fn fleet() -> (TestDatabase, Api) {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    api.make_org("o").await;
+    for node in ["n1", "n2", "n3"] {
+        api.make_node(USER, "o", node).await;
+    }
+    api.make_node(OTHER, "o", "x").await;
+    (database, api)
+}
+
+async fn group_of(api: &Api, node: &str) -> Value {
+    let nodes = api.expect(200, ROOT, "GET", &format!("/orgs/o/nodes/{node}"), Value::Null).await;
+    nodes["nodes"][format!("o/{node}")]["ha_group"].clone()
+}
+
+async fn members_of(api: &Api, group: &str) -> Value {
+    let groups = api.expect(200, ROOT, "GET", &format!("/orgs/o/hagroups/{group}"), Value::Null).await;
+    groups["nodeGroups"][0]["members"].clone()
+}
+
+async fn create(api: &Api, login: &str, group: &str, members: Value) {
+    api.expect(201, login, "POST", &format!("/orgs/o/hagroups/{group}"), json!({"members": members})).await;
+}
+
+/// Resource, id and operation of each change from a number on, in the order of their numbers.
+async fn changes_from(api: &Api, from: i64) -> Vec<(i64, String)> {
+    let body = json!({"changeId": from, "maxRecords": 1000});
+    let answer = api.expect(201, ROOT, "POST", "/orgs/o/changes", body).await;
+    let mut rows = Vec::new();
+    for change in answer["changes"].as_array().expect("a list") {
+        for row in change["resourceChanges"].as_array().expect("a list") {
+            let what = format!("{} {}", change["resource"], change["id"]).replace('"', "");
+            rows.push((row["changeId"].as_i64().expect("a number"), what));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+async fn next_change(api: &Api) -> i64 {
+    let last = api.expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;
+    last["maxChangeId"].as_i64().expect("a number") + 1
+}
+
+#[tokio::test]
+async fn taken_node_is_refused_by_name_and_nothing_else_changes() {
+    let (_database, api) = fleet().await;
+    create(&api, USER, "g1", json!(["n1", "n2"])).await;
+    let refused =
+        api.expect(409, USER, "POST", "/orgs/o/hagroups/g2", json!({"members": ["n2", "n3"]})).await;
+    let text = refused["msg"].as_str().expect("a text");
+    assert!(text.contains("n2") && text.contains("g1") && !text.contains("n3"), "{text}");
+    assert_eq!(group_of(&api, "n3").await, Value::Null);
+    api.expect(404, USER, "GET", "/orgs/o/hagroups/g2", Value::Null).await;
+    let refused = api.expect(409, USER, "POST", "/orgs/o/hagroups/g1/nodes/n2", Value::Null).await;
+    assert!(refused["msg"].as_str().expect("a text").contains("g1"), "{refused}");
+}
+
+#[tokio::test]
+async fn user_needs_the_right_to_change_every_node() {
+    let (_database, api) = fleet().await;
+    api.expect(403, USER, "POST", "/orgs/o/hagroups/g", json!({"members": ["n1", "x"]})).await;
+    api.expect(403, USER, "POST", "/orgs/o/hagroups/g", json!({"members": ["n1", "never"]})).await;
+    create(&api, USER, "g", json!(["n1"])).await;
+    api.expect(403, USER, "PUT", "/orgs/o/hagroups/g", json!({"members": ["n1", "x"]})).await;
+    api.expect(403, USER, "POST", "/orgs/o/hagroups/g/nodes/x", Value::Null).await;
+    api.expect(201, ADMIN, "POST", "/orgs/o/hagroups/g/nodes/x", Value::Null).await;
+    // Now nobody but administrators may change all nodes of the group.
+    for login in [USER, OTHER] {
+        api.expect(403, login, "PUT", "/orgs/o/hagroups/g", json!({"members": []})).await;
+        api.expect(403, login, "DELETE", "/orgs/o/hagroups/g/nodes/x", Value::Null).await;
+        api.expect(403, login, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
+    }
+    assert_eq!(members_of(&api, "g").await, json!(["n1", "x"]));
+}
+
+#[tokio::test]
+async fn group_of_an_administrator_is_closed_to_users_and_open_to_root() {
+    let (_database, api) = fleet().await;
+    create(&api, ADMIN, "g", json!(["n1"])).await;
+    api.expect(403, USER, "DELETE", "/orgs/o/hagroups/g/nodes/n1", Value::Null).await;
+    api.expect(403, USER, "PUT", "/orgs/o/hagroups/g", json!({"members": ["n1"]})).await;
+    api.expect(403, "o/n1:token-n1", "DELETE", "/orgs/o/hagroups/g/nodes/n1", Value::Null).await;
+    api.expect(201, ROOT, "PUT", "/orgs/o/hagroups/g", json!({"description": "by root"})).await;
+    api.expect(204, ROOT, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
+    assert_eq!(group_of(&api, "n1").await, Value::Null);
+}
+
+#[tokio::test]
+async fn empty_group_belongs_to_who_made_it() {
+    let (_database, api) = fleet().await;
+    create(&api, USER, "g", json!([])).await;
+    api.expect(403, OTHER, "POST", "/orgs/o/hagroups/g/nodes/x", Value::Null).await;
+    api.expect(403, OTHER, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
+    api.expect(201, USER, "POST", "/orgs/o/hagroups/g/nodes/n1", Value::Null).await;
+    api.expect(204, ROOT, "DELETE", "/orgs/o/users/u", Value::Null).await;
+    assert_eq!(members_of(&api, "g").await, json!([]), "its nodes went with the user, the group stays");
+    api.expect(403, OTHER, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
+    api.expect(204, ADMIN, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
+}
+
+#[tokio::test]
+async fn documents_refuse_clusters_and_deployed_routes_let_them_in() {
+    let (_database, api) = fleet().await;
+    let cluster = json!({"token": "t", "name": "c", "nodeType": "cluster", "pattern": "", "publicKey": ""});
+    api.expect(201, USER, "PUT", "/orgs/o/nodes/c", cluster).await;
+    let document = json!({"name": "g", "members": ["c", "n1"]});
+    api.expect(400, USER, "POST", "/org/o/hagroups", document.clone()).await;
+    create(&api, USER, "g", json!(["n1"])).await;
+    api.expect(400, USER, "PUT", "/org/o/hagroups", document).await;
+    assert_eq!(members_of(&api, "g").await, json!(["n1"]));
+    api.expect(201, USER, "PUT", "/orgs/o/hagroups/g", json!({"members": ["c"]})).await;
+    // One that is in stays in when the document names it again.
+    api.expect(201, USER, "PUT", "/org/o/hagroups", json!({"name": "g", "members": ["c", "n1"]})).await;
+    assert_eq!(members_of(&api, "g").await, json!(["c", "n1"]));
+}
+
+#[tokio::test]
+async fn replacing_members_frees_who_left_and_tells_nodes_before_the_group() {
+    let (_database, api) = fleet().await;
+    create(&api, USER, "g", json!(["n1", "n2"])).await;
+    let from = next_change(&api).await;
+    api.expect(201, USER, "PUT", "/orgs/o/hagroups/g", json!({"members": ["n1", "n3"]})).await;
+    assert_eq!(group_of(&api, "n2").await, Value::Null);
+    assert_eq!(group_of(&api, "n3").await, json!("g"));
+    let told: Vec<String> = changes_from(&api, from).await.into_iter().map(|(_, what)| what).collect();
+    assert_eq!(told, ["node n1", "node n2", "node n3", "ha_group g"]);
+    let from = next_change(&api).await;
+    api.expect(204, USER, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
+    assert_eq!(group_of(&api, "n1").await, Value::Null);
+    let told: Vec<String> = changes_from(&api, from).await.into_iter().map(|(_, what)| what).collect();
+    assert_eq!(told, ["node n1", "node n3", "ha_group g"]);
+}
+
+#[tokio::test]
+async fn refused_change_tells_the_feed_nothing() {
+    let (_database, api) = fleet().await;
+    create(&api, USER, "g1", json!(["n1"])).await;
+    create(&api, USER, "g2", json!(["n2"])).await;
+    let from = next_change(&api).await;
+    api.expect(409, USER, "PUT", "/orgs/o/hagroups/g2", json!({"members": ["n1", "n2"]})).await;
+    api.expect(404, USER, "PUT", "/orgs/o/hagroups/g3", json!({"members": ["n3"]})).await;
+    assert!(changes_from(&api, from).await.is_empty());
+}
+
+#[tokio::test]
+async fn documents_carry_the_name_and_replace_all_members() {
+    let (_database, api) = fleet().await;
+    let document = json!({"name": "g", "members": ["n1", "n2"]});
+    api.expect(201, USER, "POST", "/org/o/hagroups", document.clone()).await;
+    api.expect(409, USER, "POST", "/org/o/hagroups", document).await;
+    let read = api.expect(200, USER, "GET", "/org/o/hagroups/g", Value::Null).await["nodeGroups"][0].clone();
+    assert_eq!(read["members"], json!(["n1", "n2"]));
+    assert_eq!(read["updated"], read["lastUpdated"]);
+    // What was read can be changed and sent back.
+    let mut changed = read.clone();
+    changed["members"] = json!(["n3"]);
+    api.expect(201, USER, "PUT", "/org/o/hagroups", changed).await;
+    assert_eq!(members_of(&api, "g").await, json!(["n3"]));
+    assert_eq!(group_of(&api, "n1").await, Value::Null);
+    let list = api.expect(200, USER, "GET", "/org/o/hagroups", Value::Null).await;
+    assert_eq!(list["nodeGroups"].as_array().map(Vec::len), Some(1));
+    for malformed in [json!({"members": []}), json!({"name": "g"}), json!({"name": "", "members": []})] {
+        api.expect(400, USER, "PUT", "/org/o/hagroups", malformed).await;
+    }
+    api.expect(404, USER, "PUT", "/org/o/hagroups", json!({"name": "h", "members": []})).await;
+    api.expect(204, USER, "DELETE", "/org/o/hagroups/g", Value::Null).await;
+    api.expect(404, USER, "GET", "/org/o/hagroups/g", Value::Null).await;
+    // The deployed routes know no such form.
+    api.expect(405, USER, "POST", "/orgs/o/hagroups", json!({"name": "g", "members": []})).await;
+}
