@@ -88,18 +88,24 @@ impl Settings {
         self.environment.get(name).map(String::as_str)
     }
 
-    /// A secret setting, or the content of the file that `<name>_FILE` names.
+    /// A secret setting, or the content of the file that `<name>_FILE` names; the first place that has either decides.
     ///
     /// # Errors
     /// With status 4 when that file cannot be read.
     pub fn find_secret(&self, name: &str) -> Outcome<Option<String>> {
-        if let Some(value) = self.find(name) {
-            return Ok(Some(value.to_owned()));
+        let file_name = format!("{name}_FILE");
+        for place in std::iter::once(&self.environment).chain(&self.files) {
+            let setting = |name: &str| place.get(name).filter(|value| !value.is_empty());
+            if let Some(value) = setting(name) {
+                return Ok(Some(value.clone()));
+            }
+            if let Some(path) = setting(&file_name).map(Path::new) {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| CliError::file(&format!("reading the file of {name},"), path, &error))?;
+                return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+            }
         }
-        let Some(path) = self.find(&format!("{name}_FILE")).map(Path::new) else { return Ok(None) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| CliError::file(&format!("reading the file of {name},"), path, &error))?;
-        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+        Ok(None)
     }
 
     /// The address of the agent on this machine.
@@ -192,8 +198,10 @@ mod tests {
         let path = folder.path().join("secret");
         std::fs::write(&path, "ann:pass word\n").expect("a file");
         let path = path.to_string_lossy().into_owned();
-        let settings =
-            Settings::read(environment(&[("HZN_EXCHANGE_USER_AUTH_FILE", &path)]), folder.path(), None);
+        let user_file = folder.path().join("hzn.json");
+        std::fs::write(&user_file, r#"{"HZN_EXCHANGE_USER_AUTH":"bob:other"}"#).expect("a file");
+        let variables = environment(&[("HZN_EXCHANGE_USER_AUTH_FILE", &path)]);
+        let settings = Settings::read(variables, folder.path(), Some(&user_file));
         assert_eq!(settings.find_secret(USER_AUTH), Ok(Some("ann:pass word".to_owned())));
         assert_eq!(settings.find_secret(NODE_AUTH), Ok(None));
     }

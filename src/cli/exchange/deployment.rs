@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use http::Method;
+use serde_json::Value;
 
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_json, template};
-use crate::output::View;
+use crate::output::{View, note};
 
 /// Deployment policies.
 pub const POLICIES: Kind = Kind {
@@ -94,14 +96,36 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
         DeploymentCommand::Update { policy, file } => {
             let mut changes = read_json(&file, &context.settings)?;
             without(&mut changes, &EXCHANGE_ONLY);
-            POLICIES.patch(exchange, &policy, &changes).await
+            update(exchange, &policy, changes).await
         }
         DeploymentCommand::Remove { policy, force } => POLICIES.remove(exchange, &policy, force).await,
     }
 }
 
+/// One attribute is changed alone; several take effect at once, so that no agbot ever acts on half of the change.
+async fn update(exchange: &Exchange, name: &str, changes: Value) -> Outcome {
+    match changes {
+        Value::Object(changes) if changes.len() > 1 => {
+            let mut policy = POLICIES.read_one(exchange, name).await?;
+            without(&mut policy, &EXCHANGE_ONLY);
+            if let Some(members) = policy.as_object_mut() {
+                members.extend(changes);
+            }
+            let (org, id) = exchange.split(name);
+            let doing = format!("changing deployment policy {org}/{id}");
+            exchange
+                .api
+                .write(&doing, Method::PUT, &POLICIES.path_of(&org, Some(&id)), Some(&policy))
+                .await?;
+            note(format!("deployment policy {org}/{id} is changed"));
+            Ok(())
+        }
+        changes => POLICIES.patch(exchange, name, &changes).await,
+    }
+}
+
 /// Removes members that a user cannot set.
-pub fn without(document: &mut serde_json::Value, members: &[&str]) {
+pub fn without(document: &mut Value, members: &[&str]) {
     if let Some(object) = document.as_object_mut() {
         members.iter().for_each(|member| {
             object.shift_remove(*member);

@@ -118,7 +118,10 @@ fn checks_and_explanations(hzn: &Hzn) {
     let found = hzn.data("deploycheck policy --ha-group pair -b cameras");
     assert_eq!((&found["acme/n1"]["compatible"], &found["acme/n3"]["compatible"]), (&json!(true), &json!(false)));
     hzn.write("other.json", &self::policy("clean"));
-    hzn.done("exchange deployment addpolicy cameras -f other.json");
+    hzn.done("exchange deployment updatepolicy cameras -f other.json");
+    hzn.write("label.json", &json!({"label": "new"}));
+    hzn.done("exchange deployment updatepolicy cameras -f label.json");
+    assert_eq!(hzn.data("exchange deployment listpolicy cameras")["acme/cameras"]["label"], "new");
     let found = hzn.data("explain n3 cameras");
     let told: Vec<(&str, &str, &Value)> = found["failing"]
         .as_array()
