@@ -1,6 +1,8 @@
 //! The integration tests: one binary, one PostgreSQL, real processes where processes are the subject.
 
 mod agbot;
+mod cli;
+mod docs;
 mod exchange;
 mod openapi;
 mod support;
