@@ -3,6 +3,7 @@
 //! Source: exchange contract 4.9.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -19,10 +20,11 @@ use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::shared::{OneProperty, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
-use http::Method;
+use http::{Method, StatusCode};
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::pages::{self, LARGE_PAGE_ROWS, Page};
 use super::shape::{attribute, attribute_of, found, found_or_empty, no_content, require_below_limit};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
@@ -79,11 +81,31 @@ async fn list_management_policies(
         description: query.description,
         manifest: query.manifest,
     };
-    let rows = management_policy::list(&mut *exchange.database().acquire().await?, &org, &filter).await?;
-    let management_policy: BTreeMap<String, ManagementPolicyAnswer> =
-        rows.into_iter().map(keyed_answer).collect();
-    let is_empty = management_policy.is_empty();
-    Ok(found_or_empty(is_empty, ManagementPoliciesAnswer { management_policy, last_index: 0 }))
+    let wanted = Arc::new((org, filter));
+    pages::answer(StatusCode::OK, r#"{"managementPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, ManagementPolicyFilter)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, filter) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let rows =
+        management_policy::list(&mut connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == LARGE_PAGE_ROWS;
+    let last = rows.last().map(|row| row.policy.clone());
+    let mut page = Page::new();
+    for (key, answer) in rows.into_iter().map(keyed_answer) {
+        page.insert(&key, &answer)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 async fn get_management_policy(
@@ -107,7 +129,7 @@ async fn get_management_policy(
         if let Some(part) = answer.agent_upgrade_policy.get(name) {
             return Ok(attribute(name, part));
         }
-        if let Some(response) = attribute_of(&answer, name) {
+        if let Some(response) = attribute_of(&answer, name, &[]) {
             return Ok(response);
         }
     }

@@ -13,6 +13,9 @@ use crate::ApiError;
 /// Rows that one statement reads.
 pub(super) const PAGE_ROWS: i64 = 1_000;
 
+/// The same for resources that may be as large as a request body.
+pub(super) const LARGE_PAGE_ROWS: i64 = 100;
+
 /// Elements of a list as JSON, and where the next page begins.
 pub(super) struct Page<K> {
     json: Vec<u8>,

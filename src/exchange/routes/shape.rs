@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use evenkeel_wire::exchange::shared::without_nulls;
+use evenkeel_wire::exchange::shared::without_absent;
 use evenkeel_wire::exchange::utility::AttributeAnswer;
 use http::StatusCode;
 use serde::Serialize;
@@ -42,14 +42,15 @@ pub fn attribute(name: &str, value: &Value) -> Response {
     found(AttributeAnswer { attribute: name.to_owned(), value })
 }
 
-/// 200 with one member of a resource as the contract writes it: empty lists and objects are the empty text, members without a value
-/// are left out. `None` when the resource has no such member.
-pub fn attribute_of<T: Serialize>(resource: &T, name: &str) -> Option<Response> {
+/// 200 with one member of a resource as the contract writes it: empty lists and objects are the empty text, optional members without
+/// a value are left out, except in the members named in `as_given`. `None` when the resource has no such member.
+pub fn attribute_of<T: Serialize>(resource: &T, name: &str, as_given: &[&str]) -> Option<Response> {
     let members = serde_json::to_value(resource).ok()?;
     let value = match members.get(name)? {
         Value::Array(items) if items.is_empty() => Value::Null,
         Value::Object(items) if items.is_empty() => Value::Null,
-        value => without_nulls(value.clone()),
+        value if as_given.contains(&name) => value.clone(),
+        value => without_absent(value.clone()),
     };
     Some(attribute(name, &value))
 }

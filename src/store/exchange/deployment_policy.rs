@@ -82,11 +82,13 @@ pub async fn lock(
     Ok(select_policies!("WHERE org = $1 AND policy = $2 FOR UPDATE", org, policy).fetch_optional(tx).await?)
 }
 
-/// Lists the deployment policies of an organization that fit the filter, by id.
+/// Lists at most `limit` deployment policies of an organization that fit the filter, by id, after the given one.
 pub async fn list(
     conn: &mut PgConnection,
     org: &str,
     filter: &DeploymentPolicyFilter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<DeploymentPolicyRow>, StoreError> {
     Ok(select_policies!(
         "WHERE org = $1
@@ -94,12 +96,16 @@ pub async fn list(
             AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
             AND ($4::text IS NULL OR label LIKE $4)
             AND ($5::text IS NULL OR description LIKE $5)
-        ORDER BY policy",
+            AND ($6::text IS NULL OR policy > $6)
+        ORDER BY policy
+        LIMIT $7",
         org,
         filter.id,
         filter.owner,
         filter.label,
         filter.description,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?)

@@ -80,11 +80,13 @@ pub async fn find(
     Ok(select_policies!("WHERE org = $1 AND policy = $2", org, policy).fetch_optional(conn).await?)
 }
 
-/// Lists the management policies of an organization that fit the filter, by id.
+/// Lists at most `limit` management policies of an organization that fit the filter, by id, after the given one.
 pub async fn list(
     conn: &mut PgConnection,
     org: &str,
     filter: &ManagementPolicyFilter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<ManagementPolicyRow>, StoreError> {
     Ok(select_policies!(
         "WHERE org = $1
@@ -93,13 +95,17 @@ pub async fn list(
             AND ($4::text IS NULL OR label LIKE $4)
             AND ($5::text IS NULL OR description LIKE $5)
             AND ($6::text IS NULL OR agent_upgrade_policy ->> 'manifest' LIKE $6)
-        ORDER BY policy",
+            AND ($7::text IS NULL OR policy > $7)
+        ORDER BY policy
+        LIMIT $8",
         org,
         filter.id,
         filter.owner,
         filter.label,
         filter.description,
         filter.manifest,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?)

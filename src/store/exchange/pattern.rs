@@ -104,11 +104,13 @@ pub async fn lock_visibility(
     Ok(row.map(|row| row.is_public))
 }
 
-/// Lists patterns that fit the filter and may be seen, by organization and id.
+/// Lists at most `limit` patterns that fit the filter and may be seen, by organization and id, after the one given by both.
 pub async fn list(
     conn: &mut PgConnection,
     filter: &PatternFilter,
     rows: &RowFilter,
+    after: Option<&(String, String)>,
+    limit: i64,
 ) -> Result<Vec<PatternRow>, StoreError> {
     let owner = rows.owner();
     Ok(select_patterns!(
@@ -120,7 +122,9 @@ pub async fn list(
             AND ($6::text IS NULL OR description LIKE $6)
             AND ($7::text IS NULL OR cluster_namespace LIKE $7)
             AND ($8::boolean OR is_public OR (org = $9 AND ($11::text IS NULL OR (owner_org = $10 AND owner = $11))))
-        ORDER BY org, pattern",
+            AND ($12::text IS NULL OR (org, pattern) > ($12, $13::text))
+        ORDER BY org, pattern
+        LIMIT $14",
         filter.org,
         filter.id,
         filter.owner,
@@ -132,6 +136,9 @@ pub async fn list(
         rows.org(),
         owner.map(|owner| owner.org.as_str()),
         owner.map(|owner| owner.name.as_str()),
+        after.map(|after| after.0.as_str()),
+        after.map(|after| after.1.as_str()),
+        limit,
     )
     .fetch_all(conn)
     .await?)

@@ -127,11 +127,13 @@ pub async fn lock_visibility(
     Ok(row.map(|row| row.is_public))
 }
 
-/// Lists services that fit the filter and may be seen, by organization and id.
+/// Lists at most `limit` services that fit the filter and may be seen, by organization and id, after the one given by both.
 pub async fn list(
     conn: &mut PgConnection,
     filter: &ServiceFilter,
     rows: &RowFilter,
+    after: Option<&(String, String)>,
+    limit: i64,
 ) -> Result<Vec<ServiceRow>, StoreError> {
     let owner = rows.owner();
     Ok(select_services!(
@@ -147,7 +149,9 @@ pub async fn list(
             AND ($10::text IS NULL OR EXISTS (
                 SELECT 1 FROM json_array_elements(required_services) AS required WHERE required ->> 'url' LIKE $10))
             AND ($11::boolean OR is_public OR (org = $12 AND ($14::text IS NULL OR (owner_org = $13 AND owner = $14))))
-        ORDER BY org, service"#,
+            AND ($15::text IS NULL OR (org, service) > ($15, $16::text))
+        ORDER BY org, service
+        LIMIT $17"#,
         filter.org,
         filter.organization,
         filter.owner,
@@ -162,6 +166,9 @@ pub async fn list(
         rows.org(),
         owner.map(|owner| owner.org.as_str()),
         owner.map(|owner| owner.name.as_str()),
+        after.map(|after| after.0.as_str()),
+        after.map(|after| after.1.as_str()),
+        limit,
     )
     .fetch_all(conn)
     .await?)

@@ -83,7 +83,7 @@ pub fn free_map<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Map<String
 pub fn int_map<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Map<String, Value>>, D::Error> {
     let map = Option::<Map<String, Value>>::deserialize(input)?;
     let is_int = |value: &Value| value.as_i64().is_some_and(|number| i32::try_from(number).is_ok());
-    Ok(map.filter(|map| map.values().all(is_int)))
+    Ok(map.filter(|map| map.values().all(is_int)).map(reorder_members))
 }
 
 /// An object of texts; scalars become texts.
@@ -104,7 +104,8 @@ pub fn optional_text_maps<'de, D: Deserializer<'de>>(input: D) -> Result<Option<
 }
 
 fn texts_of<E: serde::de::Error>(map: Map<String, Value>) -> Result<Map<String, Value>, E> {
-    map.into_iter()
+    reorder_members(map)
+        .into_iter()
         .map(|(name, value)| match value {
             Value::Null | Value::String(_) => Ok((name, value)),
             Value::Bool(_) | Value::Number(_) => Ok((name, Value::String(value.to_string()))),
@@ -125,18 +126,26 @@ pub fn flag_or_false<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Err
     Ok(flag_or_none(input)?.unwrap_or_default())
 }
 
-/// Removes the members without a value from objects, as the reference does in the text of an attribute; elements of lists stay.
+/// Members whose value is free: what is inside is written as given.
+const FREE_MEMBERS: &[&str] = &["value", "dataVerification", "secrets"];
+/// Members that are always written, also without a value.
+const REQUIRED_MEMBERS: &[&str] = &["name", "value"];
+
+/// Removes optional members without a value from the objects of a known shape, as the reference does in the text of an attribute.
 #[must_use]
-pub fn without_nulls(value: Value) -> Value {
+pub fn without_absent(value: Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
             members
                 .into_iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(name, value)| (name, without_nulls(value)))
+                .filter(|(name, value)| !value.is_null() || REQUIRED_MEMBERS.contains(&name.as_str()))
+                .map(|(name, value)| {
+                    let is_free = FREE_MEMBERS.contains(&name.as_str());
+                    (name, if is_free { value } else { without_absent(value) })
+                })
                 .collect(),
         ),
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(without_absent).collect()),
         scalar => scalar,
     }
 }
@@ -167,9 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn nulls_are_dropped_from_objects_but_not_from_lists() {
-        let value = json!({"a": null, "b": [1, null, {"c": null}]});
-        assert_eq!(without_nulls(value), json!({"b": [1, null, {}]}));
+    fn absent_members_are_left_out_but_free_values_stay() {
+        let value =
+            json!([{"serviceArch": null, "inputs": [{"name": null, "value": [1, null, {"c": null}]}]}]);
+        let expected = json!([{"inputs": [{"name": null, "value": [1, null, {"c": null}]}]}]);
+        assert_eq!(without_absent(value), expected);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reading deployment policies.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,9 +15,11 @@ use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user_input::UserInputService;
+use http::StatusCode;
 
 use super::absent;
 use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{attribute_of, found, found_or_empty};
 use crate::{ApiError, Exchange};
 
@@ -33,13 +36,31 @@ pub(super) async fn list_deployment_policies(
         label: query.label,
         description: query.description,
     };
-    let rows = deployment_policy::list(&mut *exchange.database().acquire().await?, &org, &filter).await?;
-    let business_policy: BTreeMap<String, DeploymentPolicyAnswer> =
-        rows.into_iter().map(keyed_answer).collect();
-    Ok(found_or_empty(
-        business_policy.is_empty(),
-        DeploymentPoliciesAnswer { business_policy, last_index: 0 },
-    ))
+    let wanted = Arc::new((org, filter));
+    pages::answer(StatusCode::OK, r#"{"businessPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, DeploymentPolicyFilter)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, filter) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let rows =
+        deployment_policy::list(&mut connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == LARGE_PAGE_ROWS;
+    let last = rows.last().map(|row| row.policy.clone());
+    let mut page = Page::new();
+    for (key, answer) in rows.into_iter().map(keyed_answer) {
+        page.insert(&key, &answer)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 pub(super) async fn get_deployment_policy(
@@ -61,7 +82,7 @@ pub(super) async fn get_deployment_policy(
     };
     let (key, answer) = keyed_answer(row);
     if let Some(name) = &query.attribute
-        && let Some(response) = attribute_of(&answer, name)
+        && let Some(response) = attribute_of(&answer, name, &[])
     {
         return Ok(response);
     }

@@ -1,10 +1,11 @@
 //! Reading patterns.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, organization_rows};
+use evenkeel_access::{Access, Caller, RowFilter, organization_rows};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::pattern::{self, PatternFilter, PatternRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
@@ -12,9 +13,11 @@ use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternService, PatternsAn
 use evenkeel_wire::exchange::shared::{OneSecretBinding, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user_input::UserInputService;
+use http::StatusCode;
 
 use super::absent;
 use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, attribute_of, found, found_or_empty};
 use crate::{ApiError, Exchange};
 
@@ -25,7 +28,7 @@ pub(super) async fn list_patterns(
     Query(query): Query<PatternsQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &org, None).await?;
-    list(&exchange, &caller, Some(org), query).await
+    list(exchange, &caller, Some(org), query).await
 }
 
 pub(super) async fn list_catalog_patterns(
@@ -34,11 +37,11 @@ pub(super) async fn list_catalog_patterns(
     Query(query): Query<PatternsQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &caller.org, None).await?;
-    list(&exchange, &caller, None, query).await
+    list(exchange, &caller, None, query).await
 }
 
 async fn list(
-    exchange: &Exchange,
+    exchange: Exchange,
     caller: &Caller,
     org: Option<String>,
     query: PatternsQuery,
@@ -52,10 +55,30 @@ async fn list(
         description: query.description,
         cluster_namespace: query.clusternamespace,
     };
-    let rows = pattern::list(&mut *exchange.database().acquire().await?, &filter, &organization_rows(caller))
-        .await?;
-    let patterns: BTreeMap<String, PatternAnswer> = rows.into_iter().map(keyed_answer).collect();
-    Ok(found_or_empty(patterns.is_empty(), PatternsAnswer { patterns, last_index: 0 }))
+    let wanted = Arc::new((filter, organization_rows(caller)));
+    pages::answer(StatusCode::OK, r#"{"patterns":{"#, r#"},"lastIndex":0}"#, move |after| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(PatternFilter, RowFilter)>,
+    after: Option<(String, String)>,
+) -> Result<Page<(String, String)>, ApiError> {
+    let (filter, rows) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let rows = pattern::list(&mut connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == LARGE_PAGE_ROWS;
+    let last = rows.last().map(|row| (row.org.clone(), row.pattern.clone()));
+    let mut page = Page::new();
+    for (key, answer) in rows.into_iter().map(keyed_answer) {
+        page.insert(&key, &answer)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 pub(super) async fn get_pattern(
@@ -78,7 +101,7 @@ pub(super) async fn get_pattern(
         if name == "lastpdated" {
             return Ok(attribute(name, &answer.last_updated.into()));
         }
-        if let Some(response) = attribute_of(&answer, name) {
+        if let Some(response) = attribute_of(&answer, name, &["agreementProtocols"]) {
             return Ok(response);
         }
     }

@@ -1,6 +1,7 @@
 //! Reading services.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,11 +14,16 @@ use evenkeel_wire::exchange::service::{
 };
 use evenkeel_wire::exchange::shared::filled;
 use evenkeel_wire::exchange::time::wire_time;
+use http::StatusCode;
 
 use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::reference::require_version;
-use crate::routes::shape::{attribute_of, found, found_or_empty};
+use crate::routes::shape::{attribute_of, found};
 use crate::{ApiError, Exchange};
+
+/// Members that clients fill as they like.
+const AS_GIVEN: &[&str] = &["imageStore", "matchHardware", "userInput"];
 
 pub(super) async fn list_services(
     State(exchange): State<Exchange>,
@@ -30,7 +36,7 @@ pub(super) async fn list_services(
         require_version("the query parameter version", version)?;
     }
     let filter = ServiceFilter { org: Some(org), ..filter(query)? };
-    list(&exchange, &filter, &service_rows(&caller)).await
+    list(exchange, filter, service_rows(&caller)).await
 }
 
 pub(super) async fn list_catalog_services(
@@ -41,7 +47,7 @@ pub(super) async fn list_catalog_services(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServicesList, FactKind::Service, &caller.org, None).await?;
     let filter = ServiceFilter { organization: catalog.organization, ..filter(query)? };
-    list(&exchange, &filter, &organization_rows(&caller)).await
+    list(exchange, filter, organization_rows(&caller)).await
 }
 
 fn filter(query: ServicesQuery) -> Result<ServiceFilter, ApiError> {
@@ -67,10 +73,31 @@ fn filter(query: ServicesQuery) -> Result<ServiceFilter, ApiError> {
     })
 }
 
-async fn list(exchange: &Exchange, filter: &ServiceFilter, rows: &RowFilter) -> Result<Response, ApiError> {
-    let rows = service::list(&mut *exchange.database().acquire().await?, filter, rows).await?;
-    let services: BTreeMap<String, ServiceAnswer> = rows.into_iter().map(keyed_answer).collect();
-    Ok(found_or_empty(services.is_empty(), ServicesAnswer { services, last_index: 0 }))
+async fn list(exchange: Exchange, filter: ServiceFilter, rows: RowFilter) -> Result<Response, ApiError> {
+    let wanted = Arc::new((filter, rows));
+    pages::answer(StatusCode::OK, r#"{"services":{"#, r#"},"lastIndex":0}"#, move |after| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(ServiceFilter, RowFilter)>,
+    after: Option<(String, String)>,
+) -> Result<Page<(String, String)>, ApiError> {
+    let (filter, rows) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let rows = service::list(&mut connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == LARGE_PAGE_ROWS;
+    let last = rows.last().map(|row| (row.org.clone(), row.service.clone()));
+    let mut page = Page::new();
+    for (key, answer) in rows.into_iter().map(keyed_answer) {
+        page.insert(&key, &answer)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 pub(super) async fn get_service(
@@ -86,7 +113,7 @@ pub(super) async fn get_service(
         .map(keyed_answer)
         .ok_or_else(|| absent(&org, &id))?;
     if let Some(name) = &query.attribute
-        && let Some(response) = attribute_of(&answer, name)
+        && let Some(response) = attribute_of(&answer, name, AS_GIVEN)
     {
         return Ok(response);
     }
