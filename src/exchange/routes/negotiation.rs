@@ -46,7 +46,7 @@ fn takes(accepted: &[HeaderValue], kind: &str) -> bool {
         || ranges.any(|range| {
             let mut parts = range.split(';').map(str::trim);
             let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
-            let is_refused = parts.any(|parameter| is_zero_weight(parameter));
+            let is_refused = parts.any(is_zero_weight);
             !is_refused && (essence == kind || essence == "*/*" || essence.strip_suffix("/*") == Some(group))
         })
 }
