@@ -83,8 +83,11 @@ pub(crate) fn copy_stopped(
     world.watchman.replaced_count += 1;
     // A copy that did not run when that was decided may have come up while the message was on its way, and a member that
     // could run it may have joined.
-    let could_know =
-        planned.was_running && planned.others_can_run && others_can_run(world, node, &planned.keys);
+    let could_know = planned.was_running
+        && planned.others_can_run
+        && others_can_run(world, node, &planned.keys)
+        // A copy that no policy wants on the node any more is held back by nothing.
+        && is_selected(world, node, &planned.keys);
     if !could_know || !world.running_elsewhere(node, &planned.keys).is_empty() {
         return;
     }
@@ -110,14 +113,16 @@ pub(crate) fn copy_stopped(
 /// Answers whether another member of the group is one that the service is meant for.
 fn others_can_run(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
     let Some(group) = world.exchange.group_of(node) else { return false };
-    let policies = world.exchange.policies.values().filter(|policy| keys.contains(&policy.service));
-    let selected = |member: &NodeId| {
-        let Some(stored) = world.exchange.nodes.get(member) else { return false };
-        let mut properties = stored.policy.policy.properties.clone();
-        properties.set_ha_group(Some(group.id.name()));
-        policies.clone().any(|policy| policy.policy.constraints.is_satisfied_by(&properties).unwrap_or(false))
-    };
-    group.members.iter().any(|member| member != node && selected(member))
+    group.members.iter().any(|member| member != node && is_selected(world, member, keys))
+}
+
+/// Answers whether a policy selects a node for one of the services, as the exchange has it now.
+fn is_selected(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
+    let Some(stored) = world.exchange.nodes.get(node) else { return false };
+    let mut properties = stored.policy.policy.properties.clone();
+    properties.set_ha_group(world.exchange.group_of(node).map(|group| group.id.name()));
+    let mut policies = world.exchange.policies.values().filter(|policy| keys.contains(&policy.service));
+    policies.any(|policy| policy.policy.constraints.is_satisfied_by(&properties).unwrap_or(false))
 }
 
 /// Tests what must be true at every instant.

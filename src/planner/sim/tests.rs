@@ -36,6 +36,17 @@ fn every_promise_is_kept_under_faults_for_two_thousand_seeds() {
     assert!(held > 100, "the schedules held only {held} rollouts and prove little");
 }
 
+/// Schedules that showed a weakness of the planner, or of the watchman, when they were first run.
+#[test]
+fn schedules_that_failed_once_keep_every_promise() {
+    for (seed, steps) in [(23, 1_500), (47, 1_500), (120, 1_500), (1_200, 600), (1_718, 600), (101_714, 600)]
+    {
+        if let Some(text) = simulate(seed, steps).failure_text() {
+            panic!("{text}");
+        }
+    }
+}
+
 #[test]
 fn longer_schedules_keep_every_promise_too() {
     let (failure, ..) = run(60, 3_000, BrokenRules::default());
