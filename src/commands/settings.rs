@@ -33,6 +33,7 @@ impl ConfigArguments {
             ListenSettings::KEYS,
             AgbotListenSettings::KEYS,
             ExchangeOptions::KEYS,
+            AgbotOptions::KEYS,
             TlsOptions::KEYS,
         ];
         SettingsFile::read(self.config.as_deref(), &known).map_err(|error| refused(&error))

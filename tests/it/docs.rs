@@ -2,6 +2,7 @@
 //!
 //! Each page may go on from where the ones before it ended, so all blocks share one shell, one hub and one fleet.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The pages in the order of reading: README, how-to, then the others by name.
+/// The pages in the order in which they are run: README, then `docs` by name.
 fn pages() -> Vec<PathBuf> {
     let mut others: Vec<PathBuf> = must(std::fs::read_dir(root().join("docs")), "the folder docs")
         .map(|entry| must(entry, "an entry").path())
@@ -125,9 +126,9 @@ impl Drop for Shell {
 #[tokio::test]
 async fn commands_of_the_pages_work_in_their_order() {
     let scratch = Scratch::new();
-    let options =
-        ["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1", "--upgrade-start-timeout-secs", "8"];
-    let hub = Hub::start(&scratch, &options).await;
+    let settings = "upgrade-monitor-secs = 1\nupgrade-grace-secs = 1\nupgrade-start-timeout-secs = 8\n";
+    let file = scratch.write("settings.toml", settings);
+    let hub = Hub::start(&scratch, &["--config", &file.to_string_lossy()]).await;
     let output = scratch.join("pages.out");
     let mut shell = Shell::start(&scratch, &hub, &output);
     let ended = shell.wait(LIMIT).await;
@@ -153,4 +154,24 @@ fn links_between_pages_lead_somewhere() {
             assert!(folder.join(file).exists(), "{}: {target} leads nowhere", name(&page));
         }
     }
+}
+
+#[test]
+fn the_table_of_settings_names_the_options_of_up() {
+    let page = read(&root().join("docs/running-a-hub.md"));
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    // The second table is of files, whose names are no options.
+    let first_cells =
+        rows.take_while(|line| !line.contains("`lock`")).filter_map(|line| line.split('|').nth(1));
+    let told: BTreeSet<String> =
+        first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
+    let help = Command::new(env!("CARGO_BIN_EXE_evenkeel")).args(["up", "--help"]).output();
+    let help = String::from_utf8_lossy(&must(help, "the help").stdout).into_owned();
+    let options: BTreeSet<String> = help
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("--"))
+        .filter_map(|option| option.split_whitespace().next())
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(told, options);
 }
