@@ -8,5 +8,6 @@ mod ha_group_races;
 mod ha_groups;
 mod nodes;
 mod privacy;
+mod publications;
 mod request;
 mod world;
