@@ -57,11 +57,13 @@ impl From<Row> for AccountRow {
     }
 }
 
-/// Lists the accounts of an organization by name; `name` limits the list to one. `updated_by` is empty when that account is gone.
+/// Lists accounts of an organization by name, at most `limit` after the name `after`; `name` limits the list to one. `updated_by` is empty when that account is gone.
 pub async fn list_accounts(
     conn: &mut PgConnection,
     org: &str,
     name: Option<&str>,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<AccountRow>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
@@ -74,10 +76,13 @@ pub async fn list_accounts(
                      AND author.name = substr(account.updated_by, strpos(account.updated_by, '/') + 1)
                ) THEN updated_by ELSE '' END AS "updated_by!"
         FROM account
-        WHERE org = $1 AND ($2::text IS NULL OR name = $2)
-        ORDER BY name"#,
+        WHERE org = $1 AND ($2::text IS NULL OR name = $2) AND ($3::text IS NULL OR name > $3)
+        ORDER BY name
+        LIMIT $4"#,
         org,
         name,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

@@ -45,21 +45,21 @@ impl From<Row> for ApiKey {
     }
 }
 
-/// Lists the keys of an organization's accounts by account and id (ids ascend with time); `account` limits the list to one.
+/// Lists the keys of some accounts of an organization by account and age.
 pub async fn list_api_keys(
     conn: &mut PgConnection,
     org: &str,
-    account: Option<&str>,
+    accounts: &[String],
 ) -> Result<Vec<ApiKey>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"-- api_key.list_api_keys
         SELECT id, org, account, label, description, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM api_key
-        WHERE org = $1 AND ($2::text IS NULL OR account = $2)
+        WHERE org = $1 AND account = ANY ($2)
         ORDER BY account, updated_at, id"#,
         org,
-        account,
+        accounts,
     )
     .fetch_all(conn)
     .await?;

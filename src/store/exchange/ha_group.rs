@@ -56,24 +56,37 @@ pub struct Membership {
     pub ha_group: String,
 }
 
-/// Lists the groups of an organization with their members, sorted by name; `name` limits the list to one.
+/// Lists groups of an organization with their members as of one instant, sorted by name, at most `limit` after the name `after`; `name`
+/// limits the list to one.
 pub async fn list_groups(
     conn: &mut PgConnection,
     org: &str,
     name: Option<&str>,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<HaGroupWithMembers>, StoreError> {
     let rows = sqlx::query!(
         r#"-- ha_group.list_groups
-        SELECT ha_group.name, ha_group.description, ha_group.is_admin, ha_group.owner_org, ha_group.owner,
-               ha_group.updated_at AS "updated_at: jiff_sqlx::Timestamp",
+        WITH page AS (
+            SELECT name, description, is_admin, owner_org, owner, updated_at
+            FROM ha_group
+            WHERE org = $1
+              AND ($2::text IS NULL OR name = $2)
+              AND ($3::text IS NULL OR name COLLATE "C" > $3)
+            ORDER BY name COLLATE "C"
+            LIMIT $4
+        )
+        SELECT page.name, page.description, page.is_admin, page.owner_org, page.owner,
+               page.updated_at AS "updated_at: jiff_sqlx::Timestamp",
                node.node AS "node?", node.owner_org AS "node_owner_org?", node.owner AS "node_owner?"
-        FROM ha_group
-        LEFT JOIN ha_group_member AS member ON member.org = ha_group.org AND member.ha_group = ha_group.name
+        FROM page
+        LEFT JOIN ha_group_member AS member ON member.org = $1 AND member.ha_group = page.name
         LEFT JOIN node ON node.org = member.org AND node.node = member.node
-        WHERE ha_group.org = $1 AND ($2::text IS NULL OR ha_group.name = $2)
-        ORDER BY ha_group.name COLLATE "C", node.node COLLATE "C""#,
+        ORDER BY page.name COLLATE "C", node.node COLLATE "C""#,
         org,
         name,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

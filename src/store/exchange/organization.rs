@@ -55,17 +55,17 @@ impl From<Row> for Organization {
 
 /// Which organizations a list shows; texts are LIKE patterns.
 #[derive(Debug, Clone, Default)]
-pub struct Filter<'a> {
+pub struct Filter {
     /// Only these; none: all.
-    pub only: Option<&'a [String]>,
+    pub only: Option<Vec<String>>,
     /// Exact type.
-    pub org_type: Option<&'a str>,
+    pub org_type: Option<String>,
     /// Pattern of the id.
-    pub org: Option<&'a str>,
+    pub org: Option<String>,
     /// Pattern of the label.
-    pub label: Option<&'a str>,
+    pub label: Option<String>,
     /// Pattern of the description.
-    pub description: Option<&'a str>,
+    pub description: Option<String>,
 }
 
 /// Finds one organization.
@@ -104,10 +104,12 @@ pub async fn lock_organization(tx: &mut PgConnection, org: &str) -> Result<Optio
     Ok(row.map(Organization::from))
 }
 
-/// Lists organizations by id.
+/// Lists organizations by id, at most `limit` after the id `after`.
 pub async fn list_organizations(
     conn: &mut PgConnection,
-    filter: &Filter<'_>,
+    filter: &Filter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<Organization>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
@@ -120,12 +122,16 @@ pub async fn list_organizations(
           AND ($3::text IS NULL OR org LIKE $3)
           AND ($4::text IS NULL OR label LIKE $4)
           AND ($5::text IS NULL OR description LIKE $5)
-        ORDER BY org"#,
-        filter.only,
-        filter.org_type,
-        filter.org,
-        filter.label,
-        filter.description,
+          AND ($6::text IS NULL OR org > $6)
+        ORDER BY org
+        LIMIT $7"#,
+        filter.only.as_deref(),
+        filter.org_type.as_deref(),
+        filter.org.as_deref(),
+        filter.label.as_deref(),
+        filter.description.as_deref(),
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

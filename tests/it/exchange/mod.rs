@@ -6,6 +6,7 @@ mod change_feed;
 mod credentials;
 mod ha_group_races;
 mod ha_groups;
+mod long_lists;
 mod nodes;
 mod privacy;
 mod publications;

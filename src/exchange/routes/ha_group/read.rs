@@ -1,15 +1,18 @@
 //! Reads of HA groups.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, sees_description, sees_member};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::ha_group::{self, HaGroupWithMembers};
-use evenkeel_wire::exchange::ha_group::{HaGroupAnswer, HaGroupForm, HaGroupsAnswer};
+use evenkeel_wire::exchange::ha_group::{HaGroupAnswer, HaGroupForm};
 use evenkeel_wire::exchange::time::wire_time;
+use http::StatusCode;
 
 use crate::extract::{CurrentCaller, Path, Query};
-use crate::routes::shape::found_or_empty;
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 pub async fn list_ha_groups(
@@ -18,7 +21,7 @@ pub async fn list_ha_groups(
     Path(org): Path<String>,
     Query(query): Query<HaGroupForm>,
 ) -> Result<Response, ApiError> {
-    answer(&exchange, &caller, &org, None, is_document(&query)).await
+    answer(exchange, caller, org, None, is_document(&query)).await
 }
 
 pub async fn get_ha_group(
@@ -27,7 +30,7 @@ pub async fn get_ha_group(
     Path((org, name)): Path<(String, String)>,
     Query(query): Query<HaGroupForm>,
 ) -> Result<Response, ApiError> {
-    answer(&exchange, &caller, &org, Some(&name), is_document(&query)).await
+    answer(exchange, caller, org, Some(name), is_document(&query)).await
 }
 
 pub async fn list_ha_group_documents(
@@ -35,7 +38,7 @@ pub async fn list_ha_group_documents(
     caller: CurrentCaller,
     Path(org): Path<String>,
 ) -> Result<Response, ApiError> {
-    answer(&exchange, &caller, &org, None, true).await
+    answer(exchange, caller, org, None, true).await
 }
 
 pub async fn get_ha_group_document(
@@ -43,7 +46,7 @@ pub async fn get_ha_group_document(
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    answer(&exchange, &caller, &org, Some(&name), true).await
+    answer(exchange, caller, org, Some(name), true).await
 }
 
 fn is_document(query: &HaGroupForm) -> bool {
@@ -51,18 +54,40 @@ fn is_document(query: &HaGroupForm) -> bool {
 }
 
 async fn answer(
-    exchange: &Exchange,
-    caller: &Caller,
-    org: &str,
-    name: Option<&str>,
+    exchange: Exchange,
+    caller: CurrentCaller,
+    org: String,
+    name: Option<String>,
     is_document: bool,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::NodesRead, FactKind::Org, org, None).await?;
+    exchange.authorize(&caller, Access::NodesRead, FactKind::Org, &org, None).await?;
+    let wanted = Arc::new((org, name));
+    pages::answer(StatusCode::OK, r#"{"nodeGroups":["#, "]}", move |after: Option<String>| {
+        page(exchange.clone(), caller.clone(), wanted.clone(), is_document, after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    caller: CurrentCaller,
+    wanted: Arc<(String, Option<String>)>,
+    is_document: bool,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
-    let groups = ha_group::list_groups(&mut connection, org, name).await?;
-    let node_groups: Vec<HaGroupAnswer> =
-        groups.into_iter().map(|group| shown(caller, group, is_document)).collect();
-    Ok(found_or_empty(node_groups.is_empty(), HaGroupsAnswer { node_groups }))
+    let (org, name) = &*wanted;
+    let groups =
+        ha_group::list_groups(&mut connection, org, name.as_deref(), after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = groups.len() as i64 == PAGE_ROWS;
+    let last = groups.last().map(|last| last.group.name.clone());
+    let mut page = Page::new();
+    for group in groups {
+        page.push(&shown(&caller, group, is_document))?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 /// A group as the caller may see it.

@@ -1,5 +1,7 @@
 //! Reads of organizations.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
@@ -8,12 +10,14 @@ use evenkeel_store::exchange::organization::{self, Filter, Organization};
 use evenkeel_wire::exchange::node::{AttributeQuery, HeartbeatIntervals};
 use evenkeel_wire::exchange::organization::{CloudAccount, OrganizationLimits, OrganizationsQuery};
 use evenkeel_wire::exchange::time::wire_time;
+use http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{answers, part};
+use super::{answer, answers, part};
 use crate::extract::{CurrentCaller, ListBody, Path, Query};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, found_or_empty};
 use crate::{ApiError, Exchange};
 
@@ -29,17 +33,36 @@ pub async fn list_organizations(
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
         return Err(ApiError::invalid_input("orgtype: only the type IBM can be asked for"));
     }
-    let visible = visible_organizations(&caller);
-    let filter = Filter {
-        only: visible.as_deref(),
-        org_type: query.orgtype.as_deref(),
-        org: query.organization.as_deref(),
-        label: query.label.as_deref(),
-        description: query.description.as_deref(),
-    };
+    let filter = Arc::new(Filter {
+        only: visible_organizations(&caller),
+        org_type: query.orgtype,
+        org: query.organization,
+        label: query.label,
+        description: query.description,
+    });
+    pages::answer(StatusCode::OK, r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page(exchange.clone(), filter.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    filter: Arc<Filter>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
-    let found = answers(organization::list_organizations(&mut connection, &filter).await?);
-    Ok(found_or_empty(found.orgs.is_empty(), found))
+    let found =
+        organization::list_organizations(&mut connection, &filter, after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = found.len() as i64 == PAGE_ROWS;
+    let last = found.last().map(|last| last.org.clone());
+    let mut page = Page::new();
+    for (org, organization) in found.into_iter().map(answer) {
+        page.insert(&org, &organization)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 /// Which organizations a list may show; none: all.

@@ -110,7 +110,7 @@ async fn find_visible(
     name: &str,
 ) -> Result<Option<AccountRow>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
-    let found = account::list_accounts(&mut connection, org, Some(name)).await?.into_iter().next();
+    let found = account::list_accounts(&mut connection, org, Some(name), None, 1).await?.into_iter().next();
     Ok(found.filter(|found| sees_account(caller, facts(found))))
 }
 

@@ -1,19 +1,21 @@
 //! Reads of users.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, Role, sees_account};
+use evenkeel_access::{Access, Role, sees_account};
 use evenkeel_store::exchange::account::{self, AccountRow};
 use evenkeel_store::exchange::api_key::{self, ApiKey};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer, UsersAnswer};
+use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer};
+use http::StatusCode;
 
 use super::facts;
 use crate::extract::{CurrentCaller, Path};
-use crate::routes::shape::found_or_empty;
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 /// What is shown instead of a secret.
@@ -27,7 +29,7 @@ pub async fn list_users(
     Path(org): Path<String>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::UsersList, FactKind::Org, &org, None).await?;
-    answer(&exchange, &caller, &org, None).await
+    answer(exchange, caller, org, None).await
 }
 
 pub async fn get_user(
@@ -36,46 +38,64 @@ pub async fn get_user(
     Path((org, name)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     if OWN_NAMES.contains(&name.as_str()) {
-        return get_own_user(&exchange, &caller, &org).await;
+        return get_own_user(exchange, caller, org).await;
     }
     exchange.authorize(&caller, Access::UserRead, FactKind::User, &org, Some(&name)).await?;
-    answer(&exchange, &caller, &org, Some(&name)).await
+    answer(exchange, caller, org, Some(name)).await
 }
 
-async fn get_own_user(exchange: &Exchange, caller: &Caller, org: &str) -> Result<Response, ApiError> {
+async fn get_own_user(exchange: Exchange, caller: CurrentCaller, org: String) -> Result<Response, ApiError> {
     if org != caller.org && matches!(caller.role, Role::Root | Role::HubAdmin) {
         return Err(ApiError::invalid_input("the organization in the path is not that of the caller"));
     }
     if org != caller.org || !caller.is_person() {
         return Err(ApiError::access_denied(format!(
-            "Access denied: '{caller}' does not have authorization: READ user={org}/apikey"
+            "Access denied: '{}' does not have authorization: READ user={org}/apikey",
+            *caller
         )));
     }
     // A hub admin is shown itself like anybody else.
-    answer(exchange, caller, org, Some(&caller.id)).await
+    let name = caller.id.clone();
+    answer(exchange, caller, org, Some(name)).await
 }
 
 async fn answer(
-    exchange: &Exchange,
-    caller: &Caller,
-    org: &str,
-    name: Option<&str>,
+    exchange: Exchange,
+    caller: CurrentCaller,
+    org: String,
+    name: Option<String>,
 ) -> Result<Response, ApiError> {
+    let wanted = Arc::new((org, name));
+    pages::answer(StatusCode::OK, r#"{"users":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page(exchange.clone(), caller.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    caller: CurrentCaller,
+    wanted: Arc<(String, Option<String>)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, name) = &*wanted;
     let mut connection = exchange.database().acquire().await?;
-    let accounts = account::list_accounts(&mut connection, org, name).await?;
+    let accounts =
+        account::list_accounts(&mut connection, org, name.as_deref(), after.as_deref(), PAGE_ROWS).await?;
+    let names: Vec<String> = accounts.iter().map(|account| account.name.clone()).collect();
     let mut keys: BTreeMap<String, Vec<ApiKeySummary>> = BTreeMap::new();
-    for key in api_key::list_api_keys(&mut connection, org, name).await? {
+    for key in api_key::list_api_keys(&mut connection, org, &names).await? {
         keys.entry(key.account.clone()).or_default().push(summary(key));
     }
-    let users: BTreeMap<String, UserAnswer> = accounts
-        .into_iter()
-        .filter(|account| sees_account(caller, facts(account)))
-        .map(|account| {
-            let keys = keys.remove(&account.name).unwrap_or_default();
-            (format!("{}/{}", account.org, account.name), user(account, keys))
-        })
-        .collect();
-    Ok(found_or_empty(users.is_empty(), UsersAnswer { users, last_index: 0 }))
+    drop(connection);
+    let is_full = accounts.len() as i64 == PAGE_ROWS;
+    let mut page = Page::new();
+    for account in accounts.into_iter().filter(|account| sees_account(&caller, facts(account))) {
+        let keys = keys.remove(&account.name).unwrap_or_default();
+        page.insert(&format!("{}/{}", account.org, account.name), &user(account, keys))?;
+    }
+    page.follow(names.into_iter().next_back().filter(|_| is_full));
+    Ok(page)
 }
 
 fn user(account: AccountRow, apikeys: Vec<ApiKeySummary>) -> UserAnswer {
