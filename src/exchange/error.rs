@@ -122,12 +122,16 @@ fn store_answer(error: &StoreError) -> (StatusCode, &'static str, &'static str) 
         StoreError::ParentMissing { .. } => {
             (StatusCode::NOT_FOUND, "not-found", "a resource that the request refers to does not exist")
         }
-        StoreError::Unstorable(_) => {
-            (StatusCode::BAD_REQUEST, "invalid-input", "a value of the request cannot be stored: NUL character or too long")
-        }
-        StoreError::Contention { .. } | StoreError::Unavailable(_) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "database-connection-error", "the exchange is busy, try again later")
-        }
+        StoreError::Unstorable(_) => (
+            StatusCode::BAD_REQUEST,
+            "invalid-input",
+            "a value of the request cannot be stored: NUL character or too long",
+        ),
+        StoreError::Contention { .. } | StoreError::Unavailable(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "database-connection-error",
+            "the exchange is busy, try again later",
+        ),
         StoreError::NewerSchema { .. }
         | StoreError::Migration(_)
         | StoreError::Corrupt { .. }

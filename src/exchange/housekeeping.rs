@@ -28,7 +28,8 @@ pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
 
 async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
     let now = exchange.now();
-    let age = SignedDuration::try_from(exchange.settings().change_age).unwrap_or(SignedDuration::from_hours(4));
+    let age =
+        SignedDuration::try_from(exchange.settings().change_age).unwrap_or(SignedDuration::from_hours(4));
     let mut connection = exchange.database().acquire().await?;
     let changes = change::delete_before(&mut connection, now.saturating_sub(age).unwrap_or(now)).await?;
     let messages = message::delete_expired(&mut connection, now).await?;

@@ -16,7 +16,6 @@ mod extract;
 mod heartbeat;
 mod housekeeping;
 mod seed;
-mod user_input;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;

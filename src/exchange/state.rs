@@ -126,9 +126,8 @@ impl Exchange {
     ) -> Result<Exchange, StartError> {
         let proposed: [u8; 32] = rand::random();
         let key = secret::get_or_insert(&mut *database.acquire().await?, "credential", &proposed).await?;
-        let key: [u8; 32] = key
-            .try_into()
-            .map_err(|_| StoreError::Corrupt { table: "exchange_secret", column: "value" })?;
+        let key: [u8; 32] =
+            key.try_into().map_err(|_| StoreError::Corrupt { table: "exchange_secret", column: "value" })?;
         let hasher = SecretHasher::new(key, settings.login_slots);
         crate::seed::seed(&database, &hasher, settings.root_password.as_deref(), Timestamp::now())
             .await
@@ -269,7 +268,10 @@ impl Exchange {
             }
             (decision, _) => decision,
         };
-        let name = id.map_or_else(|| format!("{org}/*"), |id| if kind == FactKind::Org { org.to_owned() } else { format!("{org}/{id}") });
+        let name = id.map_or_else(
+            || format!("{org}/*"),
+            |id| if kind == FactKind::Org { org.to_owned() } else { format!("{org}/{id}") },
+        );
         match decision {
             Decision::Allow => Ok(()),
             Decision::NotFound => Err(ApiError::not_found(format!("resource '{name}' not found"))),
@@ -314,17 +316,18 @@ pub struct WriteTx<'e> {
 }
 
 impl WriteTx<'_> {
-    /// Commits the rows together with what the feed shall tell of them, and returns when polls of this exchange see it.
+    /// Commits the rows together with what the feed shall tell of them, and returns when they are on disk and polls of this exchange
+    /// see them: the commit that numbers them flushes both.
     ///
     /// # Errors
     /// The store's errors; a retryable one when the write lost against a competing one.
     pub async fn commit(self, changes: &[Change]) -> Result<(), ApiError> {
         let WriteTx { exchange, mut tx, _place: place } = self;
-        change::insert_outbox(&mut tx, changes, exchange.now()).await?;
+        change::insert_outbox_flushed_by_numbering(&mut tx, changes, exchange.now()).await?;
         tx.commit().await?;
         drop(place);
-        if !changes.is_empty() {
-            exchange.feed().publish().await;
+        if !changes.is_empty() && !exchange.feed().publish().await {
+            change::flush_commits(&mut *exchange.database().acquire().await?).await?;
         }
         Ok(())
     }

@@ -42,9 +42,7 @@ impl Database {
             // A connection is tested when it comes back; only one that has rested since is worth another round trip.
             .test_before_acquire(false)
             .before_acquire(|connection, usage| {
-                Box::pin(async move {
-                    Ok(usage.idle_for < TRUSTED || connection.ping().await.is_ok())
-                })
+                Box::pin(async move { Ok(usage.idle_for < TRUSTED || connection.ping().await.is_ok()) })
             })
             .connect_with(options.clone())
             .await?;

@@ -50,9 +50,13 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
     database.close().await;
     let mut report = Report::new("claims");
     report.push(
-        Row::new(format!("upgrade claims taken and released, {CLIENTS} clients, {HELD} held"), rates[0], "/s")
-            .beside("with LOCK TABLE", rates[1])
-            .target(Target::RatioAtLeast(TIMES)),
+        Row::new(
+            format!("upgrade claims taken and released, {CLIENTS} clients, {HELD} held"),
+            rates[0],
+            "/s",
+        )
+        .beside("with LOCK TABLE", rates[1])
+        .target(Target::RatioAtLeast(TIMES)),
     );
     report.note("Each client asks for a member of a group of its own; both ways decide by the same rules, record the same");
     report.note("event and commit durably (fsync on). The held claims belong to other groups.");
@@ -139,12 +143,8 @@ impl Asker {
 
     /// Takes the claim as the agbot does; returns its number.
     async fn take(&self) -> Result<i64, AgbotError> {
-        let question = UpgradeQuestion {
-            group: &self.group,
-            members: &self.members,
-            node: &self.node,
-            nmp: &self.nmp,
-        };
+        let question =
+            UpgradeQuestion { group: &self.group, members: &self.members, node: &self.node, nmp: &self.nmp };
         let answer = grant_on(&self.database, &self.settings, question, Timestamp::now).await?;
         let claim = answer.map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
         Ok(claim.fencing.cast_signed())

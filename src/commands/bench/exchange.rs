@@ -140,8 +140,12 @@ impl Bench<'_> {
         let fleet = scribe.nodes("f", self.size.fleet).await?;
         let outcome = self.load(heartbeat_requests(&fleet)).once().await?;
         report.push(
-            Row::new(format!("first heartbeat of {} nodes, generated tokens", outcome.count), outcome.secs, "s")
-                .target(Target::AtMost(30.0)),
+            Row::new(
+                format!("first heartbeat of {} nodes, generated tokens", outcome.count),
+                outcome.secs,
+                "s",
+            )
+            .target(Target::AtMost(30.0)),
         );
         self.lists(report).await
     }

@@ -105,9 +105,8 @@ impl Scribe {
     ) -> Result<Nodes, Failure> {
         let token = "chosen-by-a-person".to_owned();
         let hash = self.hasher.hash(&token).await;
-        let hash = hash.map_err(|error| {
-            Failure::from_error(evenkeel_runtime::ExitStatus::Failure, &error)
-        })?;
+        let hash =
+            hash.map_err(|error| Failure::from_error(evenkeel_runtime::ExitStatus::Failure, &error))?;
         let nodes = Nodes { prefix, tokens: Tokens::Chosen(token), count };
         self.insert(&nodes, &vec![hash; count]).await?;
         Ok(nodes)

@@ -72,7 +72,9 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
         other.name()
     ));
     if matches!(other, Other::Loop { .. }) {
-        report.note("pgbench was not found beside the server's programs: a loop of our own ran the statements.");
+        report.note(
+            "pgbench was not found beside the server's programs: a loop of our own ran the statements.",
+        );
     }
     Ok(report)
 }
@@ -99,17 +101,25 @@ async fn clear_outbox(stage: &Stage) -> Result<(), Failure> {
 
 /// What runs the same statements without an exchange.
 enum Other {
-    Pgbench { program: std::path::PathBuf, script: std::path::PathBuf, environment: BTreeMap<&'static str, String> },
-    Loop { url: String },
+    Pgbench {
+        program: std::path::PathBuf,
+        script: std::path::PathBuf,
+        environment: BTreeMap<&'static str, String>,
+    },
+    Loop {
+        url: String,
+    },
 }
 
 impl Other {
     async fn new(stage: &Stage) -> Result<Other, Failure> {
         let beside = stage.programs().join("pgbench");
         let on_path = std::env::var_os("PATH").unwrap_or_default();
-        let found = [beside].into_iter().chain(std::env::split_paths(&on_path).map(|path| path.join("pgbench")));
+        let found =
+            [beside].into_iter().chain(std::env::split_paths(&on_path).map(|path| path.join("pgbench")));
         let url = stage.url().to_owned();
-        let (Some(program), Some(environment)) = (found.into_iter().find(|path| path.is_file()), environment(&url))
+        let (Some(program), Some(environment)) =
+            (found.into_iter().find(|path| path.is_file()), environment(&url))
         else {
             return Ok(Other::Loop { url });
         };
@@ -130,7 +140,18 @@ impl Other {
             Other::Pgbench { program, script, environment } => {
                 let seconds = length.as_secs().max(1).to_string();
                 let output = tokio::process::Command::new(program)
-                    .args(["-n", "-M", "prepared", "-c", &CLIENTS.to_string(), "-j", "2", "-T", &seconds, "-f"])
+                    .args([
+                        "-n",
+                        "-M",
+                        "prepared",
+                        "-c",
+                        &CLIENTS.to_string(),
+                        "-j",
+                        "2",
+                        "-T",
+                        &seconds,
+                        "-f",
+                    ])
                     .arg(script)
                     .envs(environment.iter())
                     .output()
@@ -196,7 +217,8 @@ mod tests {
     #[test]
     fn answer_of_pgbench_and_address_of_the_server_are_understood() {
         assert_eq!(parse_tps("latency = 1\ntps = 812.5 (without initial connection time)\n"), Some(812.5));
-        let found = environment("postgres://evenkeel:pw@localhost/evenkeel?host=/tmp/x&sslmode=disable").unwrap();
+        let found =
+            environment("postgres://evenkeel:pw@localhost/evenkeel?host=/tmp/x&sslmode=disable").unwrap();
         assert_eq!((found["PGHOST"].as_str(), found["PGPASSWORD"].as_str()), ("/tmp/x", "pw"));
     }
 }

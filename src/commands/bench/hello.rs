@@ -11,8 +11,6 @@ pub fn run() -> Result<(), Failure> {
         println!("address={address}");
         let answer = || async { "Hello, World!" };
         let router = Router::new().route("/", get(answer)).fallback(answer);
-        axum::serve(listener, router)
-            .await
-            .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
+        axum::serve(listener, router).await.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
     })
 }

@@ -236,7 +236,8 @@ async fn drive(
         let status = open.send(request).await?;
         micros.push(u32::try_from(due.elapsed().as_micros()).unwrap_or(u32::MAX));
         if !(200..300).contains(&status) {
-            let line = String::from_utf8_lossy(request.split(|byte| *byte == b'\r').next().unwrap_or_default());
+            let line =
+                String::from_utf8_lossy(request.split(|byte| *byte == b'\r').next().unwrap_or_default());
             let body = String::from_utf8_lossy(open.body());
             return Err(io::Error::other(format!("{line} was answered with {status}: {body}")));
         }
@@ -259,7 +260,10 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_sorted_times() {
         let mut outcome = Outcome { count: 4, secs: 2.0, micros: vec![4_000, 1_000, 3_000, 2_000] };
-        assert_eq!((outcome.rate(), outcome.quantile_millis(0.5), outcome.quantile_millis(0.99)), (2.0, 3.0, 4.0));
+        assert_eq!(
+            (outcome.rate(), outcome.quantile_millis(0.5), outcome.quantile_millis(0.99)),
+            (2.0, 3.0, 4.0)
+        );
     }
 
     #[tokio::test]
@@ -273,7 +277,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = axum::Router::new().route("/", axum::routing::get(answer));
         tokio::spawn(async { axum::serve(listener, router).await });
-        let load = Load { address, connections: 2, requests: Arc::new(vec![request("GET", "/", "", None); 6]) };
+        let load =
+            Load { address, connections: 2, requests: Arc::new(vec![request("GET", "/", "", None); 6]) };
         assert_eq!(load.once().await.unwrap().count, 6);
     }
 }

@@ -56,8 +56,7 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
                 .target(Target::RatioAtLeast(SHARE)),
         );
         report.push(
-            Row::new(format!("{name}, beside the same requests"), ours, "/CPU-s")
-                .beside("hello world", same),
+            Row::new(format!("{name}, beside the same requests"), ours, "/CPU-s").beside("hello world", same),
         );
     }
     let mut observer = stage.observer().await?;
@@ -89,7 +88,8 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
 /// Idle polls of all nodes: from a number that nothing has yet.
 pub fn poll_requests(nodes: &Nodes, change_id: i64) -> Vec<Vec<u8>> {
     let body = format!(r#"{{"changeId":{change_id},"maxRecords":1000}}"#);
-    let poll = |number| request("POST", &format!("/v1/orgs/{ORG}/changes"), &nodes.login(number), Some(&body));
+    let poll =
+        |number| request("POST", &format!("/v1/orgs/{ORG}/changes"), &nodes.login(number), Some(&body));
     (0..nodes.count()).map(poll).collect()
 }
 

@@ -50,9 +50,13 @@ pub fn run(options: &Options) -> Result<Report, Failure> {
             .target(Target::RatioAtMost(TIMES_AT_MOST)),
         );
         report.push(
-            Row::new(format!("{name}: fewest copies in a group"), f64::from(grouped.lowest_in_group), "copies")
-                .beside("without groups", f64::from(free.lowest_in_group))
-                .target(Target::AtLeast(1.0)),
+            Row::new(
+                format!("{name}: fewest copies in a group"),
+                f64::from(grouped.lowest_in_group),
+                "copies",
+            )
+            .beside("without groups", f64::from(free.lowest_in_group))
+            .target(Target::AtLeast(1.0)),
         );
         report.note(format!(
             "{name}: {} things happened in both runs, computed in {:.1} s.",
@@ -64,6 +68,8 @@ pub fn run(options: &Options) -> Result<Report, Failure> {
         "Simulated time from the new policies to the last new copy; a copy starts in {} s and is watched {MONITOR_SECS} s.",
         START_MILLIS / 1000
     ));
-    report.note("Heterogeneous: one member of each group runs a second service, which is upgraded at the same time.");
+    report.note(
+        "Heterogeneous: one member of each group runs a second service, which is upgraded at the same time.",
+    );
     Ok(report)
 }

@@ -44,8 +44,14 @@ impl Credentials {
             database,
             hasher,
             process_key: rand::random(),
-            checked: Cache::builder().max_capacity(CAPACITY).time_to_live(std::time::Duration::from_secs(5400)).build(),
-            refused: Cache::builder().max_capacity(10_000).time_to_live(std::time::Duration::from_secs(10)).build(),
+            checked: Cache::builder()
+                .max_capacity(CAPACITY)
+                .time_to_live(std::time::Duration::from_secs(5400))
+                .build(),
+            refused: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(std::time::Duration::from_secs(10))
+                .build(),
             removals: AtomicU64::new(0),
         }
     }
@@ -76,7 +82,8 @@ impl Credentials {
             return Err(bad_credentials());
         }
         let removals = self.removals.load(Ordering::SeqCst);
-        let found = if is_api_key { self.check_api_key(&login).await } else { self.check_secret(&login).await };
+        let found =
+            if is_api_key { self.check_api_key(&login).await } else { self.check_secret(&login).await };
         let caller = match found {
             Ok(caller) => Arc::new(caller),
             Err(error) => {

@@ -66,8 +66,12 @@ impl SecretHasher {
         self.blocking(move || verify_slowly(&secret, &stored)).await
     }
 
-    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-        let busy = || ApiError::TooMany { retry_after: 1, message: "too many logins at once, try again".to_owned() };
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let busy =
+            || ApiError::TooMany { retry_after: 1, message: "too many logins at once, try again".to_owned() };
         let permit = self.slots.clone().acquire_owned().await.map_err(|_| busy())?;
         tokio::task::spawn_blocking(move || {
             let result = work();
@@ -87,9 +91,9 @@ pub fn is_outdated(stored: &str) -> bool {
 
 /// Tokens that our own tools generate: `ek1.` and 64 hexadecimal digits, 256 random bits.
 fn is_generated_token(secret: &str) -> bool {
-    secret
-        .strip_prefix("ek1.")
-        .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+    secret.strip_prefix("ek1.").is_some_and(|digits| {
+        digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 fn argon() -> Argon2<'static> {

@@ -8,7 +8,11 @@ use super::basic::parse_login;
 use crate::Exchange;
 
 /// Authenticates the caller and puts it into the request's extensions.
-pub(crate) async fn authenticate(State(exchange): State<Exchange>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn authenticate(
+    State(exchange): State<Exchange>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let login = match parse_login(request.headers()) {
         Ok(login) => login,
         Err(error) => return error.into_response(),

@@ -24,12 +24,13 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
                 return Err(ApiError::invalid_input(format!("{name} in the path contains a NUL character")));
             }
             if value.len() > MAX_ID {
-                return Err(ApiError::invalid_input(format!("{name} in the path is longer than {MAX_ID} bytes")));
+                return Err(ApiError::invalid_input(format!(
+                    "{name} in the path is longer than {MAX_ID} bytes"
+                )));
             }
         }
-        axum::extract::Path::<T>::from_request_parts(parts, state)
-            .await
-            .map(|path| Path(path.0))
-            .map_err(|rejection| ApiError::invalid_input(format!("the path is not valid: {}", rejection.body_text())))
+        axum::extract::Path::<T>::from_request_parts(parts, state).await.map(|path| Path(path.0)).map_err(
+            |rejection| ApiError::invalid_input(format!("the path is not valid: {}", rejection.body_text())),
+        )
     }
 }

@@ -25,7 +25,7 @@ use waiters::Waiters;
 pub const INTERNAL: &str = "internal";
 /// How many changes are kept in memory for polls.
 const KEPT_IN_MEMORY: usize = 20_000;
-/// How long a write waits for its number before it is acknowledged anyway (its rows are durable).
+/// How long a write waits for its number before it is acknowledged without one (then it flushes its rows itself).
 const PUBLISH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a poll selected.
@@ -71,8 +71,8 @@ impl Feed {
         })
     }
 
-    /// Waits until every change committed before this call has its number and is visible here.
-    pub async fn publish(&self) {
+    /// Waits until every change committed before this call has its number and is visible here; false when that takes too long.
+    pub async fn publish(&self) -> bool {
         let ticket = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
         let mut done = self.done.subscribe();
         self.wake.notify_one();
@@ -80,6 +80,7 @@ impl Feed {
         if reached.is_err() {
             tracing::warn!("changes wait for their numbers longer than expected; they are stored and will follow");
         }
+        matches!(reached, Ok(Ok(_)))
     }
 
     /// Looks for news of other exchanges without waiting.

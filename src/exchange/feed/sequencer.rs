@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel_store::{StoreError, retry};
 use evenkeel_store::exchange::change::{self, NumberedChange};
+use evenkeel_store::{StoreError, retry};
 use tokio_util::sync::CancellationToken;
 
 use super::Feed;
@@ -33,7 +33,10 @@ pub(crate) async fn run(feed: Arc<Feed>, observe: impl Fn(&NumberedChange), shut
                 feed.done.send_replace(ticket);
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "changes could not be numbered, trying again");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "changes could not be numbered, trying again"
+                );
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 feed.wake.notify_one();
             }
@@ -115,7 +118,10 @@ pub(crate) async fn listen(feed: Arc<Feed>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
         };
         if let Err(error) = outcome {
-            tracing::debug!(error = &error as &dyn std::error::Error, "listening for changes was interrupted");
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "listening for changes was interrupted"
+            );
         }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(2)) => feed.nudge(),

@@ -23,7 +23,11 @@ struct Kept {
 
 impl Tail {
     pub fn new(floor: i64, capacity: usize) -> Tail {
-        Tail { capacity, last: AtomicI64::new(floor), kept: RwLock::new(Kept { floor, rows: VecDeque::new() }) }
+        Tail {
+            capacity,
+            last: AtomicI64::new(floor),
+            kept: RwLock::new(Kept { floor, rows: VecDeque::new() }),
+        }
     }
 
     pub fn last(&self) -> i64 {

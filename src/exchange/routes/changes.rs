@@ -75,7 +75,10 @@ async fn poll_changes(
     let patience = wanted_wait(&headers);
     if selection.changes.is_empty() && limit > 0 && !patience.is_zero() {
         let until = tokio::time::Instant::now() + patience;
-        while selection.changes.is_empty() && tokio::time::Instant::now() < until && !exchange.feed().is_draining() {
+        while selection.changes.is_empty()
+            && tokio::time::Instant::now() < until
+            && !exchange.feed().is_draining()
+        {
             let left = until - tokio::time::Instant::now();
             exchange.feed().park(&caller, &org, selection.last, left).await;
             let next = from.max(selection.last + 1);
@@ -101,8 +104,9 @@ async fn touch(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
 
 async fn first_number(exchange: &Exchange, request: &ChangesRequest) -> Result<i64, ApiError> {
     let parse = |text: &String| {
-        parse_instant(text)
-            .ok_or_else(|| ApiError::invalid_input("lastUpdated must be an ISO 8601 date and time with its zone"))
+        parse_instant(text).ok_or_else(|| {
+            ApiError::invalid_input("lastUpdated must be an ISO 8601 date and time with its zone")
+        })
     };
     let since: Option<Timestamp> = request.last_updated.as_ref().map(parse).transpose()?;
     if request.change_id > 0 {
@@ -174,7 +178,10 @@ async fn stream_changes(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     authorize_feed(&exchange, &caller, &org).await?;
-    let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()).and_then(|value| value.parse().ok());
+    let seen = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse().ok());
     let from = seen.map_or(exchange.feed().last() + 1, |seen: i64| seen.saturating_add(1));
     let start = StreamState { exchange, caller, org, next: from, waiting: Vec::new().into_iter() };
     Ok(Sse::new(futures_util::stream::unfold(start, next_event)).keep_alive(KeepAlive::default()))
@@ -193,12 +200,17 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
         if let Some(change) = state.waiting.next() {
             let mut resource = changed_resource(&change);
             resource.resource_changes.push(numbered_at(&change));
-            let event = Event::default().id(change.change_id.to_string()).event("change").json_data(&resource).ok()?;
+            let event = Event::default()
+                .id(change.change_id.to_string())
+                .event("change")
+                .json_data(&resource)
+                .ok()?;
             return Some((Ok(event), state));
         }
         touch(&state.exchange, &state.caller).await.ok()?;
         let view = View { caller: &state.caller, org: &state.org, orgs: &[] };
-        let selection = state.exchange.feed().select(state.next, 1_000, |change| view.shows(change)).await.ok()?;
+        let selection =
+            state.exchange.feed().select(state.next, 1_000, |change| view.shows(change)).await.ok()?;
         state.next = match selection.changes.last() {
             Some(newest) if selection.changes.len() == 1_000 => newest.change_id + 1,
             _ => selection.last + 1,
@@ -208,7 +220,11 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
                 return None;
             }
             // Credentials that were withdrawn end the stream at the latest here.
-            state.exchange.feed().park(&state.caller, &state.org, selection.last, Duration::from_secs(15)).await;
+            state
+                .exchange
+                .feed()
+                .park(&state.caller, &state.org, selection.last, Duration::from_secs(15))
+                .await;
         }
         state.waiting = selection.changes.into_iter();
     }

@@ -11,8 +11,8 @@ pub mod node;
 pub mod organization;
 pub mod pattern;
 pub mod reference;
-pub mod service;
 pub mod search;
+pub mod service;
 pub mod shape;
 pub mod user;
 pub mod utility;
@@ -62,7 +62,10 @@ impl Exchange {
     /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
     pub fn router(&self) -> Router {
         let endpoints = all();
-        let open = endpoints.iter().filter(|endpoint| endpoint.is_public).flat_map(|endpoint| endpoint.paths.clone());
+        let open = endpoints
+            .iter()
+            .filter(|endpoint| endpoint.is_public)
+            .flat_map(|endpoint| endpoint.paths.clone());
         let open: Arc<BTreeSet<&'static str>> = Arc::new(open.collect());
         let short = endpoints.iter().filter(|endpoint| endpoint.paths[0].starts_with(SHORT_FORMS));
         let short = short.fold(Router::new(), |router, endpoint| endpoint.mount(router));
@@ -132,7 +135,10 @@ async fn around(request: Request, next: Next) -> Response {
         response = method_not_allowed(&response);
     }
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=0, must-revalidate, no-cache, no-store"));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("max-age=0, must-revalidate, no-cache, no-store"),
+    );
     headers.insert(
         header::STRICT_TRANSPORT_SECURITY,
         HeaderValue::from_static("max-age=63072000; includeSubDomains; preload"),
@@ -159,7 +165,8 @@ fn preflight() -> Response {
 }
 
 fn method_not_allowed(response: &Response) -> Response {
-    let allowed = response.headers().get(header::ALLOW).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let allowed =
+        response.headers().get(header::ALLOW).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let methods: Vec<&str> =
         allowed.split(',').map(str::trim).filter(|method| !method.is_empty() && *method != "HEAD").collect();
     let text = format!("HTTP method not allowed, supported methods: {}", methods.join(", "));

@@ -45,7 +45,9 @@ async fn test() -> Json<TestAnswer> {
 }
 
 async fn get_documentation_page() -> Html<&'static str> {
-    Html("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=/docs/\"><a href=\"/docs/\">API document</a>")
+    Html(
+        "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=/docs/\"><a href=\"/docs/\">API document</a>",
+    )
 }
 
 async fn get_document() -> Response {

@@ -25,7 +25,7 @@ pub struct PolicyIndex {
     trees: Vec<Option<Filed>>,
     /// Numbers of the property names that any tree mentions; they only grow, because names are few.
     names: HashMap<Box<str>, u32>,
-    by_key: HashMap<u64, Vec<u32>>,
+    by_key: HashMap<u64, Vec<Posting>>,
     always: BTreeSet<u32>,
 }
 
@@ -41,40 +41,38 @@ struct Filed {
 enum Numbered {
     All(Vec<Numbered>),
     Any(Vec<Numbered>),
-    /// Name, keys of which a satisfied node has one, and the term itself.
-    Term(u32, Box<[u64]>, Predicate),
-}
-
-/// Is a node as trees are asked with it.
-struct Asked<'a> {
-    by_name: Vec<Option<&'a Property>>,
-    keys: HashSet<u64>,
+    Term(u32, Predicate),
 }
 
 impl Numbered {
     /// Answers for properties of which every name occurs once and no value plays tricks.
-    ///
-    /// Most terms fail, and most of those because the node has none of their keys.
-    fn is_satisfied_by(&self, node: &Asked<'_>) -> bool {
+    fn is_satisfied_by(&self, properties: &[Option<&Property>]) -> bool {
         match self {
-            Self::All(parts) => parts.iter().all(|part| part.is_satisfied_by(node)),
-            Self::Any(parts) => parts.iter().any(|part| part.is_satisfied_by(node)),
-            Self::Term(name, keys, predicate) => {
-                let property = node.by_name.get(*name as usize).copied().flatten();
-                property.is_some_and(|property| {
-                    keys.iter().any(|key| node.keys.contains(key))
-                        && predicate.compare(property) == Some(true)
-                })
+            Self::All(parts) => parts.iter().all(|part| part.is_satisfied_by(properties)),
+            Self::Any(parts) => parts.iter().any(|part| part.is_satisfied_by(properties)),
+            Self::Term(name, predicate) => {
+                let property = properties.get(*name as usize).copied().flatten();
+                property.is_some_and(|property| predicate.compare(property) == Some(true))
             }
         }
     }
 }
 
+/// Is an entry under a key, with a second condition beside it, so that most entries that do not fit are passed over
+/// without looking at their trees.
+#[derive(Debug, Clone)]
+struct Posting {
+    entry: u32,
+    /// Keys of another part of the conjunction, of which a node must have one; zeros when there is no such part.
+    second: [u64; 2],
+}
+
 /// Is where an entry is filed.
 #[derive(Debug, Clone, PartialEq)]
 enum Cover {
-    /// Under keys, of which a node must have one; none at all when no node can satisfy the tree.
-    Keys(Vec<u64>),
+    /// Under keys, of which a node must have one; none at all when no node can satisfy the tree. Broad when one of them
+    /// says no more than that the node has the property.
+    Keys { keys: Vec<u64>, is_broad: bool },
     /// Nowhere: every node proposes it.
     Always,
 }
@@ -108,9 +106,10 @@ impl PolicyIndex {
     pub fn insert(&mut self, entry: u32, tree: Expression) {
         let cover = self.cover(&tree);
         match &cover {
-            Cover::Keys(keys) => {
+            Cover::Keys { keys, .. } => {
+                let second = self.second_keys(&tree, &cover);
                 for key in keys {
-                    self.by_key.entry(*key).or_default().push(entry);
+                    self.by_key.entry(*key).or_default().push(Posting { entry, second });
                 }
             }
             Cover::Always => {
@@ -125,6 +124,20 @@ impl PolicyIndex {
         self.trees[place] = Some(Filed { tree, numbered, cover });
     }
 
+    /// Returns the keys of the second best part of a conjunction, if there are one or two.
+    fn second_keys(&self, tree: &Expression, first: &Cover) -> [u64; 2] {
+        let Expression::All(parts) = tree else { return [0; 2] };
+        let others = parts.iter().map(|part| self.cover(part)).filter(|cover| cover != first);
+        let mut narrow: Vec<Cover> = others
+            .filter(|cover| matches!(cover, Cover::Keys { keys, is_broad: false } if (1..=2).contains(&keys.len())))
+            .collect();
+        narrow.sort_by_key(|cover| self.crowd(cover));
+        match narrow.first() {
+            Some(Cover::Keys { keys, .. }) => [keys[0], keys[keys.len() - 1]],
+            _ => [0; 2],
+        }
+    }
+
     fn number(&mut self, tree: &Expression) -> Numbered {
         match tree {
             Expression::All(parts) => Numbered::All(parts.iter().map(|part| self.number(part)).collect()),
@@ -133,7 +146,7 @@ impl PolicyIndex {
                 // There are fewer names than predicates, which fit the memory.
                 let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
                 let name = *self.names.entry(predicate.property().into()).or_insert(next);
-                Numbered::Term(name, keys_of(predicate).into(), predicate.clone())
+                Numbered::Term(name, predicate.clone())
             }
         }
     }
@@ -141,13 +154,13 @@ impl PolicyIndex {
     /// Takes a number out.
     pub fn remove(&mut self, entry: u32) {
         let Some(filed) = self.trees.get_mut(entry as usize).and_then(Option::take) else { return };
-        let Cover::Keys(keys) = filed.cover else {
+        let Cover::Keys { keys, .. } = filed.cover else {
             self.always.remove(&entry);
             return;
         };
         for key in keys {
             if let Some(entries) = self.by_key.get_mut(&key) {
-                entries.retain(|one| *one != entry);
+                entries.retain(|one| one.entry != entry);
                 if entries.is_empty() {
                     self.by_key.remove(&key);
                 }
@@ -162,15 +175,16 @@ impl PolicyIndex {
             let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.tree.is_satisfied_by(properties));
             return self.every().into_iter().filter(fits).collect();
         }
-        let mut asked = Asked { by_name: vec![None; self.names.len()], keys: HashSet::new() };
+        let mut by_name = vec![None; self.names.len()];
+        let mut keys = HashSet::new();
         for property in properties.iter() {
             if let Some(name) = self.names.get(property.name.as_str()) {
-                asked.by_name[*name as usize] = Some(property);
-                add_keys(property, &mut asked.keys);
+                by_name[*name as usize] = Some(property);
+                add_keys(property, &mut keys);
             }
         }
-        let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.numbered.is_satisfied_by(&asked));
-        self.propose(&asked.keys).into_iter().filter(fits).collect()
+        let fits = |entry: &u32| filed(entry).is_some_and(|filed| filed.numbered.is_satisfied_by(&by_name));
+        self.propose(&keys).into_iter().filter(fits).collect()
     }
 
     fn every(&self) -> Vec<u32> {
@@ -179,7 +193,11 @@ impl PolicyIndex {
 
     fn propose(&self, keys: &HashSet<u64>) -> Vec<u32> {
         let filed = keys.iter().filter_map(|key| self.by_key.get(key)).flatten();
-        let mut proposed: Vec<u32> = self.always.iter().chain(filed).copied().collect();
+        let may_fit = |posting: &&Posting| {
+            posting.second == [0; 2] || posting.second.iter().any(|key| keys.contains(key))
+        };
+        let filed = filed.filter(may_fit).map(|posting| posting.entry);
+        let mut proposed: Vec<u32> = self.always.iter().copied().chain(filed).collect();
         // The set has no order; the answer has.
         proposed.sort_unstable();
         proposed.dedup();
@@ -189,32 +207,36 @@ impl PolicyIndex {
     /// Chooses where to file a tree: of a conjunction the part that the fewest others are filed under.
     fn cover(&self, tree: &Expression) -> Cover {
         match tree {
-            Expression::Predicate(predicate) => Cover::Keys(keys_of(predicate)),
+            Expression::Predicate(predicate) => keys_of(predicate),
             Expression::All(parts) => {
                 let covers = parts.iter().map(|part| self.cover(part));
                 covers.min_by_key(|cover| self.crowd(cover)).unwrap_or(Cover::Always)
             }
             Expression::Any(parts) => {
-                let mut all = Vec::new();
+                let (mut all, mut is_any_broad) = (Vec::new(), false);
                 for part in parts {
                     match self.cover(part) {
-                        Cover::Keys(keys) => all.extend(keys),
+                        Cover::Keys { keys, is_broad } => {
+                            all.extend(keys);
+                            is_any_broad |= is_broad;
+                        }
                         Cover::Always => return Cover::Always,
                     }
                 }
                 all.sort_unstable();
                 all.dedup();
-                Cover::Keys(all)
+                Cover::Keys { keys: all, is_broad: is_any_broad }
             }
         }
     }
 
-    /// How many entries are filed under the same keys and would be proposed together.
-    fn crowd(&self, cover: &Cover) -> (bool, usize) {
+    /// How many entries are filed under the same keys and would be proposed together; broad keys come last, because
+    /// nearly every node has them.
+    fn crowd(&self, cover: &Cover) -> (u8, usize) {
         match cover {
-            Cover::Always => (true, usize::MAX),
-            Cover::Keys(keys) => {
-                (false, keys.iter().map(|key| self.by_key.get(key).map_or(0, Vec::len)).sum())
+            Cover::Always => (2, usize::MAX),
+            Cover::Keys { keys, is_broad } => {
+                (u8::from(*is_broad), keys.iter().map(|key| self.by_key.get(key).map_or(0, Vec::len)).sum())
             }
         }
     }
@@ -235,7 +257,7 @@ fn add_keys(property: &Property, keys: &mut HashSet<u64>) {
 }
 
 /// Returns the keys of which a node that satisfies the predicate has at least one.
-fn keys_of(predicate: &Predicate) -> Vec<u64> {
+fn keys_of(predicate: &Predicate) -> Cover {
     let (name, operand) = (predicate.property(), predicate.operand());
     let is_plain = !operand.text().contains('"');
     let mut keys = match predicate.operator() {
@@ -246,13 +268,13 @@ fn keys_of(predicate: &Predicate) -> Vec<u64> {
             words.map(|word| word_key(name, word)).collect()
         }
         Operator::MisspelledOrder => Vec::new(),
-        _ => return vec![name_key(name)],
+        _ => return Cover::Keys { keys: vec![name_key(name)], is_broad: true },
     };
     keys.extend(operand.number().map(|number| number_key(name, number)));
     if predicate.operator() == Operator::Equal {
         keys.extend(operand.boolean().map(|value| bool_key(name, value)));
     }
-    keys
+    Cover::Keys { keys, is_broad: false }
 }
 
 #[cfg(test)]

@@ -287,6 +287,7 @@ fn jump_clock(world: &mut World) {
 }
 
 fn move_node(world: &mut World) {
+    world.edited_at_millis = world.millis;
     let groups: Vec<HaGroupFacts> = world.exchange.groups.values().cloned().collect();
     let (Some(mut group), Some(node)) = (pick(world, &groups), some_node(world)) else { return };
     if group.members.contains(&node) {
@@ -300,6 +301,7 @@ fn move_node(world: &mut World) {
 }
 
 fn change_node_policy(world: &mut World) {
+    world.edited_at_millis = world.millis;
     let Some(node) = some_node(world) else { return };
     let site = if world.chance(0.5) { "north" } else { "south" };
     let policy = node_policy(world, site);
@@ -311,6 +313,7 @@ fn change_node_policy(world: &mut World) {
 }
 
 fn change_policy(world: &mut World) {
+    world.edited_at_millis = world.millis;
     let policies: Vec<DeploymentPolicyFacts> = world.exchange.policies.values().cloned().collect();
     let Some(mut policy) = pick(world, &policies) else { return };
     let constraint = match world.between(0, 2) {
@@ -325,6 +328,7 @@ fn change_policy(world: &mut World) {
 }
 
 fn forget_policy(world: &mut World) {
+    world.edited_at_millis = world.millis;
     let policies: Vec<PolicyId> = world.exchange.policies.keys().cloned().collect();
     if policies.len() > 1
         && let Some(policy) = pick(world, &policies)
@@ -336,6 +340,7 @@ fn forget_policy(world: &mut World) {
 
 /// The node is deleted and registers anew, with nothing on its disk.
 fn reinstall_node(world: &mut World) {
+    world.edited_at_millis = world.millis;
     let Some(node) = some_node(world) else { return };
     agent::kill_machine(world, &node);
     world.note(format!("{node} is deleted and registers anew"));

@@ -45,6 +45,9 @@ impl Watchman {
     }
 }
 
+/// So long after an edit a decision may still rest on what was before: one poll, and the command's way.
+const READ_LAG_MILLIS: u64 = 2_000;
+
 /// So long after a copy went down by a fault the hub may still believe that it runs: silence, clock jumps, late reports.
 fn blindness_millis(world: &World) -> u64 {
     (world.settings.node_down_after_secs * 2 + 10) * 1000
@@ -60,7 +63,9 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
     keys.extend(world.exchange.policies.get(&agreement.policy).map(|policy| policy.service.clone()));
     let running_elsewhere = world.running_elsewhere(&agreement.node, &keys);
     let was_running = world.agents.get(&agreement.node).is_some_and(|agent| agent.runs_any(&keys));
-    let others_can_run = others_can_run(world, &agreement.node, &keys);
+    // What was edited a moment ago the agbot cannot have read yet.
+    let is_known = world.millis > world.edited_at_millis + READ_LAG_MILLIS;
+    let others_can_run = is_known && others_can_run(world, &agreement.node, &keys);
     let planned = Planned { was_running, others_can_run, at_millis: world.millis, keys, running_elsewhere };
     world.watchman.planned.insert(agreement.id.clone(), planned);
 }

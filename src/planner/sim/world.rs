@@ -81,6 +81,8 @@ pub(crate) struct World {
     pub rng: ChaCha8Rng,
     pub millis: u64,
     pub clock_offset_millis: i64,
+    /// When somebody last edited a policy, a node or a group.
+    pub edited_at_millis: u64,
     pub settings: PlannerSettings,
     pub faults: Faults,
     pub exchange: Exchange,
@@ -126,6 +128,7 @@ impl World {
             rng: ChaCha8Rng::seed_from_u64(seed),
             millis: 0,
             clock_offset_millis: 0,
+            edited_at_millis: 0,
             settings: settings(broken),
             faults: Faults::default(),
             exchange: Exchange::default(),

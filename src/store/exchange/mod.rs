@@ -18,7 +18,6 @@ pub mod node_details;
 pub mod node_health;
 pub mod node_limit;
 pub mod node_part;
-pub mod node_user_input;
 pub mod organization;
 pub mod pattern;
 pub mod referenced_service;

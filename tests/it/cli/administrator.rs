@@ -87,7 +87,11 @@ fn signatures(hzn: &Hzn) {
 fn groups(hzn: &Hzn) {
     hzn.done("exchange hagroup create pair --nodeId n1 --nodeId n2");
     hzn.refused(5, "exchange hagroup create other --nodeId n2 --nodeId n3");
-    assert_eq!(hzn.data("exchange node list n3")["acme/n3"]["ha_group"], Value::Null, "nothing of it is stored");
+    assert_eq!(
+        hzn.data("exchange node list n3")["acme/n3"]["ha_group"],
+        Value::Null,
+        "nothing of it is stored"
+    );
     hzn.refused(8, "exchange hagroup create other --nodeId nobody");
     hzn.done("exchange hagroup update pair --nodeId n1 --nodeId n3");
     assert_eq!(hzn.data("exchange hagroup list pair")["acme/pair"]["members"], json!(["n1", "n3"]));
@@ -116,7 +120,10 @@ fn checks_and_explanations(hzn: &Hzn) {
     hzn.write("policy.json", &policy);
     hzn.done("exchange node addpolicy n1 -f policy.json");
     let found = hzn.data("deploycheck policy --ha-group pair -b cameras");
-    assert_eq!((&found["acme/n1"]["compatible"], &found["acme/n3"]["compatible"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&found["acme/n1"]["compatible"], &found["acme/n3"]["compatible"]),
+        (&json!(true), &json!(false))
+    );
     hzn.write("other.json", &self::policy("clean"));
     hzn.done("exchange deployment updatepolicy cameras -f other.json");
     hzn.write("label.json", &json!({"label": "new"}));

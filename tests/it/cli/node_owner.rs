@@ -21,7 +21,8 @@ async fn a_node_is_registered_runs_its_service_and_is_unregistered() {
     let address = free_address();
     let data = scratch.join("agent");
     let data = data.to_string_lossy();
-    let agent = ["agent", "--hub", &hub.url, "--driver", "process", "--data-dir", &data, "--api-listen", &address];
+    let agent =
+        ["agent", "--hub", &hub.url, "--driver", "process", "--data-dir", &data, "--api-listen", &address];
     let _agent = Program::start(&scratch, &agent, None);
     hzn.set("HORIZON_URL", format!("http://{address}"));
     prepare(&mut hzn);
@@ -57,10 +58,13 @@ fn prepare(hzn: &mut Hzn) {
     hzn.done("exchange user create ann secret ann@acme.com -A");
     hzn.set("HZN_EXCHANGE_USER_AUTH", "ann:secret".to_owned());
     assert_eq!(hzn.run("key create -l 2048").status, 0);
-    hzn.write("service.json", &json!({
-        "url": "cam", "version": "1.0.0", "arch": ARCH,
-        "deployment": {"services": {"cam": {"command": ["/bin/sleep", "600"]}}},
-    }));
+    hzn.write(
+        "service.json",
+        &json!({
+            "url": "cam", "version": "1.0.0", "arch": ARCH,
+            "deployment": {"services": {"cam": {"command": ["/bin/sleep", "600"]}}},
+        }),
+    );
     hzn.done("exchange service publish -f service.json");
     hzn.write("policy.json", &json!({"properties": [{"name": "site", "value": "north"}]}));
     let policy: Value = json!({

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::support::process::client;
 use crate::support::{Hub, Scratch, eventually};
 
@@ -65,4 +68,29 @@ async fn write_until_refused(url: String, password: String, acknowledged: Arc<At
         }
         acknowledged.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// Kills the database server without warning right after a write was acknowledged, again and again.
+#[tokio::test]
+async fn a_kill_of_the_database_loses_no_acknowledged_write() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let lock_file = hub.folder().join("postgres/data/postmaster.pid");
+    let body = serde_json::json!({ "label": "x", "description": "y" });
+    for number in 0..5 {
+        let path = format!("/orgs/org-{number}");
+        let server = std::fs::read_to_string(&lock_file).expect("the server's lock file");
+        let server: i32 = server.lines().next().and_then(|line| line.parse().ok()).expect("a process id");
+        eventually("a write is acknowledged", || async {
+            (hub.call("POST", &path, Some(body.clone())).await.0 == 201).then_some(())
+        })
+        .await;
+        kill(Pid::from_raw(server), Signal::SIGKILL).expect("the server runs");
+        let found = eventually("the server is back", || async {
+            let (status, _) = hub.call("GET", &path, None).await;
+            (status < 500).then_some(status)
+        });
+        assert_eq!(found.await, 200, "an acknowledged write is gone");
+    }
+    assert_eq!(hub.stop().await, 0);
 }

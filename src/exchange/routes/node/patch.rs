@@ -11,8 +11,8 @@ use super::node_change;
 use super::validate::{check_pattern, check_token, json, parse_pattern, versions_json};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::reference::require_user_input;
 use crate::state::forget_login;
-use crate::user_input::check_user_input;
 use crate::{ApiError, Exchange};
 
 pub(super) async fn patch_node(
@@ -40,7 +40,7 @@ pub(super) async fn patch_node(
         check_state(&caller, &row, &request, pattern.is_some())?;
         check_pattern(&mut tx, &caller, &org, pattern).await?;
         if let Some(entries) = &request.user_input {
-            check_user_input(&mut tx, &caller, &org, entries).await?;
+            require_user_input(&mut tx, entries).await?;
         }
         apply(&mut row, &request)?;
         row.updated_at = exchange.now();

@@ -17,8 +17,8 @@ use super::validate::{
 };
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::routes::reference::require_user_input;
 use crate::state::{WriteTx, forget_login};
-use crate::user_input::check_user_input;
 use crate::{ApiError, Exchange};
 
 /// A request that is in order as far as that can be told without the database.
@@ -84,7 +84,7 @@ async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiEr
     if let Some(existing) = &existing {
         check_replaceable(wanted, existing)?;
     }
-    check_user_input(&mut tx, wanted.caller, wanted.org, &wanted.request.user_input).await?;
+    require_user_input(&mut tx, &wanted.request.user_input).await?;
     let (operation, message) = match existing {
         Some(existing) => {
             let row = row(wanted, Some(existing))?;
