@@ -78,7 +78,9 @@ impl Feed {
         self.wake.notify_one();
         let reached = tokio::time::timeout(PUBLISH_PATIENCE, done.wait_for(|done| *done >= ticket)).await;
         if reached.is_err() {
-            tracing::warn!("changes wait for their numbers longer than expected; they are stored and will follow");
+            tracing::warn!(
+                "changes wait for their numbers longer than expected; they are stored and will follow"
+            );
         }
         matches!(reached, Ok(Ok(_)))
     }
