@@ -1,5 +1,6 @@
 //! What was acknowledged is there after any end of the hub.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -79,13 +80,17 @@ async fn a_kill_of_the_database_loses_no_acknowledged_write() {
     let body = serde_json::json!({ "label": "x", "description": "y" });
     for number in 0..5 {
         let path = format!("/orgs/org-{number}");
-        let server = std::fs::read_to_string(&lock_file).expect("the server's lock file");
-        let server: i32 = server.lines().next().and_then(|line| line.parse().ok()).expect("a process id");
         eventually("a write is acknowledged", || async {
             (hub.call("POST", &path, Some(body.clone())).await.0 == 201).then_some(())
         })
         .await;
+        let server = server_process(&lock_file).expect("a server that acknowledges has a lock file");
         kill(Pid::from_raw(server), Signal::SIGKILL).expect("the server runs");
+        // Its children answer for a moment longer: only another process is the server that came back.
+        eventually("another server is started", || async {
+            server_process(&lock_file).filter(|started| *started != server)
+        })
+        .await;
         let found = eventually("the server is back", || async {
             let (status, _) = hub.call("GET", &path, None).await;
             (status < 500).then_some(status)
@@ -93,4 +98,9 @@ async fn a_kill_of_the_database_loses_no_acknowledged_write() {
         assert_eq!(found.await, 200, "an acknowledged write is gone");
     }
     assert_eq!(hub.stop().await, 0);
+}
+
+/// The process that a server's lock file names; none while the file is missing or half written.
+fn server_process(lock_file: &Path) -> Option<i32> {
+    std::fs::read_to_string(lock_file).ok()?.lines().next()?.parse().ok()
 }
