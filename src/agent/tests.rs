@@ -34,6 +34,12 @@ impl Agent {
         Self(tokio::spawn(run(settings, stop.clone())), stop)
     }
 
+    /// Ends it without cleaning up, and returns when its folder is free for another.
+    async fn kill(mut self) {
+        self.0.abort();
+        assert!((&mut self.0).await.unwrap_err().is_cancelled());
+    }
+
     async fn end(mut self) {
         self.1.cancel();
         (&mut self.0).await.unwrap().unwrap();
@@ -61,10 +67,9 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 async fn agree(hub: &TestHub, id: &str, folder: &Path) -> i32 {
     let pid_file = folder.join(format!("{id}.pid"));
     hub.propose(id, &format!("echo $$ > {}; exec sleep 1000", pid_file.display()));
-    let reply = hub.next_message().await;
-    assert_eq!(reply.body, Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") });
+    hub.expect(id, Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
     hub.send(&Message::new(id, Body::ReplyAck { decision: true }));
-    assert_eq!(hub.next_message().await.body, Body::Verification);
+    hub.expect(id, Body::Verification).await;
     hub.send(&Message::new(id, Body::VerificationReply { exists: true }));
     until("the service is reported running", || {
         let status = hub.state().status.clone();
@@ -108,17 +113,14 @@ async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellatio
         assert!(state.mailbox.is_empty(), "processed messages are removed");
     }
 
-    drop(agent);
+    agent.kill().await;
     hub.set_away(true);
     let agent = Agent::start(settings(&hub, folder.path()));
     sleep(Duration::from_millis(300)).await;
     assert!(is_alive(pid), "the service goes on without agent and hub");
     hub.set_away(false);
-    assert_eq!(
-        hub.next_message().await.body,
-        Body::Verification,
-        "a restarted agent verifies its agreements"
-    );
+    // A restarted agent verifies its agreements.
+    hub.expect("a1", Body::Verification).await;
     assert!(is_alive(pid));
 
     hub.send(&Message::new("a1", Body::Cancel { reason: 204 }));
@@ -145,7 +147,7 @@ async fn hostile_messages_are_dropped_and_change_nothing() {
     hub.post("no envelope at all", AGBOT);
     hub.post(&hub.seal(&cancel), "IBM/other");
     hub.post(&genuine, AGBOT);
-    assert_eq!(hub.next_message().await.body, Body::VerificationReply { exists: true });
+    hub.expect("a1", Body::VerificationReply { exists: true }).await;
     hub.post(&genuine, AGBOT);
     until("all of them are removed", || hub.state().mailbox.is_empty().then_some(())).await;
     assert!(hub.no_message(), "a copy of a processed envelope is not answered");
@@ -251,13 +253,13 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     let services: Value = api.get(path(&["service"])).await.unwrap().unwrap();
     assert_ne!(services["instances"]["active"][0]["execution_start_time"], 0);
     assert!(api.delete(path(&["agreement", "a1"])).await.unwrap());
-    assert_eq!(hub.next_message().await.body, Body::Cancel { reason: 105 });
+    hub.expect("a1", Body::Cancel { reason: 105 }).await;
     until("the process is gone", || (!is_alive(pid)).then_some(())).await;
 
     let pid = agree(&hub, "a2", folder.path()).await;
     api.delete(path(&["node"]).query("block", "true")).await.unwrap();
     assert!(!is_alive(pid));
-    assert_eq!(hub.next_message().await.body, Body::Cancel { reason: 116 });
+    hub.expect("a2", Body::Cancel { reason: 116 }).await;
     assert_eq!(hub.state().node["publicKey"], "");
     let device: Value = api.get(path(&["node"])).await.unwrap().unwrap();
     assert_eq!(device["configstate"]["state"], "unconfigured");
