@@ -12,8 +12,17 @@ use crate::error::StoreError;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
-/// How often a transaction that lost against another one is tried again.
-const ATTEMPTS: u32 = 8;
+/// How long a transaction that loses against others is tried again.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a request waits for a connection when the server does not answer.
+const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
+
+/// How often a request waits that long when the server does answer, and only others are faster.
+const BUSY_WAITS: u32 = 3;
 
 /// How long an idle connection is believed to be alive.
 const TRUSTED: Duration = Duration::from_millis(500);
@@ -38,7 +47,7 @@ impl Database {
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
             .min_connections(1)
-            .acquire_timeout(Duration::from_secs(10))
+            .acquire_timeout(UNREACHABLE_AFTER)
             // A connection is tested when it comes back; only one that has rested since is worth another round trip.
             .test_before_acquire(false)
             .before_acquire(|connection, usage| {
@@ -82,7 +91,19 @@ impl Database {
     /// # Errors
     /// [`StoreError::Unavailable`] when none is free in time.
     pub async fn acquire(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, StoreError> {
-        Ok(self.pool.acquire().await?)
+        let mut waits = 0;
+        loop {
+            waits += 1;
+            match self.pool.acquire().await {
+                Err(sqlx::Error::PoolTimedOut) if waits < BUSY_WAITS && self.is_busy() => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+
+    /// Whether all connections there may be are open and in use: then the server answers, but to others.
+    fn is_busy(&self) -> bool {
+        self.pool.num_idle() == 0 && self.pool.size() >= self.pool.options().get_max_connections()
     }
 
     /// The pool itself, for listeners.
@@ -96,7 +117,8 @@ impl Database {
     /// # Errors
     /// [`StoreError::Unavailable`] when no connection is free in time.
     pub async fn begin(&self) -> Result<Transaction, StoreError> {
-        Ok(Transaction(self.pool.begin().await?))
+        let connection = self.acquire().await?;
+        Ok(Transaction(sqlx::Transaction::begin(connection, None).await?))
     }
 
     /// Closes the pool.
@@ -137,17 +159,23 @@ impl DerefMut for Transaction {
 /// The work may run several times: until its commit it must have no effect but on its transaction.
 ///
 /// # Errors
-/// Whatever the work returns, or [`StoreError::Contention`] after the last attempt.
+/// Whatever the work returns, or [`StoreError::Contention`] when it has lost for 20 seconds.
 pub async fn retry<T, E, Fut>(name: &'static str, mut work: impl FnMut() -> Fut) -> Result<T, E>
 where
     Fut: Future<Output = Result<T, E>>,
     E: From<StoreError> + AsStoreError,
 {
-    for attempt in 1..=ATTEMPTS {
+    let started = tokio::time::Instant::now();
+    for attempt in 1_u32.. {
         match work().await {
             Err(error) if error.as_store_error().is_some_and(StoreError::is_retryable) => {
                 tracing::debug!(transaction = name, attempt, "transaction lost against another one");
-                tokio::time::sleep(Duration::from_millis(u64::from(attempt * attempt) * 3)).await;
+                if started.elapsed() > PATIENCE {
+                    break;
+                }
+                let longest = Duration::from_millis(6).saturating_mul(attempt.saturating_pow(2));
+                // Losers that pause equally long meet again.
+                tokio::time::sleep(longest.min(LONGEST_PAUSE).mul_f64(rand::random::<f64>())).await;
             }
             outcome => return outcome,
         }
