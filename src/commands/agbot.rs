@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
+use super::limits::HttpOptions;
 use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, refused, secret_of_setting,
@@ -68,6 +69,8 @@ pub struct AgbotArguments {
     #[command(flatten)]
     tls: TlsOptions,
     #[command(flatten)]
+    http: HttpOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -79,6 +82,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
         database: arguments.database.over(&file).map_err(|error| refused(&error))?,
         agbot: arguments.agbot.over(&file).map_err(|error| refused(&error))?,
         tls: arguments.tls.over(&file).map_err(|error| refused(&error))?,
+        http: arguments.http.over(&file).map_err(|error| refused(&error))?,
         log: arguments.log.over(&file).map_err(|error| refused(&error))?,
         ..arguments
     };
@@ -110,7 +114,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     apply(&settings.agbot, &mut agbot);
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
-    let front = Front::new(&lifecycle, &database, tls);
+    let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
     front.serve(&lifecycle, listener, agbot.router().merge(front.health.router()));
     tracing::info!(agbot.url = %front.url(address), "the agbot is ready");
     lifecycle.shutdown().cancelled().await;

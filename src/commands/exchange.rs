@@ -6,6 +6,7 @@ use clap::Args;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{connect, start_exchange};
+use super::limits::{HttpOptions, LimitOptions};
 use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
     ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, refused,
@@ -30,6 +31,10 @@ pub struct ExchangeArguments {
     #[command(flatten)]
     tls: TlsOptions,
     #[command(flatten)]
+    http: HttpOptions,
+    #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -41,6 +46,8 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
         database: arguments.database.over(&file).map_err(|error| refused(&error))?,
         exchange: arguments.exchange.over(&file).map_err(|error| refused(&error))?,
         tls: arguments.tls.over(&file).map_err(|error| refused(&error))?,
+        http: arguments.http.over(&file).map_err(|error| refused(&error))?,
+        limits: arguments.limits.over(&file).map_err(|error| refused(&error))?,
         log: arguments.log.over(&file).map_err(|error| refused(&error))?,
         config: arguments.config,
     };
@@ -57,8 +64,10 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let tls = settings.tls.open(None, address, &lifecycle.shutdown())?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
-    let running = start_exchange(&database, password, &settings.exchange, lifecycle.shutdown()).await?;
-    let front = Front::new(&lifecycle, &database, tls);
+    let running =
+        start_exchange(&database, password, &settings.exchange, &settings.limits, lifecycle.shutdown())
+            .await?;
+    let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
     front.serve(&lifecycle, listener, running.exchange.router().merge(front.health.router()));
     tracing::info!(exchange.url = %front.url(address), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;

@@ -7,6 +7,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::{Database, StoreError};
 use tokio_util::sync::CancellationToken;
 
+use super::limits::LimitOptions;
 use super::settings::{DatabaseSettings, ExchangeOptions, PostgresChoice, secret_of_setting};
 
 /// How long the exchange may take to write what it has in memory.
@@ -90,15 +91,17 @@ pub async fn start_exchange(
     database: &Database,
     root_password: Option<Secret<String>>,
     options: &ExchangeOptions,
+    limits: &LimitOptions,
     shutdown: CancellationToken,
 ) -> Result<RunningExchange, Failure> {
     let workers = CancellationToken::new();
     let defaults = ExchangeSettings::default();
-    let settings = ExchangeSettings {
+    let mut settings = ExchangeSettings {
         root_password: root_password.map(|password| password.expose().clone()),
         max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
         ..defaults
     };
+    limits.apply(&mut settings)?;
     let started = Exchange::start(database.clone(), settings, workers.clone()).await;
     let exchange = started.map_err(|error| match &error {
         StartError::Store(inner) => no_database(inner),

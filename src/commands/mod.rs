@@ -7,6 +7,7 @@ mod demo;
 mod exchange;
 mod hub;
 mod hzn;
+mod limits;
 mod migrate;
 mod openapi;
 mod serve;

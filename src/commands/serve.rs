@@ -18,11 +18,17 @@ pub struct Front {
     pub health: Health,
     http_metrics: HttpMetrics,
     tls: Option<TlsSettings>,
+    limits: HttpLimits,
 }
 
 impl Front {
     /// A front that watches the database and serves with TLS when there is a certificate.
-    pub fn new(lifecycle: &Lifecycle, database: &Database, tls: Option<TlsSettings>) -> Self {
+    pub fn new(
+        lifecycle: &Lifecycle,
+        database: &Database,
+        tls: Option<TlsSettings>,
+        limits: HttpLimits,
+    ) -> Self {
         let metrics = Metrics::default();
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
         let database = database.clone();
@@ -31,7 +37,7 @@ impl Front {
             // Taking a connection proves that it answers.
             async move { database.acquire().await.map(drop).map_err(|error| error.to_string()) }
         });
-        Self { health, http_metrics: HttpMetrics::new(&metrics), tls }
+        Self { health, http_metrics: HttpMetrics::new(&metrics), tls, limits }
     }
 
     /// The URL of an address that this front serves.
@@ -45,7 +51,7 @@ impl Front {
         let server = HttpServer {
             listener,
             router,
-            limits: HttpLimits::default(),
+            limits: self.limits.clone(),
             tls: self.tls.clone(),
             metrics: self.http_metrics.clone(),
         };

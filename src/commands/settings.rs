@@ -9,6 +9,7 @@ use evenkeel_runtime::settings::{SettingsError, SettingsFile};
 use evenkeel_runtime::telemetry::{self, LogFormat};
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 
+use super::limits::{HttpOptions, LimitOptions};
 use super::tls::TlsOptions;
 
 /// Connections that one process keeps to the database, unless told otherwise.
@@ -35,6 +36,8 @@ impl ConfigArguments {
             ExchangeOptions::KEYS,
             AgbotOptions::KEYS,
             TlsOptions::KEYS,
+            HttpOptions::KEYS,
+            LimitOptions::KEYS,
         ];
         SettingsFile::read(self.config.as_deref(), &known).map_err(|error| refused(&error))
     }

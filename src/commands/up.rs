@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 
 use super::agbot::start_in_hub;
 use super::hub::{OpenDatabase, open_folder, root_password, start_exchange};
+use super::limits::{HttpOptions, LimitOptions};
 use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
     AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings,
@@ -42,6 +43,10 @@ pub struct UpArguments {
     #[command(flatten)]
     tls: TlsOptions,
     #[command(flatten)]
+    http: HttpOptions,
+    #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -57,6 +62,8 @@ impl UpArguments {
             exchange: self.exchange.over(&file).map_err(|error| refused(&error))?,
             agbot: self.agbot.over(&file).map_err(|error| refused(&error))?,
             tls: self.tls.over(&file).map_err(|error| refused(&error))?,
+            http: self.http.over(&file).map_err(|error| refused(&error))?,
+            limits: self.limits.over(&file).map_err(|error| refused(&error))?,
             log: self.log.over(&file).map_err(|error| refused(&error))?,
             config: self.config,
         })
@@ -114,12 +121,18 @@ async fn serve(
     let tls = settings.tls.open(Some(folder.path()), address, &shutdown)?;
     let password = root_password(folder, &settings.exchange)?;
     let database = &open.database;
-    let running =
-        start_exchange(database, Some(password.clone()), &settings.exchange, shutdown.clone()).await?;
+    let running = start_exchange(
+        database,
+        Some(password.clone()),
+        &settings.exchange,
+        &settings.limits,
+        shutdown.clone(),
+    )
+    .await?;
     let exchange = &running.exchange;
     let agbot =
         start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone()).await?;
-    let front = Front::new(lifecycle, database, tls);
+    let front = Front::new(lifecycle, database, tls, settings.http.limits()?);
     let ready = agbot.clone();
     front.health.depend("agbot", move || {
         let is_ready = ready.is_ready();

@@ -107,6 +107,8 @@ pub struct Endpoint {
     pub answers: Vec<Answer>,
     /// Needs no credentials.
     pub is_public: bool,
+    /// Why no audit record tells of it, when it is no read.
+    pub unaudited: Option<&'static str>,
     router: MethodRouter<Exchange>,
 }
 
@@ -127,6 +129,7 @@ pub fn endpoint(
         request: Content::None,
         answers: Vec::new(),
         is_public: false,
+        unaudited: None,
         router,
     }
 }
@@ -199,6 +202,19 @@ impl Endpoint {
     pub fn public(mut self) -> Self {
         self.is_public = true;
         self
+    }
+
+    /// No audit record tells of it, although its method is not GET; `reason` says why.
+    #[must_use]
+    pub fn unaudited(mut self, reason: &'static str) -> Self {
+        self.unaudited = Some(reason);
+        self
+    }
+
+    /// Whether each success is recorded.
+    #[must_use]
+    pub fn is_audited(&self) -> bool {
+        self.method != Method::GET && self.unaudited.is_none()
     }
 
     /// Adds the operation and its aliases to a router.

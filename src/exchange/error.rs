@@ -92,6 +92,12 @@ impl ApiError {
         Self::answer(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
     }
 
+    /// Whether it says that a login is wrong or unknown.
+    #[must_use]
+    pub fn is_unauthorized(&self) -> bool {
+        matches!(self, ApiError::Answer { status: StatusCode::UNAUTHORIZED, .. })
+    }
+
     /// Gives a violated constraint of the store its meaning: `rules` pairs constraint names with answers.
     #[must_use]
     pub fn explain(self, constraint: &str, answer: impl FnOnce() -> ApiError) -> ApiError {

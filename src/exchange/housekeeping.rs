@@ -33,6 +33,13 @@ async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
     let mut connection = exchange.database().acquire().await?;
     let changes = change::delete_before(&mut connection, now.saturating_sub(age).unwrap_or(now)).await?;
     let messages = message::delete_expired(&mut connection, now).await?;
+    drop(connection);
+    if let Some(age) = exchange.settings().audit_age.and_then(|age| SignedDuration::try_from(age).ok()) {
+        let records = crate::audit::seal::prune(exchange.database(), now, age).await?;
+        if records > 0 {
+            tracing::info!(records, "removed old audit records");
+        }
+    }
     if changes + messages > 0 {
         tracing::info!(changes, messages, "removed old changes and expired messages");
     }

@@ -10,15 +10,18 @@ pub mod openapi;
 pub mod routes;
 pub mod state;
 
+mod audit;
 mod auth;
 mod configuration;
 mod extract;
 mod heartbeat;
 mod housekeeping;
+mod limit;
 mod seed;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;
+pub use limit::{NoNetwork, Rate, RateLimits, TrustedProxies};
 pub use state::{Exchange, ExchangeSettings, StartError};
 
 /// Version of the compatible API that clients compare with their minimum.

@@ -10,13 +10,17 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, RefOr, Required,
-    ResponseBuilder,
+    ComponentsBuilder, ContentBuilder, HeaderBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, RefOr,
+    Required, Response, ResponseBuilder,
 };
 
 use crate::endpoint::{Content, Endpoint};
 
 const BASIC: &str = "basic";
+
+const TOO_MANY: u16 = 429;
+/// Answers that an operation without credentials may give besides its own.
+const WITHOUT_CREDENTIALS: &[u16] = &[TOO_MANY];
 
 /// Answers that every operation may give.
 const GENERAL: &[(u16, &str)] = &[
@@ -26,7 +30,7 @@ const GENERAL: &[(u16, &str)] = &[
     (404, "not there, or not visible to the caller"),
     (413, "the body is larger than accepted"),
     (415, "the body is not JSON"),
-    (429, "too many requests"),
+    (TOO_MANY, "too many requests of the caller or from its address, or too many failed logins from there"),
     (500, "the exchange failed"),
     (503, "busy or without its database: try again later"),
 ];
@@ -101,19 +105,29 @@ fn operation(
     }
     if !endpoint.is_public {
         builder = builder.security(SecurityRequirement::new::<_, _, String>(BASIC, []));
-        for (status, description) in GENERAL {
-            if endpoint.answers.iter().any(|answer| answer.status == *status) {
-                continue;
-            }
-            let schema = RefOr::Ref(utoipa::openapi::Ref::from_schema_name("ApiResponse"));
-            let response = ResponseBuilder::new()
-                .description(*description)
-                .content("application/json", ContentBuilder::new().schema(Some(schema)).build())
-                .content("text/plain", ContentBuilder::new().schema(Some(text())).build());
-            builder = builder.response(status.to_string(), response.build());
+    }
+    for (status, description) in GENERAL {
+        let is_possible = !endpoint.is_public || WITHOUT_CREDENTIALS.contains(status);
+        if is_possible && endpoint.answers.iter().all(|answer| answer.status != *status) {
+            builder = builder.response(status.to_string(), general_response(*status, description));
         }
     }
     builder.build()
+}
+
+fn general_response(status: u16, description: &str) -> Response {
+    let schema = RefOr::Ref(utoipa::openapi::Ref::from_schema_name("ApiResponse"));
+    let mut response = ResponseBuilder::new()
+        .description(description)
+        .content("application/json", ContentBuilder::new().schema(Some(schema)).build())
+        .content("text/plain", ContentBuilder::new().schema(Some(text())).build());
+    if status == TOO_MANY {
+        let seconds = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Integer));
+        let header =
+            HeaderBuilder::new().schema(Some(seconds)).description(Some("Seconds after which to try again."));
+        response = response.header("Retry-After", header.build());
+    }
+    response.build()
 }
 
 fn media(content: &Content, schemas: &mut BTreeMap<String, RefOr<Schema>>) -> (&'static str, RefOr<Schema>) {

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
+use evenkeel_store::exchange::audit::{self, Subject};
 use evenkeel_store::exchange::change::{self, Change};
 use evenkeel_store::exchange::facts::{self, FactKind};
 use evenkeel_store::exchange::secret;
@@ -16,9 +17,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ApiError;
+use crate::audit::Auditor;
+use crate::audit::request::AuditedRequest;
 use crate::auth::{Credentials, SecretHasher};
 use crate::feed::{Feed, INTERNAL, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
+use crate::limit::{Limiter, RateLimits, TrustedProxies};
 
 /// Settings of an exchange.
 #[derive(Debug, Clone)]
@@ -35,6 +39,12 @@ pub struct ExchangeSettings {
     pub change_age: Duration,
     /// How often old changes and messages are removed.
     pub cleanup_period: Duration,
+    /// Age at which audit records are removed; `None` keeps them.
+    pub audit_age: Option<Duration>,
+    /// How often callers and addresses may ask.
+    pub rate_limits: RateLimits,
+    /// Proxies whose word about the client's address is believed.
+    pub trusted_proxies: TrustedProxies,
 }
 
 /// Limits of contract section 8; 0 switches a limit off, except for nodes.
@@ -78,10 +88,13 @@ impl Default for ExchangeSettings {
         ExchangeSettings {
             root_password: None,
             max_body_bytes: 1024 * 1024,
-            login_slots: 2,
+            login_slots: std::thread::available_parallelism().map_or(2, |count| count.get()),
             limits: Limits::default(),
             change_age: Duration::from_secs(14_400),
             cleanup_period: Duration::from_secs(1_800),
+            audit_age: Some(Duration::from_secs(90 * 86_400)),
+            rate_limits: RateLimits::default(),
+            trusted_proxies: TrustedProxies::default(),
         }
     }
 }
@@ -105,6 +118,8 @@ struct Inner {
     credentials: Credentials,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
+    auditor: Auditor,
+    limiter: Limiter,
     /// Places for simultaneous writes, fewer than connections.
     writes: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -137,6 +152,8 @@ impl Exchange {
             credentials: Credentials::new(database.clone(), hasher),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
+            auditor: Auditor::default(),
+            limiter: Limiter::new(configured.rate_limits),
             writes: Arc::new(Semaphore::new(write_places(&database))),
             tasks: TaskTracker::new(),
             database,
@@ -156,6 +173,7 @@ impl Exchange {
         };
         let tasks = &self.0.tasks;
         sequencer_tasks(self.0.feed.clone(), observe, tasks, shutdown.clone());
+        tasks.spawn(crate::audit::seal::run(self.clone(), shutdown.clone()));
         tasks.spawn(crate::housekeeping::run(self.clone(), shutdown));
         tasks.close();
     }
@@ -222,6 +240,16 @@ impl Exchange {
     #[must_use]
     pub fn heartbeats(&self) -> &Heartbeats {
         &self.0.heartbeats
+    }
+
+    /// Audit records that are not in the database yet.
+    pub(crate) fn auditor(&self) -> &Auditor {
+        &self.0.auditor
+    }
+
+    /// Counts of requests and failed logins.
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.0.limiter
     }
 
     fn forget(&self, org: &str, id: &str) {
@@ -292,7 +320,17 @@ impl Exchange {
         // Writes that fight over rows wait for each other while they hold a connection. They must leave some to everybody else.
         let place = tokio::time::timeout(WRITE_PATIENCE, self.0.writes.clone().acquire_owned());
         let place = place.await.ok().and_then(Result::ok).ok_or(StoreError::Contention { name: "write" })?;
-        Ok(WriteTx { exchange: self, tx: self.0.database.begin().await?, _place: place })
+        let mut write =
+            WriteTx { exchange: self, tx: self.0.database.begin().await?, _place: place, audited: None };
+        if let Some(request) = AuditedRequest::current() {
+            let subject = request.subject().cloned();
+            let state_before = match &subject {
+                Some(subject) if !request.finds_nothing() => audit::lock_state(&mut write, subject).await?,
+                _ => None,
+            };
+            write.audited = Some(Audited { request, subject, state_before });
+        }
+        Ok(write)
     }
 }
 
@@ -313,18 +351,53 @@ pub struct WriteTx<'e> {
     exchange: &'e Exchange,
     tx: Transaction,
     _place: OwnedSemaphorePermit,
+    audited: Option<Audited>,
+}
+
+/// What the audit record of a write will say.
+struct Audited {
+    request: Arc<AuditedRequest>,
+    subject: Option<Subject>,
+    state_before: Option<Vec<u8>>,
 }
 
 impl WriteTx<'_> {
-    /// Commits the rows together with what the feed shall tell of them, and returns when they are on disk and polls of this exchange
+    /// Says which resource the write is about, when the path does not. To be called before the first change.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub async fn concern(&mut self, subject: Subject) -> Result<(), ApiError> {
+        if self.audited.as_ref().is_some_and(|audited| audited.subject.is_none()) {
+            let state_before = audit::lock_state(self, &subject).await?;
+            if let Some(audited) = &mut self.audited {
+                (audited.subject, audited.state_before) = (Some(subject), state_before);
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits the rows together with what the feed shall tell of them and with the audit record of the request, and returns when they are on disk and polls of this exchange
     /// see them: the commit that numbers them flushes both.
     ///
     /// # Errors
     /// The store's errors; a retryable one when the write lost against a competing one.
     pub async fn commit(self, changes: &[Change]) -> Result<(), ApiError> {
-        let WriteTx { exchange, mut tx, _place: place } = self;
-        change::insert_outbox_flushed_by_numbering(&mut tx, changes, exchange.now()).await?;
-        tx.commit().await?;
+        let WriteTx { exchange, mut tx, _place: place, audited } = self;
+        let now = exchange.now();
+        match audited {
+            Some(Audited { request, subject, state_before }) => {
+                let record = request.record(now, state_before);
+                let subject = subject.filter(|_| !request.leaves_nothing());
+                audit::insert_with_changes(&mut tx, &record, subject.as_ref(), changes).await?;
+                tx.commit().await?;
+                request.note_recorded();
+                exchange.auditor().note_written();
+            }
+            None => {
+                change::insert_outbox_flushed_by_numbering(&mut tx, changes, now).await?;
+                tx.commit().await?;
+            }
+        }
         drop(place);
         if !changes.is_empty() && !exchange.feed().publish().await {
             change::flush_commits(&mut *exchange.database().acquire().await?).await?;

@@ -3,6 +3,7 @@
 //! An entry holds the identity and a keyed hash of the last good secret under a key of this process. A changed or deleted credential
 //! removes its entry: at once here, through the change feed on other exchanges.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,11 +15,37 @@ use subtle::ConstantTimeEq;
 
 use super::basic::{Login, bad_credentials, unknown_identity};
 use super::hash::{SecretHasher, is_outdated};
+use super::pool::Lane;
 use crate::ApiError;
+use crate::limit::Limiter;
 
 /// Id that stands for "any API key of this organization".
 const API_KEY_LOGIN: &str = "apikey";
 const CAPACITY: u64 = 200_000;
+/// Good secrets that are still recognized when the login itself is no longer in memory.
+const PROVEN_CAPACITY: u64 = 50_000;
+
+/// A login with what it is judged by.
+struct Attempt<'a> {
+    login: &'a Login,
+    address: Option<IpAddr>,
+    limiter: &'a Limiter,
+    /// The same secret was good not long ago: failures of others do not hold it up.
+    is_proven: bool,
+}
+
+impl Attempt<'_> {
+    fn check(&self) -> Result<(), ApiError> {
+        if self.is_proven {
+            return Ok(());
+        }
+        self.limiter.check_login(self.address, &self.login.org, &self.login.id)
+    }
+
+    fn lane(&self) -> Lane {
+        if self.is_proven { Lane::Known } else { Lane::Unknown }
+    }
+}
 
 #[derive(Clone)]
 struct Checked {
@@ -34,6 +61,9 @@ pub struct Credentials {
     checked: Cache<(String, String), Checked>,
     /// Logins known to be wrong: the same wrong secret again costs no slow hash.
     refused: Cache<[u8; 32], ()>,
+    /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
+    /// failed logins from the same address do not stop them.
+    proven: Cache<[u8; 32], ()>,
     /// Counts removals: what was read before one may not be remembered after it.
     removals: AtomicU64,
 }
@@ -52,6 +82,10 @@ impl Credentials {
                 .max_capacity(10_000)
                 .time_to_live(std::time::Duration::from_secs(10))
                 .build(),
+            proven: Cache::builder()
+                .max_capacity(PROVEN_CAPACITY)
+                .time_to_live(std::time::Duration::from_secs(86_400))
+                .build(),
             removals: AtomicU64::new(0),
         }
     }
@@ -61,11 +95,20 @@ impl Credentials {
         &self.hasher
     }
 
-    /// Finds out who sent a login.
+    /// Finds out who sent a login, from which address.
+    ///
+    /// A login in memory costs nothing and is never held up. Everything else may fail, so it stops for a while when too many have failed
+    /// from the same address, and before that costs SQL or a slow hash.
     ///
     /// # Errors
-    /// 401 for wrong or unknown logins; 503 when the store does not answer (never 401: agents unregister on that).
-    pub(crate) async fn identify(&self, login: Login) -> Result<Arc<Caller>, ApiError> {
+    /// 401 for wrong or unknown logins; 429 after too many of them; 503 when the store does not answer (never 401: agents unregister on
+    /// that).
+    pub(crate) async fn identify(
+        &self,
+        login: Login,
+        address: Option<IpAddr>,
+        limiter: &Limiter,
+    ) -> Result<Arc<Caller>, ApiError> {
         let verifier = self.verifier(&login);
         let is_api_key = login.id == API_KEY_LOGIN;
         let slot = if is_api_key {
@@ -78,15 +121,23 @@ impl Credentials {
         {
             return Ok(checked.caller);
         }
+        let is_proven = self.proven.contains_key(&verifier);
+        let attempt = Attempt { login: &login, address, limiter, is_proven };
+        attempt.check()?;
         if self.refused.contains_key(&verifier) {
+            limiter.count_failed_login(address, &login.org, &login.id);
             return Err(bad_credentials());
         }
         let removals = self.removals.load(Ordering::SeqCst);
         let found =
-            if is_api_key { self.check_api_key(&login).await } else { self.check_secret(&login).await };
+            if is_api_key { self.check_api_key(&attempt).await } else { self.check_secret(&attempt).await };
         let caller = match found {
             Ok(caller) => Arc::new(caller),
             Err(error) => {
+                if error.is_unauthorized() {
+                    self.proven.invalidate(&verifier);
+                    limiter.count_failed_login(address, &login.org, &login.id);
+                }
                 if matches!(&error, ApiError::Answer { message, .. } if message == "invalid.credentials")
                     && self.removals.load(Ordering::SeqCst) == removals
                 {
@@ -96,6 +147,7 @@ impl Credentials {
             }
         };
         self.checked.insert(slot.clone(), Checked { verifier, caller: caller.clone() });
+        self.proven.insert(verifier, ());
         if self.removals.load(Ordering::SeqCst) != removals {
             self.checked.invalidate(&slot);
         }
@@ -136,13 +188,14 @@ impl Credentials {
         *hasher.finalize().as_bytes()
     }
 
-    async fn check_secret(&self, login: &Login) -> Result<Caller, ApiError> {
+    async fn check_secret(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
+        let login = attempt.login;
         let mut connection = self.database.acquire().await?;
         let found = identity::find_identity(&mut connection, &login.org, &login.id).await?;
         drop(connection);
         let identity = found.ok_or_else(unknown_identity)?;
         let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
-        if !self.hasher.verify(&login.secret, stored).await? {
+        if !self.hasher.verify_in(attempt.lane(), &login.secret, stored, || attempt.check()).await? {
             return Err(bad_credentials());
         }
         if is_outdated(stored) && identity.kind == IdentityKind::Account {
@@ -153,7 +206,8 @@ impl Credentials {
         Ok(caller(&login.org, identity))
     }
 
-    async fn check_api_key(&self, login: &Login) -> Result<Caller, ApiError> {
+    async fn check_api_key(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
+        let login = attempt.login;
         let mut connection = self.database.acquire().await?;
         let hash = self.hasher.keyed(&login.secret);
         if let Some(identity) = identity::find_by_api_key(&mut connection, &login.org, &hash).await? {
@@ -163,7 +217,7 @@ impl Credentials {
         drop(connection);
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
-            if self.hasher.verify(&login.secret, &stored).await? {
+            if self.hasher.verify_in(attempt.lane(), &login.secret, &stored, || attempt.check()).await? {
                 return Ok(caller(&login.org, identity));
             }
         }

@@ -1,17 +1,16 @@
 //! Hashes of secrets at rest.
 //!
 //! Secrets chosen by clients are kept as Argon2id; secrets with 256 random bits, made by us, as a keyed hash that costs nothing to
-//! check. Work with Argon2id is bounded, so that logins cannot take the machine away from everybody else.
+//! check. Slow hashes are computed by a few threads that give way to all others, so that logins cannot take the machine away.
 
 use std::sync::Arc;
 
+use super::pool::{Lane, SlowPool};
+use crate::ApiError;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use subtle::ConstantTimeEq;
-use tokio::sync::Semaphore;
-
-use crate::ApiError;
 
 /// Memory in KiB, passes and lanes of Argon2id (contract 2.4).
 const COST: (u32, u32, u32) = (7168, 5, 1);
@@ -21,14 +20,14 @@ const KEYED_PREFIX: &str = "keyed:";
 #[derive(Clone)]
 pub struct SecretHasher {
     key: Arc<[u8; 32]>,
-    slots: Arc<Semaphore>,
+    pool: SlowPool,
 }
 
 impl SecretHasher {
     /// `key` is shared by all exchanges of a database; `parallel` bounds simultaneous Argon2id computations.
     #[must_use]
     pub fn new(key: [u8; 32], parallel: usize) -> SecretHasher {
-        SecretHasher { key: Arc::new(key), slots: Arc::new(Semaphore::new(parallel.max(1))) }
+        SecretHasher { key: Arc::new(key), pool: SlowPool::new(parallel) }
     }
 
     /// Hash of a generated secret: equal secrets give equal hashes, so that it can be looked up.
@@ -57,29 +56,35 @@ impl SecretHasher {
     /// Whether the secret belongs to the stored hash: keyed, Argon2id, or bcrypt of an import.
     ///
     /// # Errors
-    /// 503 when the pool of computations is gone (shutdown).
+    /// 429 when a slow computation does not get its turn in time.
     pub async fn verify(&self, secret: &str, stored: &str) -> Result<bool, ApiError> {
+        self.verify_in(Lane::Known, secret, stored, || Ok(())).await
+    }
+
+    /// The same for a login. `is_refused` is asked when a slow computation is about to begin: much may have happened while it waited for
+    /// its turn.
+    ///
+    /// # Errors
+    /// What `is_refused` says, too.
+    pub(super) async fn verify_in(
+        &self,
+        lane: Lane,
+        secret: &str,
+        stored: &str,
+        is_refused: impl FnOnce() -> Result<(), ApiError>,
+    ) -> Result<bool, ApiError> {
         if stored.starts_with(KEYED_PREFIX) {
             return Ok(bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())));
         }
         let (secret, stored) = (secret.to_owned(), stored.to_owned());
-        self.blocking(move || verify_slowly(&secret, &stored)).await
+        self.pool.run(lane, is_refused, move || verify_slowly(&secret, &stored)).await
     }
 
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let busy =
-            || ApiError::TooMany { retry_after: 1, message: "too many logins at once, try again".to_owned() };
-        let permit = self.slots.clone().acquire_owned().await.map_err(|_| busy())?;
-        tokio::task::spawn_blocking(move || {
-            let result = work();
-            drop(permit);
-            result
-        })
-        .await
-        .map_err(|_| busy())
+        self.pool.run(Lane::Known, || Ok(()), work).await
     }
 }
 

@@ -1,27 +1,62 @@
-//! Middleware around every route below `/v1`: credentials first, then routing; headers of every answer.
+//! Middleware around every route below `/v1`: limits first, then credentials, then routing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use http::Method;
 
 use super::basic::parse_login;
 use crate::Exchange;
+use crate::audit::request::{AuditedOperations, run};
+use crate::endpoint::Endpoint;
 
-/// Authenticates the caller and puts it into the request's extensions.
-pub(crate) async fn authenticate(
-    State(exchange): State<Exchange>,
+/// What the middleware knows of the routes.
+pub(crate) struct Guarded {
+    /// Paths that are read without credentials.
+    open: BTreeSet<&'static str>,
+    audited: AuditedOperations,
+}
+
+impl Guarded {
+    pub(crate) fn of(endpoints: &[Endpoint]) -> Guarded {
+        let open = endpoints.iter().filter(|endpoint| endpoint.is_public);
+        Guarded {
+            open: open.flat_map(|endpoint| endpoint.paths.clone()).collect(),
+            audited: AuditedOperations::of(endpoints),
+        }
+    }
+}
+
+/// Lets reads of open routes through, and everything else with good credentials only; puts the caller into the request's extensions.
+pub(crate) async fn guard(
+    State((exchange, guarded)): State<(Exchange, Arc<Guarded>)>,
     mut request: Request,
     next: Next,
 ) -> Response {
+    let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
+    let limiter = exchange.limiter();
+    if let Err(error) = limiter.count_address(address) {
+        return error.into_response();
+    }
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_read && guarded.open.contains(request.uri().path()) {
+        return next.run(request).await;
+    }
     let login = match parse_login(request.headers()) {
         Ok(login) => login,
         Err(error) => return error.into_response(),
     };
-    match exchange.credentials().identify(login).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        Err(error) => error.into_response(),
+    let caller = match exchange.credentials().identify(login, address, limiter).await {
+        Ok(caller) => caller,
+        Err(error) => return error.into_response(),
+    };
+    if let Err(error) = limiter.count_caller(&caller, address) {
+        return error.into_response();
     }
+    request.extensions_mut().insert(caller.clone());
+    let address = address.map(|address| address.to_string()).unwrap_or_default();
+    run(&exchange, &guarded.audited, request, caller, address, next).await
 }

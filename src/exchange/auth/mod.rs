@@ -6,7 +6,8 @@ mod basic;
 mod credentials;
 mod hash;
 mod layer;
+mod pool;
 
 pub use credentials::Credentials;
 pub use hash::SecretHasher;
-pub(crate) use layer::authenticate;
+pub(crate) use layer::{Guarded, guard};

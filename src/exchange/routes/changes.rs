@@ -41,6 +41,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         endpoint(Method::POST, "/orgs/{organization}/changes", "poll_changes", post(poll_changes))
             .doc(TAG, "Answers what changed since a number; `Prefer: wait=N` waits up to N seconds for something to happen")
             .body::<ChangesRequest>()
+            .unaudited("it only reads")
             .answer::<ChangesAnswer>(201, "what changed"),
         endpoint(Method::GET, "/orgs/{organization}/changes/stream", "stream_changes", get(stream_changes))
             .doc(TAG, "Sends changes as server-sent events, from the number in `Last-Event-ID` on")
@@ -237,8 +238,13 @@ async fn delete_changes(
     Body(request): Body<CleanupRequest>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AdminAction, FactKind::Org, &org, None).await?;
-    let mut connection = exchange.database().acquire().await?;
-    let removed = change::delete_of_org(&mut connection, &org, &request.resources).await?;
+    let removed = evenkeel_store::retry("change.delete", || async {
+        let mut tx = exchange.begin().await?;
+        let removed = change::delete_of_org(&mut tx, &org, &request.resources).await?;
+        tx.commit(&[]).await?;
+        Ok::<_, ApiError>(removed)
+    })
+    .await?;
     exchange.feed().forget_rows();
     if removed == 0 {
         return Err(ApiError::not_found(format!("no changes of organization '{org}' found")));

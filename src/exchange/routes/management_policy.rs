@@ -12,6 +12,7 @@ use evenkeel_access::{Access, Account};
 use evenkeel_store::exchange::change::Change;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
+use evenkeel_store::exchange::node_limit::lock_owner;
 use evenkeel_wire::exchange::management_policy::{
     AgentUpgradePolicy, ManagementPoliciesAnswer, ManagementPoliciesQuery, ManagementPolicyAnswer,
     PostManagementPolicy,
@@ -146,6 +147,7 @@ async fn create_management_policy(
     let row = row(&org, &id, caller.account(), request, exchange.now())?;
     evenkeel_store::retry("management_policy.create", || async {
         let mut tx = exchange.begin().await?;
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("management policies", owned, exchange.settings().limits.management_policies)?;
         management_policy::insert(&mut tx, &row).await?;

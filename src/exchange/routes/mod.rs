@@ -2,6 +2,7 @@
 
 pub mod administration;
 pub mod agbot;
+pub mod audit;
 pub mod changes;
 pub mod deployment_policy;
 pub mod ha_group;
@@ -21,12 +22,11 @@ mod mailbox;
 mod pages;
 mod signing_key;
 
-use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
@@ -35,6 +35,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
+use crate::auth::{Guarded, guard};
 use crate::endpoint::Endpoint;
 use crate::{ApiError, Exchange};
 
@@ -44,6 +45,7 @@ pub fn all() -> Vec<Endpoint> {
     let mut endpoints = Vec::new();
     endpoints.extend(utility::endpoints());
     endpoints.extend(administration::endpoints());
+    endpoints.extend(audit::endpoints());
     endpoints.extend(changes::endpoints());
     endpoints.extend(node::endpoints());
     endpoints.extend(agbot::endpoints());
@@ -62,15 +64,11 @@ impl Exchange {
     /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
     pub fn router(&self) -> Router {
         let endpoints = all();
-        let open = endpoints
-            .iter()
-            .filter(|endpoint| endpoint.is_public)
-            .flat_map(|endpoint| endpoint.paths.clone());
-        let open: Arc<BTreeSet<&'static str>> = Arc::new(open.collect());
+        let guarded = Arc::new(Guarded::of(&endpoints));
         let short = endpoints.iter().filter(|endpoint| endpoint.paths[0].starts_with(SHORT_FORMS));
         let short = short.fold(Router::new(), |router, endpoint| endpoint.mount(router));
         let api = endpoints.iter().fold(Router::new(), |router, endpoint| endpoint.mount(router));
-        let guard = middleware::from_fn_with_state((self.clone(), open), guard);
+        let guard = middleware::from_fn_with_state((self.clone(), guarded), guard);
         let negotiate = middleware::from_fn(negotiation::negotiate);
         let limit = DefaultBodyLimit::max(self.settings().max_body_bytes);
         let root = any(unrecognized_route).layer(guard.clone());
@@ -88,19 +86,6 @@ impl Exchange {
 
 /// Start of the paths that are served without `/v1`, too.
 const SHORT_FORMS: &str = "/org/";
-
-/// Lets reads of open routes through, and everything else with good credentials only.
-async fn guard(
-    State((exchange, open)): State<(Exchange, Arc<BTreeSet<&'static str>>)>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    if is_read && open.contains(request.uri().path()) {
-        return next.run(request).await;
-    }
-    crate::auth::authenticate(State(exchange), request, next).await
-}
 
 async fn unrecognized_route() -> ApiError {
     ApiError::not_found("unrecognized route")

@@ -3,6 +3,7 @@
 //! Each request carries its remote address and an id; every connection ends in bounded time after shutdown.
 
 mod activity;
+mod places;
 mod request;
 pub mod tls;
 
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::exit::ExitStatus;
 use activity::{Activity, Watched};
+use places::Places;
 use request::RequestService;
 pub use request::{HttpMetrics, RequestId};
 use tls::TlsSettings;
@@ -44,6 +46,8 @@ pub struct HttpLimits {
     pub stall_time: Duration,
     /// Connections at the same time; more of them wait to be accepted.
     pub connection_count: usize,
+    /// Connections from one address, 0 for no limit; more are closed at once. This machine itself has none.
+    pub connections_per_address: usize,
     /// From shutdown until the connections that are still busy are cut.
     pub drain_time: Duration,
 }
@@ -58,6 +62,7 @@ impl Default for HttpLimits {
             idle_time: Duration::from_secs(120),
             stall_time: Duration::from_secs(60),
             connection_count: 20_000,
+            connections_per_address: 10_000,
             drain_time: Duration::from_secs(4),
         }
     }
@@ -127,10 +132,19 @@ impl HttpServer {
         let connections = TaskTracker::new();
         let cut = CancellationToken::new();
         let permits = Arc::new(Semaphore::new(limits.connection_count));
+        let places = Arc::new(Places::new(limits.connections_per_address));
         let host =
             Arc::new(Host { router, limits, tls, metrics, shutdown: shutdown.clone(), cut: cut.clone() });
         while let Some((stream, peer, permit)) = accept(&listener, &permits, &shutdown).await {
-            connections.spawn(host.clone().serve_stream(stream, peer, permit));
+            let Some(place) = places.take(peer.ip()) else {
+                tracing::debug!(client.address = %peer, "closing a connection: too many from its address");
+                continue;
+            };
+            let serving = host.clone().serve_stream(stream, peer, permit);
+            connections.spawn(async move {
+                serving.await;
+                drop(place);
+            });
         }
         drop(listener);
         connections.close();

@@ -150,6 +150,8 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
         let mut request = request.map(|body| wrap_body(body, body_time));
         request.extensions_mut().insert(ConnectInfo(self.peer));
         request.extensions_mut().insert(id.clone());
+        // What the router is made of may not know this crate: it finds the id where clients put it.
+        request.headers_mut().insert(REQUEST_ID.clone(), id.0.clone());
         let answer = self.router.clone().call(request);
         let guarded = AssertUnwindSafe(answer).catch_unwind().instrument(span);
         Box::pin(async move {

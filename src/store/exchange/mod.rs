@@ -5,6 +5,8 @@ pub mod agbot;
 pub mod agent_file;
 pub mod agreement;
 pub mod api_key;
+pub mod audit;
+pub mod audit_chain;
 pub mod change;
 pub mod deployment_policy;
 pub mod facts;

@@ -2,6 +2,7 @@
 
 pub mod administration;
 pub mod agbot;
+pub mod audit;
 pub mod changes;
 pub mod deployment_policy;
 pub mod ha_group;

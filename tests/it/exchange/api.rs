@@ -1,9 +1,11 @@
 //! An exchange in this process, called without sockets.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_exchange::{Exchange, ExchangeSettings};
@@ -33,9 +35,17 @@ pub struct Api {
 impl Api {
     /// Starts an exchange on the database; several may run on one.
     pub async fn start(database: &TestDatabase) -> Self {
+        Self::start_with(database, Self::settings()).await
+    }
+
+    /// The settings of an exchange that nothing special is asked of.
+    pub fn settings() -> ExchangeSettings {
+        ExchangeSettings { root_password: Some(ROOT_PASSWORD.to_owned()), ..ExchangeSettings::default() }
+    }
+
+    /// The same with settings of its own.
+    pub async fn start_with(database: &TestDatabase, settings: ExchangeSettings) -> Self {
         let database = must(Database::connect(database.url(), 16).await, "connecting to the test's database");
-        let settings =
-            ExchangeSettings { root_password: Some(ROOT_PASSWORD.to_owned()), ..ExchangeSettings::default() };
         let shutdown = CancellationToken::new();
         let exchange =
             must(Exchange::start(database.clone(), settings, shutdown.clone()).await, "the exchange");
@@ -51,6 +61,19 @@ impl Api {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> Response<Body> {
+        self.send_from(None, login, method, path, headers, body).await
+    }
+
+    /// The same as if it came over a connection from this address.
+    pub async fn send_from(
+        &self,
+        peer: Option<IpAddr>,
+        login: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Response<Body> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("/v1{path}"))
@@ -60,7 +83,10 @@ impl Api {
             request = request.header(*name, *value);
         }
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-        let request = must(request.body(body), "a request");
+        let mut request = must(request.body(body), "a request");
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(ConnectInfo(SocketAddr::new(peer, 4711)));
+        }
         match self.router.clone().oneshot(request).await {
             Ok(response) => response,
             Err(impossible) => match impossible {},

@@ -2,10 +2,12 @@
 
 mod access;
 mod api;
+mod audit;
 mod change_feed;
 mod credentials;
 mod ha_group_races;
 mod ha_groups;
+mod limits;
 mod long_lists;
 mod nodes;
 mod privacy;

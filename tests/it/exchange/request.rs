@@ -81,7 +81,8 @@ pub fn pattern(org: &str, label: &str, is_public: bool) -> Value {
     }]})
 }
 
-fn deployment_policy(org: &str) -> Value {
+/// A deployment policy to publish.
+pub fn deployment_policy(org: &str) -> Value {
     let versions = json!([{"version": "1.0.0"}]);
     json!({"label": MARK, "service": {"name": "public.svc", "org": org, "arch": "amd64", "serviceVersions": versions}})
 }

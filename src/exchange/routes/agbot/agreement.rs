@@ -10,6 +10,7 @@ use axum::routing::{delete, get, post, put};
 use evenkeel_access::{Access, Role};
 use evenkeel_store::exchange::agreement::{self, AgbotAgreementRow};
 use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node_limit::lock_agbot_parts;
 use evenkeel_wire::exchange::agbot::{
     AgbotAgreement, AgbotAgreementsAnswer, ConfirmAgreement, PutAgbotAgreement,
 };
@@ -56,6 +57,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             post(confirm_agreement),
         )
         .doc(TAG, "Confirms that an agreement of the caller's agbots is active")
+        .unaudited("it only reads")
         .body::<ConfirmAgreement>()
         .answer::<ApiResponse>(201, "it is active"),
     ]
@@ -118,7 +120,10 @@ async fn replace_agreement(
     };
     evenkeel_store::retry("agbot_agreement.replace", || async {
         let mut tx = exchange.begin().await?;
-        if limit > 0 && agreement::count_others_of_agbot(&mut tx, &org, &id, &row.agreement).await? >= limit {
+        if limit > 0
+            && lock_agbot_parts(&mut tx, &org, &id).await?
+            && agreement::count_others_of_agbot(&mut tx, &org, &id, &row.agreement).await? >= limit
+        {
             return Err(ApiError::access_denied(format!("an agbot may have {limit} agreements, no more")));
         }
         agreement::upsert_of_agbot(&mut tx, &org, &id, &row).await.map_err(|error| {

@@ -8,6 +8,7 @@ use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Role};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::message::{self, MessageFilter, MessageRow, NewMessage};
+use evenkeel_store::exchange::node_limit::lock_agbot_parts;
 use evenkeel_store::exchange::{agbot, node};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, MessagesQuery, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
@@ -117,7 +118,7 @@ async fn create_message(
         if !agbot::has_agbot(&mut tx, &org, &id).await? {
             return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
         }
-        if capacity > 0 {
+        if capacity > 0 && lock_agbot_parts(&mut tx, &org, &id).await? {
             check_space(message::count_to_agbot(&mut tx, &org, &id).await?, capacity)?;
         }
         let new = NewMessage {
@@ -149,7 +150,11 @@ async fn delete_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
     let number = parse_id(&number)?;
-    let mut connection = exchange.database().acquire().await?;
-    message::delete_to_agbot(&mut connection, &org, &id, Some(number), exchange.now()).await?;
+    evenkeel_store::retry("agbot_message.delete", || async {
+        let mut tx = exchange.begin().await?;
+        message::delete_to_agbot(&mut tx, &org, &id, Some(number), exchange.now()).await?;
+        tx.commit(&[]).await
+    })
+    .await?;
     Ok(no_content())
 }

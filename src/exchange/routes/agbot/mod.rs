@@ -58,6 +58,9 @@ pub fn endpoints() -> Vec<Endpoint> {
             post(read::heartbeat_agbot),
         )
         .doc(TAG, "Takes a sign of life of an agbot")
+        .unaudited(
+            "a sign of life: kept in memory and written in batches, nothing is decided by a single one",
+        )
         .answer::<ApiResponse>(201, "taken"),
     ];
     endpoints.extend(agreement::endpoints());

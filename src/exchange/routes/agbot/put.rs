@@ -6,7 +6,7 @@ use evenkeel_access::{Access, Account, Role};
 use evenkeel_store::exchange::agbot::{self, AgbotRow};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::identity::{IdentityKind, find_identity, lock_name};
-use evenkeel_store::exchange::node_limit::count_agbots;
+use evenkeel_store::exchange::node_limit::{count_agbots, lock_owner};
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
 use super::agbot_change;
@@ -73,6 +73,7 @@ async fn check_new(
     owner: &Account,
 ) -> Result<(), ApiError> {
     let limit = exchange.settings().limits.agbots;
+    lock_owner(tx, &owner.org, &owner.name).await?;
     if limit > 0 && count_agbots(tx, &owner.org, &owner.name).await? >= limit {
         return Err(ApiError::access_denied(format!(
             "you own {limit} agbots, no more are allowed for each user"

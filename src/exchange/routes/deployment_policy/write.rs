@@ -6,6 +6,7 @@ use evenkeel_access::{Access, Account};
 use evenkeel_store::PgConnection;
 use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node_limit::lock_owner;
 use evenkeel_store::exchange::referenced_service::ServiceReference;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PostDeploymentPolicy};
 use evenkeel_wire::exchange::shared::default_node_health;
@@ -33,6 +34,7 @@ pub(super) async fn create_deployment_policy(
     evenkeel_store::retry("deployment_policy.create", || async {
         let mut tx = exchange.begin().await?;
         require_references(&mut tx, &request).await?;
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
         deployment_policy::insert(&mut tx, &row).await?;

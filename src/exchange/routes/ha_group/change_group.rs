@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use evenkeel_access::{
     Account, Caller, HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node,
 };
+use evenkeel_store::exchange::audit::Subject;
 use evenkeel_store::exchange::change::Change;
 use evenkeel_store::exchange::ha_group::{self, Candidate, HaGroup};
 use evenkeel_store::retry;
@@ -27,6 +28,7 @@ pub async fn create(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) 
     let members = wanted.members.clone().unwrap_or_default();
     retry("ha_group.create", || async {
         let mut tx = exchange.begin().await?;
+        tx.concern(subject(org, name)).await?;
         let group = HaGroup {
             org: org.clone(),
             name: name.clone(),
@@ -56,6 +58,7 @@ pub async fn update(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) 
     let (org, name) = (&wanted.org, &wanted.name);
     retry("ha_group.update", || async {
         let mut tx = exchange.begin().await?;
+        tx.concern(subject(org, name)).await?;
         let group = lock(&mut tx, org, name).await?;
         let old = ha_group::list_members(&mut tx, org, name).await?;
         let new = wanted.members.as_ref().unwrap_or(&old);
@@ -148,6 +151,11 @@ pub async fn remove_node(
         tx.commit(&changes(org, name, &removed, "modified")).await
     })
     .await
+}
+
+/// What the audit record is about, for the forms that name the group in the body.
+fn subject(org: &str, name: &str) -> Subject {
+    Subject { kind: "ha_group", org: org.to_owned(), id: name.to_owned(), part: String::new() }
 }
 
 async fn lock(tx: &mut WriteTx<'_>, org: &str, name: &str) -> Result<HaGroup, ApiError> {

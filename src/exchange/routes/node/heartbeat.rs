@@ -24,6 +24,9 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             post(heartbeat_node),
         )
         .doc(super::TAG, "Takes a sign of life of a node")
+        .unaudited(
+            "a sign of life: kept in memory and written in batches, nothing is decided by a single one",
+        )
         .answer::<ApiResponse>(201, "taken"),
     ]
 }

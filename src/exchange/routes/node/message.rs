@@ -9,6 +9,7 @@ use evenkeel_access::{Access, Role};
 use evenkeel_store::exchange::agbot;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::message::{self, MessageFilter, MessageRow, NewMessage};
+use evenkeel_store::exchange::node_limit::lock_node_parts;
 use evenkeel_wire::exchange::message::{MessagesQuery, NodeMessage, NodeMessagesAnswer, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -114,7 +115,7 @@ async fn create_message(
                 ))
             })?;
         message::delete_to_node(&mut tx, &org, &id, None, long_expired(now)).await?;
-        if capacity > 0 {
+        if capacity > 0 && lock_node_parts(&mut tx, &org, &id).await? {
             check_space(message::count_to_node(&mut tx, &org, &id).await?, capacity)?;
         }
         let new = NewMessage {
@@ -144,7 +145,11 @@ async fn delete_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
     let number = parse_id(&number)?;
-    let mut connection = exchange.database().acquire().await?;
-    message::delete_to_node(&mut connection, &org, &id, Some(number), exchange.now()).await?;
+    evenkeel_store::retry("node_message.delete", || async {
+        let mut tx = exchange.begin().await?;
+        message::delete_to_node(&mut tx, &org, &id, Some(number), exchange.now()).await?;
+        tx.commit(&[]).await
+    })
+    .await?;
     Ok(no_content())
 }

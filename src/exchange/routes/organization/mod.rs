@@ -54,6 +54,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .answer_with(204, "deleted", Content::None),
         endpoint(Method::POST, "/myorgs", "list_my_organizations", post(read::list_my_organizations))
             .doc(TAG, "Lists the organizations that belong to accounts of a cloud")
+            .unaudited("it only reads")
             .list_body::<CloudAccount>()
             .answer::<OrganizationsAnswer>(200, "the organizations")
             .answer::<OrganizationsAnswer>(404, "none"),

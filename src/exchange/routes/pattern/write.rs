@@ -5,6 +5,7 @@ use axum::response::Response;
 use evenkeel_access::{Access, Account, MULTI_TENANT_ORG, Role};
 use evenkeel_store::PgConnection;
 use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node_limit::lock_owner;
 use evenkeel_store::exchange::pattern::{self, PatternRow};
 use evenkeel_store::exchange::referenced_service::ServiceReference;
 use evenkeel_wire::exchange::pattern::{PatternService, PostPattern};
@@ -36,6 +37,7 @@ pub(super) async fn create_pattern(
         if is_foreign {
             return Err(exists(&org, &id));
         }
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = pattern::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("patterns", owned, exchange.settings().limits.patterns)?;
         pattern::insert(&mut tx, &row).await?;

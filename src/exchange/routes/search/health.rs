@@ -31,6 +31,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         )
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/nodehealth")
         .doc(super::TAG, "Answers signs of life of the nodes of a pattern")
+        .unaudited("it only reads")
         .body::<NodeHealthRequest>()
         .answer::<NodeHealthAnswer>(201, "the nodes")
         .answer::<NodeHealthAnswer>(404, "no node fits"),
@@ -41,6 +42,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             post(policy_health),
         )
         .doc(super::TAG, "Answers signs of life of the nodes that follow policies")
+        .unaudited("it only reads")
         .body::<NodeHealthRequest>()
         .answer::<NodeHealthAnswer>(201, "the nodes")
         .answer::<NodeHealthAnswer>(404, "no node fits"),

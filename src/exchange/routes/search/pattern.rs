@@ -31,6 +31,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         )
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/search")
         .doc(super::TAG, "Finds nodes that a pattern may concern")
+        .unaudited("it only reads")
         .body::<PatternSearchRequest>()
         .answer::<PatternSearchAnswer>(201, "the nodes")
         .answer::<PatternSearchAnswer>(404, "no node fits"),

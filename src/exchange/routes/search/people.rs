@@ -32,6 +32,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             post(search_nodes_with_errors),
         )
         .doc(super::TAG, "Finds nodes that report errors")
+        .unaudited("it only reads")
         .answer::<NodesWithErrors>(201, "the nodes")
         .answer::<NodesWithErrors>(404, "no node reports errors"),
         endpoint(
@@ -49,6 +50,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             post(search_nodes_by_service),
         )
         .doc(super::TAG, "Finds nodes that run a service")
+        .unaudited("it only reads")
         .body::<ServiceSearchRequest>()
         .answer::<NodesWithService>(201, "the nodes")
         .answer::<NodesWithService>(404, "no node runs it"),

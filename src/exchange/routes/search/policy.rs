@@ -32,6 +32,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/search")
         .doc(super::TAG, "Finds nodes that a deployment policy may concern")
+        .unaudited("it reads, and notes only where the series of an agbot's searches stands")
         .body::<PolicySearchRequest>()
         .answer::<PolicySearchAnswer>(201, "the nodes")
         .answer::<PolicySearchAnswer>(404, "no node fits")

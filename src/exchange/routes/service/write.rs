@@ -4,7 +4,9 @@ use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Account};
 use evenkeel_store::PgConnection;
+use evenkeel_store::exchange::audit::Subject;
 use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::node_limit::lock_owner;
 use evenkeel_store::exchange::referenced_service::{self, ServiceReference};
 use evenkeel_store::exchange::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PostService, RequiredService};
@@ -37,7 +39,10 @@ pub(super) async fn create_service(
     let id = format!("{org}/{}", row.service);
     evenkeel_store::retry("service.create", || async {
         let mut tx = exchange.begin().await?;
+        let (kind, part) = ("service", String::new());
+        tx.concern(Subject { kind, org: org.clone(), id: row.service.clone(), part }).await?;
         require_required_services(&mut tx, &request.required_services).await?;
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("services", owned, exchange.settings().limits.services)?;
         service::insert(&mut tx, &row).await?;

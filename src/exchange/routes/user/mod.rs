@@ -79,6 +79,7 @@ fn secret_endpoints() -> Vec<Endpoint> {
             post(password::confirm_user),
         )
         .doc(TAG, "Confirms that a user exists and the credentials of the caller are good")
+        .unaudited("it only reads")
         .answer::<ApiResponse>(201, "confirmed"),
         endpoint(Method::POST, KEYS, "create_api_key", post(api_key::create_api_key))
             .doc(TAG, "Creates an API key; its value is answered only this once")

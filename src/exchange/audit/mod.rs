@@ -1,0 +1,83 @@
+//! The audit record: who did what, from where, with which outcome; one for each write, in the transaction of the write.
+//!
+//! [`request`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Nothing of a body, a credential
+//! or a token is in a record. Source: `docs/adr/0010-audit-records-are-sealed-afterwards.md`.
+
+pub(crate) mod request;
+pub(crate) mod seal;
+mod subject;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use evenkeel_store::exchange::audit::{self, NewAuditRecord};
+use evenkeel_store::{Database, StoreError, retry};
+
+/// Refused requests that are recorded within a second, at most: a caller who is refused again and again must not fill the database.
+const REFUSED_PER_FLUSH: usize = 200;
+
+/// What of the audit record is in memory.
+#[derive(Default)]
+pub(crate) struct Auditor {
+    /// Records of refused requests, which have no transaction that could hold them.
+    refused: Mutex<Vec<NewAuditRecord>>,
+    left_out: AtomicU64,
+    has_written: AtomicBool,
+}
+
+impl Auditor {
+    /// Notes a refused request; it is written within a second.
+    pub(crate) fn note_refused(&self, record: NewAuditRecord) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() < REFUSED_PER_FLUSH {
+            refused.push(record);
+        } else {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that there is something to seal.
+    pub(crate) fn note_written(&self) {
+        self.has_written.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this exchange has written records since the last call.
+    pub(crate) fn take_written(&self) -> bool {
+        self.has_written.swap(false, Ordering::Relaxed)
+    }
+
+    /// Writes the records of refused requests.
+    ///
+    /// # Errors
+    /// When the store does not answer; then they are lost, as the requests themselves were.
+    pub(crate) async fn flush(&self, database: &Database) -> Result<(), StoreError> {
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            tracing::warn!(left_out, "refused requests were too many for the audit record");
+        }
+        let records = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.write(database, &records).await
+    }
+
+    /// Writes records that belong to no transaction.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn write(
+        &self,
+        database: &Database,
+        records: &[NewAuditRecord],
+    ) -> Result<(), StoreError> {
+        retry("audit.write", || async {
+            let mut tx = database.begin().await?;
+            audit::insert_records(&mut tx, records).await?;
+            tx.commit().await
+        })
+        .await?;
+        self.note_written();
+        Ok(())
+    }
+}

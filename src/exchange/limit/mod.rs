@@ -1,0 +1,139 @@
+//! How often callers and addresses may ask, and how often logins may fail.
+//!
+//! Buckets are in memory, so each exchange counts for itself. Requests from this machine and from inside the process are not counted,
+//! except failed logins: whoever shares the machine has other ways to load it.
+
+mod address;
+mod bucket;
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use evenkeel_access::{Caller, Role};
+
+pub(crate) use address::neighbourhood;
+pub use address::{NoNetwork, TrustedProxies};
+pub(crate) use bucket::Buckets;
+pub use bucket::Rate;
+
+use crate::ApiError;
+
+/// Buckets that are kept of each kind, at most.
+const CAPACITY: usize = 100_000;
+/// An agbot speaks for many nodes: it may ask so many times as often as others.
+const AGBOT_SHARE: u32 = 10;
+
+/// The limits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimits {
+    /// Requests of one caller.
+    pub caller: Rate,
+    /// Requests from one address.
+    pub address: Rate,
+    /// Failed logins from one address.
+    pub failed_address: Rate,
+    /// Failed logins from one address as one and the same caller.
+    pub failed_login: Rate,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        RateLimits {
+            caller: Rate { per_second: 500.0, burst: 5_000 },
+            address: Rate { per_second: 5_000.0, burst: 50_000 },
+            failed_address: Rate { per_second: 10.0, burst: 500 },
+            failed_login: Rate { per_second: 0.5, burst: 100 },
+        }
+    }
+}
+
+/// Counts requests and failed logins.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    begun: Instant,
+    limits: RateLimits,
+    callers: Buckets,
+    addresses: Buckets,
+    failed_addresses: Buckets,
+    failed_logins: Buckets,
+}
+
+impl Limiter {
+    pub(crate) fn new(limits: RateLimits) -> Limiter {
+        Limiter {
+            begun: Instant::now(),
+            limits,
+            callers: Buckets::new(CAPACITY),
+            addresses: Buckets::new(CAPACITY),
+            failed_addresses: Buckets::new(CAPACITY),
+            failed_logins: Buckets::new(CAPACITY),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Counts a request from an address.
+    ///
+    /// # Errors
+    /// 429 when there were too many.
+    pub(crate) fn count_address(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
+        let Some(address) = counted(address) else { return Ok(()) };
+        self.addresses
+            .take(&neighbourhood(address), self.limits.address, self.now())
+            .map_err(|wait| too_many("requests from your address", wait))
+    }
+
+    /// Counts a request of a caller.
+    ///
+    /// # Errors
+    /// 429 when there were too many.
+    pub(crate) fn count_caller(&self, caller: &Caller, address: Option<IpAddr>) -> Result<(), ApiError> {
+        if counted(address).is_none() {
+            return Ok(());
+        }
+        let mut rate = self.limits.caller;
+        if caller.role == Role::Agbot {
+            rate.per_second *= f64::from(AGBOT_SHARE);
+            rate.burst = rate.burst.saturating_mul(AGBOT_SHARE);
+        }
+        self.callers
+            .take(&(&caller.org, &caller.id), rate, self.now())
+            .map_err(|wait| too_many("requests of this caller", wait))
+    }
+
+    /// Whether a login that may fail may still be tried.
+    ///
+    /// # Errors
+    /// 429 when too many failed.
+    pub(crate) fn check_login(&self, address: Option<IpAddr>, org: &str, id: &str) -> Result<(), ApiError> {
+        let Some(address) = address.map(neighbourhood) else { return Ok(()) };
+        let now = self.now();
+        self.failed_addresses
+            .look(&address, self.limits.failed_address, now)
+            .and_then(|()| self.failed_logins.look(&(address, org, id), self.limits.failed_login, now))
+            .map_err(|wait| too_many("failed logins", wait))
+    }
+
+    /// Counts a failed login.
+    pub(crate) fn count_failed_login(&self, address: Option<IpAddr>, org: &str, id: &str) {
+        let Some(address) = address.map(neighbourhood) else { return };
+        let now = self.now();
+        // An empty bucket stays empty: whoever was let in before it was empty need not be told.
+        let _ = self.failed_addresses.take(&address, self.limits.failed_address, now);
+        let _ = self.failed_logins.take(&(address, org, id), self.limits.failed_login, now);
+    }
+}
+
+/// The address when requests from there are counted.
+fn counted(address: Option<IpAddr>) -> Option<IpAddr> {
+    address.filter(|address| !address.is_loopback())
+}
+
+fn too_many(what: &str, wait: u64) -> ApiError {
+    ApiError::TooMany {
+        retry_after: wait.div_ceil(1_000_000_000).max(1),
+        message: format!("too many {what}, try again later"),
+    }
+}
