@@ -3,8 +3,6 @@
 //! No async, no input or output, no clock, no environment, no logging: everything a function may look at is an argument.
 //! See the design, "The agbot" and "How it is tested".
 
-pub mod agreement;
-pub mod clock;
 pub mod id;
 pub mod policy;
 #[cfg(any(test, feature = "vectors"))]
