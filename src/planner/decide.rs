@@ -23,7 +23,6 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     }
     let focus = focus::of(model, event, now);
     pair::plan_all(&mut pass, &focus);
-    rolling::unit::act_on(&mut pass, event);
     rolling::unit::plan_all(&mut pass, &focus);
     rolling::sweep::plan_all(&mut pass);
     pass.rule_out(focus.ruled_out);

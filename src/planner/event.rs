@@ -224,17 +224,6 @@ pub enum Event {
         /// The row.
         rollout: Box<Rollout>,
     },
-    /// A user pauses or resumes the rollout of a policy, in one group or (none) in all.
-    RolloutAction {
-        /// The policy.
-        policy: PolicyId,
-        /// The group.
-        group: Option<GroupId>,
-        /// True to pause, false to resume.
-        pause: bool,
-        /// Who.
-        actor: String,
-    },
     /// The partitions this agbot holds are exactly these, with their fencing numbers.
     PartitionsChanged {
         /// Fencing number per partition.

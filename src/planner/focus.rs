@@ -12,7 +12,6 @@ use crate::{
     event::Event,
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     model::Model,
-    rolling::RolloutState,
 };
 
 /// Is where to look.
@@ -70,9 +69,8 @@ impl Focus {
             Event::ClaimRecorded { claim } => self.add_active_units_of(model, &claim.group),
             Event::ClaimRemoved { key } => self.add_active_units_of(model, &key.0),
             Event::RolloutRecorded { rollout } => {
-                self.units.insert((rollout.group.clone(), rollout.policy.clone()));
+                self.add_unit(model, &rollout.group, &rollout.policy);
             }
-            Event::RolloutAction { policy, .. } => self.add_policy(model, policy),
             Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
             Event::Tick => self.add_all_active_units(model),
             Event::HeartbeatsSeen { .. } | Event::NmpStatusChanged { .. } | Event::NmpRemoved { .. } => {}
@@ -150,9 +148,7 @@ impl Focus {
             Action::AdvanceClaim { claim, .. } | Action::ReleaseClaim { claim, .. } => {
                 self.add_active_units_of(model, &claim.group);
             }
-            Action::RecordRollout { rollout } => {
-                self.units.insert((rollout.group.clone(), rollout.policy.clone()));
-            }
+            Action::RecordRollout { rollout } => self.add_unit(model, &rollout.group, &rollout.policy),
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }
             | Action::AnswerVerification { agreement, .. }
@@ -161,6 +157,14 @@ impl Focus {
             | Action::RepeatCancel { agreement, .. }
             | Action::RefuseUpdate { agreement, .. } => self.add_agreement(model, agreement),
         }
+    }
+
+    /// A unit with the pairs of its members: whether it leads forward or back changes what they are to run.
+    fn add_unit(&mut self, model: &Model, group: &GroupId, policy: &PolicyId) {
+        for member in model.group(group).into_iter().flat_map(|group| &group.members) {
+            self.pairs.insert((member.clone(), policy.clone()));
+        }
+        self.units.insert((group.clone(), policy.clone()));
     }
 
     fn add_pair(&mut self, model: &Model, node: &NodeId, policy: &PolicyId) {
@@ -178,7 +182,7 @@ impl Focus {
     fn add_active_units_of(&mut self, model: &Model, group: &GroupId) {
         let from = (group.clone(), PolicyId::from_text("/"));
         let rollouts = model.rollouts.range(from..).take_while(|((one, _), _)| one == group);
-        let open = rollouts.filter(|(_, rollout)| is_open(&rollout.state));
+        let open = rollouts.filter(|(_, rollout)| rollout.is_open());
         self.units.extend(open.map(|(unit, _)| unit.clone()));
         for claim in model.claims_of(group) {
             if let Scope::Policy(policy) = &claim.scope {
@@ -188,7 +192,7 @@ impl Focus {
     }
 
     fn add_all_active_units(&mut self, model: &Model) {
-        let open = model.rollouts.iter().filter(|(_, rollout)| is_open(&rollout.state));
+        let open = model.rollouts.iter().filter(|(_, rollout)| rollout.is_open());
         self.units.extend(open.map(|(unit, _)| unit.clone()));
         for (group, scope) in model.claims.keys() {
             if let Scope::Policy(policy) = scope {
@@ -204,9 +208,4 @@ impl Focus {
             }
         }
     }
-}
-
-/// Answers whether a rollout still has something to do or to wait for.
-fn is_open(state: &RolloutState) -> bool {
-    matches!(state, RolloutState::Updating | RolloutState::Held { .. })
 }

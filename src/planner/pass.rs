@@ -67,6 +67,17 @@ impl<'a> Pass<'a> {
         self.model.lease_for_group(group).or(self.explains_only.then_some(NO_LEASE))
     }
 
+    /// Issues a command about a whole unit or group unless the same is being carried out; those are looked at at every tick,
+    /// so nothing has to be watched. Answers whether it was issued now.
+    pub fn issue_for_group(&mut self, lease: Lease, action: Action) -> bool {
+        let key = action.key();
+        if self.model.is_pending(&key, self.now) || !self.keys.insert(key) {
+            return false;
+        }
+        self.commands.push(Command { lease, action });
+        true
+    }
+
     /// Issues a command unless the same is being carried out; in both cases the pair is looked at again when the command
     /// should have been answered. Answers whether it was issued now.
     pub fn issue(&mut self, lease: Lease, action: Action, pair: (&NodeId, &PolicyId)) -> bool {

@@ -90,6 +90,16 @@ pub enum HoldReason {
         /// Who.
         actor: String,
     },
+    /// A user stopped it for good.
+    Aborted {
+        /// Who.
+        actor: String,
+    },
+    /// A user asked to go back.
+    RollbackAsked {
+        /// Who.
+        actor: String,
+    },
 }
 
 impl fmt::Display for HoldReason {
@@ -102,6 +112,8 @@ impl fmt::Display for HoldReason {
                 write!(formatter, "{version} was not seen running on {node} in time: {missing}")
             }
             Self::Paused { actor } => write!(formatter, "paused by {actor}"),
+            Self::Aborted { actor } => write!(formatter, "aborted by {actor}"),
+            Self::RollbackAsked { actor } => write!(formatter, "{actor} asked to go back"),
         }
     }
 }

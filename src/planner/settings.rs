@@ -2,6 +2,8 @@
 //!
 //! Modes of the update supervisor are values here, so that there is one engine for all of them (orchestration B11).
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 /// Says in which order a slot's old and new copy are stopped and started.
@@ -10,7 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum UpdateOrder {
     /// The old copy stops before the new one starts.
     StopFirst,
-    /// The new copy is seen running before the old one stops; only on nodes that can hold two agreements of a policy.
+    /// The new copy is seen running before the old one stops. The agreement protocol lets a node hold one agreement of a
+    /// policy only, so on one node this is degraded to stop first, with an event (orchestration 1.9).
     StartFirst,
 }
 
@@ -22,6 +25,33 @@ pub enum FailureAction {
     Pause,
     /// Goes on with the next slot.
     Continue,
+    /// Takes the members that changed back to the version they had.
+    Rollback,
+}
+
+impl FromStr for UpdateOrder {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "stop-first" => Ok(Self::StopFirst),
+            "start-first" => Ok(Self::StartFirst),
+            _ => Err("must be stop-first or start-first".to_owned()),
+        }
+    }
+}
+
+impl FromStr for FailureAction {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "pause" => Ok(Self::Pause),
+            "rollback" => Ok(Self::Rollback),
+            "continue" => Ok(Self::Continue),
+            _ => Err("must be pause, rollback or continue".to_owned()),
+        }
+    }
 }
 
 /// Says what happens when every other intended member is down.

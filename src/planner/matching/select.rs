@@ -9,6 +9,7 @@ use crate::{
     ids::{NodeId, PolicyId, ServiceId, ServiceKey},
     model::{Model, NodeRecord},
     report::{Blocked, Side},
+    rolling::wanted_versions,
     usage::{WorkloadUsage, best_version, choose_version},
 };
 
@@ -39,26 +40,34 @@ pub struct Choice {
 pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Result<Choice, Blocked> {
     let (record, policy) = both(model, node, policy)?;
     let usage = model.usage.get(&(node.clone(), policy.id.clone()));
-    choose(model, record, policy, usage, now)
+    let versions = wanted_versions(model, policy, model.group_of.get(node));
+    choose(model, record, Wanted { policy, versions: &versions }, usage, now)
+}
+
+/// A policy with the versions that it wants on a node.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    policy: &'a DeploymentPolicyFacts,
+    versions: &'a [VersionChoice],
 }
 
 fn choose(
     model: &Model,
     record: &NodeRecord,
-    policy: &DeploymentPolicyFacts,
+    wanted: Wanted<'_>,
     usage: Option<&WorkloadUsage>,
     now: Timestamp,
 ) -> Result<Choice, Blocked> {
-    let first = choose_version(&policy.versions, usage, now)
+    let first = choose_version(wanted.versions, usage, now)
         .ok_or_else(|| Blocked::Unreadable { detail: "the version list is empty".to_owned() })?;
-    let blocked = match test_version(model, record, policy, first) {
+    let blocked = match test_version(model, record, wanted, first) {
         Ok(choice) => return Ok(choice),
         Err(blocked) => blocked,
     };
     let mut lower: Vec<&VersionChoice> =
-        policy.versions.iter().filter(|entry| entry.priority > first.priority).collect();
+        wanted.versions.iter().filter(|entry| entry.priority > first.priority).collect();
     lower.sort_by_key(|entry| entry.priority);
-    lower.into_iter().find_map(|entry| test_version(model, record, policy, entry).ok()).ok_or(blocked)
+    lower.into_iter().find_map(|entry| test_version(model, record, wanted, entry).ok()).ok_or(blocked)
 }
 
 /// Says how an existing agreement stands to its policy.
@@ -90,19 +99,21 @@ pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
     if !missing.is_empty() {
         return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
     }
-    let entry = policy.versions.iter().find(|entry| entry.version == agreement.version);
-    let best = best_version(&policy.versions).map(|best| best.version.as_str());
+    let versions = wanted_versions(model, policy, model.group_of.get(&agreement.node));
+    let wanted = Wanted { policy, versions: &versions };
+    let entry = versions.iter().find(|entry| entry.version == agreement.version);
+    let best = best_version(&versions).map(|best| best.version.as_str());
     let is_current = policy.service == agreement.service_key
         && (best == Some(&agreement.version) || best == Some(&agreement.best_version));
     let own =
-        entry.filter(|_| is_current).map(|entry| test_agreement(model, record, policy, agreement, entry));
+        entry.filter(|_| is_current).map(|entry| test_agreement(model, record, wanted, agreement, entry));
     let blocked = match own {
         Some(Ok(choice)) => return Fit::Clean(choice),
         Some(Err(blocked)) if !blocked.is_incompatibility() => return Fit::Unclear(blocked),
         Some(Err(blocked)) => Some(blocked),
         None => None,
     };
-    match choose(model, record, policy, None, now) {
+    match choose(model, record, wanted, None, now) {
         Ok(choice) if choice.version != agreement.version || choice.key != agreement.service_key => {
             Fit::Outdated(choice)
         }
@@ -118,16 +129,16 @@ fn lost_or_unclear(blocked: Blocked) -> Fit {
 fn test_agreement(
     model: &Model,
     record: &NodeRecord,
-    policy: &DeploymentPolicyFacts,
+    wanted: Wanted<'_>,
     agreement: &Agreement,
     entry: &VersionChoice,
 ) -> Result<Choice, Blocked> {
-    test_version(model, record, policy, entry).or_else(|blocked| {
+    test_version(model, record, wanted, entry).or_else(|blocked| {
         if record.group() == agreement.ha_group.as_deref() {
             return Err(blocked);
         }
         let then = record.with_group(agreement.ha_group.as_deref());
-        test_version(model, &then, policy, entry).map_err(|_| blocked)
+        test_version(model, &then, wanted, entry).map_err(|_| blocked)
     })
 }
 
@@ -158,7 +169,7 @@ fn both<'a>(
 fn test_version(
     model: &Model,
     record: &NodeRecord,
-    policy: &DeploymentPolicyFacts,
+    Wanted { policy, versions }: Wanted<'_>,
     entry: &VersionChoice,
 ) -> Result<Choice, Blocked> {
     let arch = node_arch(record);
@@ -179,7 +190,7 @@ fn test_version(
         key: policy.service.clone(),
         version: entry.version.clone(),
         priority: entry.priority,
-        best_version: best_version(&policy.versions).map(|best| best.version.clone()).unwrap_or_default(),
+        best_version: best_version(versions).map(|best| best.version.clone()).unwrap_or_default(),
         terms_digest: consumer.terms_digest,
     })
 }

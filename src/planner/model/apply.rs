@@ -8,6 +8,7 @@ use crate::{
     event::{AgreementMessage, Event, MessageBody},
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId},
+    rolling::Rollout,
     usage::{Backoff, WorkloadUsage, secs_since},
 };
 
@@ -81,9 +82,7 @@ impl Model {
             Event::ClaimRemoved { key } => {
                 self.claims.remove(key);
             }
-            Event::RolloutRecorded { rollout } => {
-                self.rollouts.insert((rollout.group.clone(), rollout.policy.clone()), (**rollout).clone());
-            }
+            Event::RolloutRecorded { rollout } => self.put_rollout(rollout),
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 self.leases.clone_from(leases);
@@ -92,6 +91,31 @@ impl Model {
             }
             _ => {}
         }
+    }
+
+    /// Keeps a rollout's row unless a newer one is known.
+    pub(super) fn put_rollout(&mut self, rollout: &Rollout) {
+        let key = (rollout.group.clone(), rollout.policy.clone());
+        let known = self.rollouts.get(&key);
+        if known.is_some_and(|known| known.revision > rollout.revision) {
+            return;
+        }
+        let version = |one: &Rollout| one.rollback.as_ref().map(|rollback| rollback.version.clone());
+        let is_same = known.and_then(version) == version(rollout);
+        self.rollouts.insert(key, rollout.clone());
+        if is_same {
+            return;
+        }
+        let groups = self.rollbacks.entry(rollout.policy.clone()).or_default();
+        if rollout.rollback.is_some() {
+            groups.insert(rollout.group.clone());
+        } else {
+            groups.remove(&rollout.group);
+        }
+        if groups.is_empty() {
+            self.rollbacks.remove(&rollout.policy);
+        }
+        self.prepare_consumers(&rollout.policy);
     }
 
     fn change_node(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeRecord)) {

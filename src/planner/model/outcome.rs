@@ -79,9 +79,7 @@ impl Model {
                     self.claims.remove(&key);
                 }
             }
-            Action::RecordRollout { rollout } => {
-                self.rollouts.insert((rollout.group.clone(), rollout.policy.clone()), (**rollout).clone());
-            }
+            Action::RecordRollout { rollout } => self.put_rollout(rollout),
             _ => {}
         }
     }

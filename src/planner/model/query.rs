@@ -122,7 +122,11 @@ impl Model {
             self.consumers.remove(policy);
             return self.index_policy(policy);
         };
-        let versions: BTreeSet<&str> = facts.versions.iter().map(|entry| entry.version.as_str()).collect();
+        let mut versions: BTreeSet<&str> =
+            facts.versions.iter().map(|entry| entry.version.as_str()).collect();
+        let groups = self.rollbacks.get(policy).into_iter().flatten();
+        let rollouts = groups.filter_map(|group| self.rollouts.get(&(group.clone(), policy.clone())));
+        versions.extend(rollouts.filter_map(|rollout| Some(rollout.rollback.as_ref()?.version.as_str())));
         let prepared = self
             .services_of(&facts.service)
             .filter(|service| versions.contains(service.version.as_str()))

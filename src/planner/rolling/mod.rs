@@ -3,7 +3,9 @@
 //! A unit is a policy inside an HA group. The defaults are one at a time, stop first, floor one; other modes are settings
 //! of the same engine. Sources: orchestration B11, E3 to E5; design "Rolling service upgrade".
 
+pub mod action;
 pub(crate) mod floor;
+mod rollback;
 pub(crate) mod sweep;
 pub(crate) mod unit;
 
@@ -15,6 +17,8 @@ use crate::{
     ids::{GroupId, NodeId, PolicyId},
     report::HoldReason,
 };
+
+pub(crate) use rollback::wanted_versions;
 
 /// Is where a rollout stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,10 +47,29 @@ pub enum RolloutState {
     },
 }
 
+/// Says that a rollout leads back to the version that ran before.
+///
+/// # Shape
+/// It holds as long as the policy is the one it was decided for: whoever writes the policy again begins anew.
+/// # Source
+/// Orchestration B11.7, B11.9.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rollback {
+    /// The version it leads back to.
+    pub version: String,
+    /// Why: what failed, or who asked for it.
+    pub why: HoldReason,
+    /// When it was decided.
+    pub since: Timestamp,
+    /// When the policy was written that it turns away from.
+    pub policy_updated_at: Option<Timestamp>,
+}
+
 /// Is the rollout of one policy through one group.
 ///
 /// # Shape
-/// One row per (group, policy): the newest target.
+/// One row per (group, policy): the newest target. `revision` grows by one with every write; a write that is not based on
+/// the newest one is refused, so that the agbot never undoes what a user asked for meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
     /// The group.
@@ -67,7 +90,48 @@ pub struct Rollout {
     pub failed: Vec<NodeId>,
     /// When the last slot was finished or given up.
     pub last_step_at: Option<Timestamp>,
+    /// Version that all slots had before; none when they had several, or another service.
+    #[serde(default)]
+    pub previous_version: Option<String>,
+    /// Set when it leads back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Rollback>,
+    /// How many times the row was written.
+    #[serde(default)]
+    pub revision: u64,
     /// Where it stands.
     #[serde(flatten)]
     pub state: RolloutState,
+}
+
+impl Rollout {
+    /// Answers whether a write may replace what is stored: it is based on it, or was carried out before.
+    ///
+    /// # Source
+    /// Style 4: commands are safe to repeat.
+    pub fn may_replace(&self, stored: Option<&Self>) -> bool {
+        match stored {
+            None => true,
+            Some(stored) => stored.revision + 1 == self.revision || stored == self,
+        }
+    }
+
+    /// Says in words how it stands.
+    pub fn text(&self) -> String {
+        let back = self.rollback.as_ref().map(|back| format!("going back to {}: {}", back.version, back.why));
+        match (&self.state, back) {
+            (RolloutState::Updating, None) => format!("updating, {} of {} done", self.done, self.total),
+            (RolloutState::Updating, Some(back)) => back,
+            (RolloutState::Held { hold, .. }, None) => format!("held: {hold}"),
+            (RolloutState::Held { hold, .. }, Some(back)) => format!("held: {hold}; {back}"),
+            (RolloutState::Completed { .. }, None) => "completed".to_owned(),
+            (RolloutState::Completed { .. }, Some(back)) => format!("went back; {back}"),
+            (RolloutState::Abandoned { why, .. }, _) => format!("abandoned: {why}"),
+        }
+    }
+
+    /// Answers whether slots are still to be replaced, or somebody is waited for.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, RolloutState::Updating | RolloutState::Held { .. })
+    }
 }

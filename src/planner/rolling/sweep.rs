@@ -7,7 +7,6 @@ use crate::{
     agent_upgrade::is_active,
     claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
     command::{Action, Lease},
-    ids::PolicyId,
     model::Liveness,
     pass::Pass,
     usage::{later, secs_since},
@@ -24,7 +23,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>) {
             // Heard and at work: the claim goes on, for as long as it is heard.
             let deadline = later(pass.now, model.settings.lock_stale_secs);
             let action = Action::AdvanceClaim { claim: claim.reference(), phase: Phase::Starting, deadline };
-            pass.issue(lease, action, (&claim.node, &watched_policy(claim)));
+            pass.issue_for_group(lease, action);
         }
     }
 }
@@ -68,15 +67,11 @@ fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
 pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: ReleaseReason) {
     let text = format!("{} of {} on {}: {why}", claim.scope, claim.group, claim.node);
     let action = Action::ReleaseClaim { claim: claim.reference(), node: claim.node.clone(), why };
-    if pass.issue(lease, action, (&claim.node, &watched_policy(claim))) {
+    let is_issued = match &claim.scope {
+        Scope::Policy(policy) => pass.issue(lease, action, (&claim.node, policy)),
+        Scope::Agent => pass.issue_for_group(lease, action),
+    };
+    if is_issued {
         pass.tell("claim.released", text);
-    }
-}
-
-/// The pair to look at again after a command about the claim; an agent claim concerns no policy.
-fn watched_policy(claim: &Claim) -> PolicyId {
-    match &claim.scope {
-        Scope::Policy(policy) => policy.clone(),
-        Scope::Agent => PolicyId::from_text("agent"),
     }
 }

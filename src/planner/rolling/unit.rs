@@ -6,12 +6,11 @@
 
 use jiff::Timestamp;
 
-use super::{Rollout, RolloutState, floor};
+use super::{Rollout, RolloutState, floor, rollback};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{self, Claim, ClaimRequest, Phase, Purpose, ReleaseReason, Scope},
     command::{Action, Lease},
-    event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts},
     focus::Focus,
     ids::{GroupId, NodeId, PolicyId, stable_hash},
@@ -20,7 +19,7 @@ use crate::{
     pair,
     pass::Pass,
     report::{Blocked, HoldReason},
-    settings::FailureAction,
+    settings::{FailureAction, UpdateOrder},
     usage::later,
 };
 
@@ -34,28 +33,6 @@ const REPORT_GRACE_SECS: u64 = 60;
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for (group, policy) in &focus.units {
         plan(pass, group, policy);
-    }
-}
-
-/// Carries out a user's wish to pause or resume.
-pub(crate) fn act_on(pass: &mut Pass<'_>, event: &Event) {
-    let Event::RolloutAction { policy, group, pause, actor } = event else { return };
-    let model = pass.model;
-    let concerned = model.rollouts.values().filter(|rollout| {
-        rollout.policy == *policy && group.as_ref().is_none_or(|group| *group == rollout.group)
-    });
-    for rollout in concerned {
-        let state = match (&rollout.state, pause) {
-            (RolloutState::Updating, true) => {
-                let hold = Box::new(HoldReason::Paused { actor: actor.clone() });
-                RolloutState::Held { hold, since: pass.now }
-            }
-            (RolloutState::Held { .. }, false) => RolloutState::Updating,
-            _ => continue,
-        };
-        if let Some(lease) = pass.lease_for_group(&rollout.group) {
-            record(pass, lease, Rollout { state, ..rollout.clone() });
-        }
     }
 }
 
@@ -87,7 +64,10 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
         return;
     };
     let digest = target_digest(policy);
-    let rollout = stored.filter(|rollout| rollout.target_digest == digest);
+    let is_current = |rollout: &&Rollout| {
+        rollout.target_digest == digest && rollout.rollback.as_ref().is_none_or(|back| back.is_for(policy))
+    };
+    let rollout = stored.filter(is_current);
     let unit = Unit { lease, group, policy, digest, dirty: dirty_slots(pass, group, policy), rollout };
     let claim = model.claims.get(&(group.id.clone(), Scope::Policy(policy.id.clone())));
     match claim {
@@ -95,10 +75,10 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
             for slot in unit.dirty.iter().filter(|slot| slot.agreement.node != claim.node) {
                 pass.wait(slot.agreement, lock_of(claim));
             }
-            work(pass, &unit, claim);
+            work(pass, &unit, claim, stored);
         }
         None if unit.dirty.is_empty() => finish(pass, &unit, stored),
-        None => next_step(pass, &unit),
+        None => next_step(pass, &unit, stored),
     }
 }
 
@@ -134,7 +114,7 @@ fn dirty_slots<'a>(pass: &Pass<'a>, group: &HaGroupFacts, policy: &DeploymentPol
 }
 
 /// Nobody holds the claim and copies are outdated: choose the next one and ask for the claim.
-fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) {
+fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
     let now = pass.now;
     let blocked = unit.rollout.and_then(|rollout| match &rollout.state {
         RolloutState::Held { hold, since } if !has_caught_up(pass, unit, hold) => {
@@ -158,7 +138,7 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) {
         }
         return;
     }
-    begin(pass, unit);
+    begin(pass, unit, stored);
     let mut order: Vec<&Slot<'_>> = unit.dirty.iter().collect();
     // Copies that do not run have nothing to lose.
     order.sort_by_key(|slot| {
@@ -227,29 +207,49 @@ fn request_for(pass: &Pass<'_>, unit: &Unit<'_>, slot: &Slot<'_>) -> Result<Clai
 }
 
 /// Records that a rollout began, or goes on after the stalled member caught up.
-fn begin(pass: &mut Pass<'_>, unit: &Unit<'_>) {
+fn begin(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
     let rollout = match unit.rollout {
         Some(rollout) if rollout.state == RolloutState::Updating => return,
-        Some(rollout)
-            if !matches!(rollout.state, RolloutState::Completed { .. } | RolloutState::Abandoned { .. }) =>
-        {
+        // What leads back goes on doing so for members that come later.
+        Some(rollout) if rollout.is_open() || rollout.rollback.is_some() => {
             Rollout { state: RolloutState::Updating, ..rollout.clone() }
         }
-        _ => Rollout {
-            group: unit.group.id.clone(),
-            policy: unit.policy.id.clone(),
-            target: target_text(unit),
-            target_digest: unit.digest,
-            started_at: pass.now,
-            // A group has far fewer members than a u32 counts.
-            total: u32::try_from(unit.dirty.len()).unwrap_or(u32::MAX),
-            done: 0,
-            failed: Vec::new(),
-            last_step_at: None,
-            state: RolloutState::Updating,
-        },
+        _ => new_rollout(pass, unit, stored),
     };
     record(pass, unit.lease, rollout);
+}
+
+fn new_rollout(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) -> Rollout {
+    if pass.model.settings.update.order == UpdateOrder::StartFirst {
+        let text = format!(
+            "{} of {} in {}: stop first, because a node holds one agreement of a policy",
+            target_text(unit),
+            unit.policy.id,
+            unit.group.id
+        );
+        pass.tell("update.order-degraded", text);
+    }
+    let model = pass.model;
+    let members = unit.group.members.iter();
+    let copies = members.filter_map(|member| model.live_agreement(member, &unit.policy.id));
+    let copies = copies.filter(|agreement| agreement.finalized_at().is_some());
+    Rollout {
+        group: unit.group.id.clone(),
+        policy: unit.policy.id.clone(),
+        target: target_text(unit),
+        target_digest: unit.digest,
+        started_at: pass.now,
+        // A group has far fewer members than a u32 counts.
+        total: u32::try_from(unit.dirty.len()).unwrap_or(u32::MAX),
+        done: 0,
+        failed: Vec::new(),
+        last_step_at: None,
+        previous_version: rollback::previous_version(unit.policy, copies, stored),
+        rollback: None,
+        // The row's count goes on, whatever rollout it held before.
+        revision: stored.map_or(0, |stored| stored.revision),
+        state: RolloutState::Updating,
+    }
 }
 
 fn target_text(unit: &Unit<'_>) -> String {
@@ -257,22 +257,25 @@ fn target_text(unit: &Unit<'_>) -> String {
     format!("{} {version}", unit.policy.service)
 }
 
-fn record(pass: &mut Pass<'_>, lease: Lease, rollout: Rollout) {
-    let kind = match &rollout.state {
-        RolloutState::Updating => "rollout.updating",
-        RolloutState::Held { .. } => "rollout.held",
-        RolloutState::Completed { .. } => "rollout.completed",
-        RolloutState::Abandoned { .. } => "rollout.abandoned",
+/// Writes what becomes of a rollout, `rollout` being based on the newest row.
+fn record(pass: &mut Pass<'_>, lease: Lease, mut rollout: Rollout) {
+    let kind = match (&rollout.state, &rollout.rollback) {
+        (RolloutState::Updating, None) => "rollout.updating",
+        (RolloutState::Updating, Some(_)) => "rollout.going-back",
+        (RolloutState::Held { .. }, _) => "rollout.held",
+        (RolloutState::Completed { .. }, None) => "rollout.completed",
+        (RolloutState::Completed { .. }, Some(_)) => "rollout.rollback-completed",
+        (RolloutState::Abandoned { .. }, _) => "rollout.abandoned",
     };
-    let why = match &rollout.state {
-        RolloutState::Held { hold, .. } => format!(": {hold}"),
-        RolloutState::Abandoned { why, .. } => format!(": {why}"),
+    let why = match (&rollout.state, &rollout.rollback) {
+        (RolloutState::Held { hold, .. }, _) => format!(": {hold}"),
+        (RolloutState::Abandoned { why, .. }, _) => format!(": {why}"),
+        (_, Some(back)) => format!(", back to {}: {}", back.version, back.why),
         _ => String::new(),
     };
     let text = format!("{} of {} in {}{why}", rollout.target, rollout.policy, rollout.group);
-    // Rows are looked at again by the unit, not by a pair; any member serves to name it.
-    let pair = (NodeId::from_text(rollout.group.as_str()), rollout.policy.clone());
-    if pass.issue(lease, Action::RecordRollout { rollout: Box::new(rollout) }, (&pair.0, &pair.1)) {
+    rollout.revision += 1;
+    if pass.issue_for_group(lease, Action::RecordRollout { rollout: Box::new(rollout) }) {
         pass.tell(kind, text);
     }
 }
@@ -280,22 +283,32 @@ fn record(pass: &mut Pass<'_>, lease: Lease, rollout: Rollout) {
 /// Nothing is outdated and nobody holds the claim.
 fn finish(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
     let Some(stored) = stored else { return };
-    let is_open = match &stored.state {
-        RolloutState::Updating => true,
-        RolloutState::Held { hold, .. } => {
-            stored.target_digest != unit.digest || has_caught_up(pass, unit, hold)
-        }
+    let is_current = unit.rollout.is_some();
+    let is_over = match &stored.state {
+        RolloutState::Updating => !is_current || has_everybody_back(pass, unit, stored),
+        RolloutState::Held { hold, .. } => !is_current || has_caught_up(pass, unit, hold),
         RolloutState::Completed { .. } | RolloutState::Abandoned { .. } => false,
     };
-    if !is_open {
+    if !is_over {
         return;
     }
-    let state = if stored.target_digest == unit.digest {
+    let state = if is_current {
         RolloutState::Completed { at: pass.now }
     } else {
         RolloutState::Abandoned { at: pass.now, why: ReleaseReason::Superseded }
     };
-    record(pass, unit.lease, Rollout { state, ..stored.clone() });
+    let done = if is_current && stored.rollback.is_some() { stored.total } else { stored.done };
+    record(pass, unit.lease, Rollout { state, done, ..stored.clone() });
+}
+
+/// Going back is over when the members on which the new version failed run the old one again; one that never does holds it.
+fn has_everybody_back(pass: &mut Pass<'_>, unit: &Unit<'_>, rollout: &Rollout) -> bool {
+    let Some(node) = rollback::laggard(pass.model, rollout, pass.now) else { return true };
+    if let Some(hold) = rollback::overdue(pass.model, rollout, node, pass.now) {
+        let state = RolloutState::Held { hold: Box::new(hold), since: pass.now };
+        record(pass, unit.lease, Rollout { state, ..rollout.clone() });
+    }
+    false
 }
 
 fn abandon(pass: &mut Pass<'_>, lease: Lease, rollout: &Rollout) {
@@ -332,7 +345,7 @@ fn has_caught_up(pass: &Pass<'_>, unit: &Unit<'_>, hold: &HoldReason) -> bool {
 }
 
 /// Somebody holds the claim: carry its step on.
-fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
+fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, stored: Option<&Rollout>) {
     let model = pass.model;
     // The sweep releases these.
     if !unit.group.members.contains(&claim.node) || model.node(&claim.node).is_none() {
@@ -341,7 +354,7 @@ fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
     let pair = (&claim.node, &unit.policy.id);
     pass.watch(pair, claim.deadline);
     if unit.rollout.is_none() && !unit.dirty.is_empty() {
-        begin(pass, unit);
+        begin(pass, unit, stored);
     }
     if claim.phase != Phase::Stopping
         && let Some(reason) = failure_since(pass, unit, claim)
@@ -532,7 +545,14 @@ fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReas
     let tolerated =
         is_failure && (ratio <= update.max_failure_ratio || update.failure_action == FailureAction::Continue);
     if !tolerated {
-        rollout.state = RolloutState::Held { hold: Box::new(reason), since: pass.now };
+        let back = (update.failure_action == FailureAction::Rollback)
+            .then(|| rollback::turned_back(pass.model, unit.policy, &rollout, &reason, pass.now));
+        rollout = match back.flatten() {
+            Some(back) => back,
+            None => {
+                Rollout { state: RolloutState::Held { hold: Box::new(reason), since: pass.now }, ..rollout }
+            }
+        };
     }
     record(pass, unit.lease, rollout);
 }

@@ -12,12 +12,13 @@ use super::{
 use crate::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
-    event::Event,
     facts::{
         DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts,
         VersionChoice,
     },
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
+    rolling::action::{Asker, RolloutAction},
+    settings::FailureAction,
 };
 
 /// Time to settle after repairs, and again after the operator published a good version, seconds.
@@ -161,6 +162,12 @@ pub(crate) fn add_agbots(world: &mut World, count: usize) {
 }
 
 fn build(world: &mut World) {
+    // Every mode of the one engine is tried.
+    world.settings.update.failure_action = match world.seed % 4 {
+        1 => FailureAction::Rollback,
+        2 => FailureAction::Continue,
+        _ => FailureAction::Pause,
+    };
     let group_count = world.between(1, 2);
     for group in 0..group_count {
         let size = world.between(2, 3);
@@ -353,12 +360,33 @@ fn reinstall_node(world: &mut World) {
 fn resume(world: &mut World) {
     let policies: Vec<PolicyId> = world.exchange.policies.keys().cloned().collect();
     let Some(policy) = pick(world, &policies) else { return };
-    let event =
-        Event::RolloutAction { policy, group: None, pause: world.chance(0.2), actor: "operator".into() };
-    for index in 0..world.agbots.len() {
-        if world.agbots[index].is_up {
-            agbot::handle(world, index, &event, None);
-        }
+    let action = match (world.chance(0.2), world.seed % 3) {
+        (true, 2) => RolloutAction::Rollback,
+        (true, _) => RolloutAction::Pause,
+        (false, _) => RolloutAction::Resume,
+    };
+    ask(world, &policy, action);
+    if world.seed % 5 == 4 {
+        free_claims(world);
+    }
+}
+
+/// A user asks something of the rollouts of a policy.
+pub(crate) fn ask(world: &mut World, policy: &PolicyId, action: RolloutAction) {
+    let policy_updated_at = world.exchange.policies.get(policy).and_then(|policy| policy.last_updated);
+    let asker = Asker { actor: "o/operator", now: world.now(), policy_updated_at };
+    let count = world.database.act_on_rollouts(policy, action, asker);
+    if count > 0 {
+        world.note(format!("the operator asks for {action:?} of {count} rollouts of {policy}"));
+    }
+}
+
+/// An administrator frees all claims of a group.
+fn free_claims(world: &mut World) {
+    let groups: Vec<GroupId> = world.exchange.groups.keys().cloned().collect();
+    if let Some(group) = pick(world, &groups) {
+        world.note(format!("the operator frees the claims of {group}"));
+        world.database.free_claims(&group);
     }
 }
 

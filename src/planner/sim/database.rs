@@ -14,7 +14,10 @@ use crate::{
     event::{Event, Outcome},
     facts::HaGroupFacts,
     ids::{AgreementId, GroupId, NodeId, PolicyId},
-    rolling::Rollout,
+    rolling::{
+        Rollout,
+        action::{Asker, RolloutAction, act},
+    },
     usage::{Backoff, WorkloadUsage, later},
 };
 
@@ -123,8 +126,10 @@ impl Database {
             }
             Action::RecordRollout { rollout } => {
                 let key = (rollout.group.clone(), rollout.policy.clone());
-                self.log.push(Row::Rollout(key.0.clone(), key.1.clone()));
-                self.rollouts.insert(key, (**rollout).clone());
+                if !rollout.may_replace(self.rollouts.get(&key)) {
+                    return Err("somebody else wrote the rollout meanwhile".to_owned());
+                }
+                self.put_rollout((**rollout).clone());
             }
             Action::UpdateUsage { node, policy, usage, backoff } => {
                 self.put_usage(node, policy, usage.clone(), backoff.clone());
@@ -218,6 +223,31 @@ impl Database {
     ) {
         self.usage.insert((node.clone(), policy.clone()), (usage, backoff));
         self.log.push(Row::Usage(node.clone(), policy.clone()));
+    }
+
+    fn put_rollout(&mut self, rollout: Rollout) {
+        let key = (rollout.group.clone(), rollout.policy.clone());
+        self.log.push(Row::Rollout(key.0.clone(), key.1.clone()));
+        self.rollouts.insert(key, rollout);
+    }
+
+    /// Carries out the transaction of a user's wish about the rollouts of a policy; answers how many changed.
+    pub fn act_on_rollouts(&mut self, policy: &PolicyId, action: RolloutAction, asker: Asker<'_>) -> usize {
+        let of_policy = self.rollouts.values().filter(|rollout| rollout.policy == *policy);
+        let changed: Vec<Rollout> =
+            of_policy.filter_map(|rollout| act(rollout, action, asker).ok().flatten()).collect();
+        let count = changed.len();
+        changed.into_iter().for_each(|rollout| self.put_rollout(rollout));
+        count
+    }
+
+    /// Carries out the transaction by which an administrator frees the claims of a group.
+    pub fn free_claims(&mut self, group: &GroupId) {
+        let keys: Vec<ClaimKey> = self.claims.keys().filter(|(one, _)| one == group).cloned().collect();
+        for key in keys {
+            self.claims.remove(&key);
+            self.log.push(Row::Claim(key));
+        }
     }
 
     /// Reads a row as it is now.

@@ -39,4 +39,6 @@ pub(crate) mod laws;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod scenarios_rollout;
+#[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! short ones. Sources: orchestration E1 to E9, B11, P.
 
 use super::{
-    agbot, agent,
+    agbot, agent, chaos,
     chaos::{add_agbots, add_node, add_service, put_group, put_policy},
     exchange::Resource,
     world::{Quality, World},
@@ -16,7 +16,7 @@ use crate::{
     facts::{NmpStatusFacts, NodePolicyFacts},
     ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceKey},
     report::{Blocked, HoldReason},
-    rolling::RolloutState,
+    rolling::{RolloutState, action::RolloutAction},
     settings::{BrokenRules, OfflinePeerPolicy},
     usage::later,
 };
@@ -54,12 +54,12 @@ pub(super) fn runs(world: &World, name: &str, policy_name: &str) -> Option<Strin
     world.running_version(&node(name), &policy(policy_name))
 }
 
-fn running_count(world: &World, members: &[&str], policy_name: &str) -> usize {
+pub(super) fn running_count(world: &World, members: &[&str], policy_name: &str) -> usize {
     members.iter().filter(|member| runs(world, member, policy_name).is_some()).count()
 }
 
 /// Lets the world go on and returns the lowest number of running copies that any instant saw.
-fn lowest(world: &mut World, secs: u64, members: &[&str], policy_name: &str) -> usize {
+pub(super) fn lowest(world: &mut World, secs: u64, members: &[&str], policy_name: &str) -> usize {
     let end = world.millis + secs * 1000;
     let mut lowest = running_count(world, members, policy_name);
     while world.millis < end && world.step() {
@@ -68,16 +68,16 @@ fn lowest(world: &mut World, secs: u64, members: &[&str], policy_name: &str) -> 
     lowest
 }
 
-fn agreements(world: &World, name: &str) -> Vec<AgreementId> {
+pub(super) fn agreements(world: &World, name: &str) -> Vec<AgreementId> {
     world.agents[&node(name)].held.keys().cloned().collect()
 }
 
-fn why(world: &World, name: &str, policy_name: &str) -> Option<Blocked> {
+pub(super) fn why(world: &World, name: &str, policy_name: &str) -> Option<Blocked> {
     let model = &world.agbots[0].model;
     explain(model, &node(name), &policy(policy_name), world.now()).blocked().cloned()
 }
 
-fn hold(world: &World, policy_name: &str) -> Option<HoldReason> {
+pub(super) fn hold(world: &World, policy_name: &str) -> Option<HoldReason> {
     let rollout = world.database.rollouts.get(&(GroupId::new("o", "g"), policy(policy_name)))?;
     match &rollout.state {
         RolloutState::Held { hold, .. } => Some((**hold).clone()),
@@ -85,7 +85,7 @@ fn hold(world: &World, policy_name: &str) -> Option<HoldReason> {
     }
 }
 
-fn move_site(world: &mut World, name: &str, site: &str) {
+pub(super) fn move_site(world: &mut World, name: &str, site: &str) {
     let now = world.now();
     let stored = world.exchange.nodes.get_mut(&node(name)).unwrap();
     let mut properties = stored.policy.policy.properties.clone();
@@ -95,7 +95,7 @@ fn move_site(world: &mut World, name: &str, site: &str) {
     world.exchange.feed.push(Resource::NodePolicy(node(name)));
 }
 
-fn hold_agent_claim(world: &mut World, name: &str) {
+pub(super) fn hold_agent_claim(world: &mut World, name: &str) {
     let request = ClaimRequest {
         group: GroupId::new("o", "g"),
         scope: Scope::Agent,
@@ -110,7 +110,7 @@ fn hold_agent_claim(world: &mut World, name: &str) {
     world.database.claims.insert(claim.key(), claim);
 }
 
-fn claims(world: &World) -> Vec<&Claim> {
+pub(super) fn claims(world: &World) -> Vec<&Claim> {
     world.database.claims.values().collect()
 }
 
@@ -153,7 +153,7 @@ fn second_member_keeps_its_copy_until_the_first_runs_the_new_version() {
     );
 }
 
-/// HA-1, HA-11, E3-S1, E3-S2.
+/// HA-1, HA-11, E3-S1, E3-S2; E7: a service that need not be continuously available runs on a subset of the members.
 #[test]
 fn upgrade_never_waits_for_members_the_service_is_not_meant_for() {
     let mut world = lab_with(&["n1", "n2", "n3"], |world| {
@@ -495,14 +495,17 @@ fn paused_rollout_goes_on_only_when_it_is_resumed() {
     let mut world = lab(&["n1", "n2", "n3"]);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     assert!(world.run_until(60, |world| runs(world, "n1", "w").is_none()));
-    let action =
-        |pause| Event::RolloutAction { policy: policy("w"), group: None, pause, actor: "ann".into() };
-    agbot::handle(&mut world, 0, &action(true), None);
+    chaos::ask(&mut world, &policy("w"), RolloutAction::Pause);
     world.run_for(60);
     assert_eq!(runs(&world, "n1", "w").as_deref(), Some("2.0.0"));
     assert_eq!(runs(&world, "n2", "w").as_deref(), Some("1.0.0"));
-    assert!(why(&world, "n2", "w").unwrap().to_string().contains("paused by ann"));
-    agbot::handle(&mut world, 0, &action(false), None);
+    assert!(why(&world, "n2", "w").unwrap().to_string().contains("paused by o/operator"));
+    // Neither the agbot's death nor a partition's move makes it forget.
+    agbot::kill(&mut world, 0);
+    agbot::start(&mut world, 0);
+    world.run_for(60);
+    assert_eq!(runs(&world, "n2", "w").as_deref(), Some("1.0.0"));
+    chaos::ask(&mut world, &policy("w"), RolloutAction::Resume);
     world.run_for(60);
     assert_eq!(runs(&world, "n3", "w").as_deref(), Some("2.0.0"));
 }

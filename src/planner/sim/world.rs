@@ -79,6 +79,8 @@ pub(crate) struct Mail {
 /// Is the world.
 pub(crate) struct World {
     pub rng: ChaCha8Rng,
+    /// Number that everything random follows from.
+    pub seed: u64,
     pub millis: u64,
     pub clock_offset_millis: i64,
     /// When somebody last edited a policy, a node or a group.
@@ -126,6 +128,7 @@ impl World {
     pub fn new(seed: u64, broken: BrokenRules) -> Self {
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
+            seed,
             millis: 0,
             clock_offset_millis: 0,
             edited_at_millis: 0,

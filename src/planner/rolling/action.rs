@@ -1,0 +1,131 @@
+//! What users may ask of a rollout: pause, go on, stop, go back.
+//!
+//! A pure step of the state table; the caller stores the result in the same transaction that read the row. The agbot that
+//! works on the group reads it from there, so a wish survives the death of any agbot. Source: orchestration B12, 2.8.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Rollback, Rollout, RolloutState};
+use crate::report::HoldReason;
+
+/// Is what a user asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RolloutAction {
+    /// Finish the slot in work and start no further one.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Pause, and say that it is not meant to go on.
+    Abort,
+    /// Take the members that changed back to the version they had.
+    Rollback,
+}
+
+impl RolloutAction {
+    /// Reads the word of a route or command.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "pause" => Some(Self::Pause),
+            "resume" => Some(Self::Resume),
+            "abort" => Some(Self::Abort),
+            "rollback" | "undo" => Some(Self::Rollback),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind of the event that tells about it.
+    pub fn event_kind(self) -> &'static str {
+        match self {
+            Self::Pause => "rollout.paused",
+            Self::Resume => "rollout.resumed",
+            Self::Abort => "rollout.aborted",
+            Self::Rollback => "rollout.rollback-started",
+        }
+    }
+}
+
+/// Is who asks, when, and about which writing of the policy.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// Who, `org/user`.
+    pub actor: &'a str,
+    /// When.
+    pub now: Timestamp,
+    /// When the policy was written last.
+    pub policy_updated_at: Option<Timestamp>,
+}
+
+/// Returns the rollout as it is after a user's wish; `None` when it is so already.
+///
+/// # Errors
+/// In words, when the rollout's state does not allow it.
+pub fn act(rollout: &Rollout, action: RolloutAction, asker: Asker<'_>) -> Result<Option<Rollout>, String> {
+    let next = match (action, &rollout.state) {
+        (RolloutAction::Pause, RolloutState::Updating) => {
+            held(rollout, HoldReason::Paused { actor: asker.actor.to_owned() }, asker)
+        }
+        (RolloutAction::Pause, RolloutState::Held { .. }) if rollout.rollback.is_none() => return Ok(None),
+        (RolloutAction::Abort, RolloutState::Updating | RolloutState::Held { .. }) => {
+            let hold = HoldReason::Aborted { actor: asker.actor.to_owned() };
+            if is_held_by(rollout, &hold) {
+                return Ok(None);
+            }
+            held(rollout, hold, asker)
+        }
+        (RolloutAction::Resume, RolloutState::Held { .. }) => {
+            Rollout { state: RolloutState::Updating, ..rollout.clone() }
+        }
+        (RolloutAction::Rollback, state) => back(rollout, state, asker)?,
+        (_, state) => {
+            return Err(format!("the rollout of {} in {} is {}", rollout.target, rollout.group, word(state)));
+        }
+    };
+    Ok(Some(Rollout { revision: rollout.revision + 1, ..next }))
+}
+
+fn held(rollout: &Rollout, hold: HoldReason, asker: Asker<'_>) -> Rollout {
+    Rollout { state: RolloutState::Held { hold: Box::new(hold), since: asker.now }, ..rollout.clone() }
+}
+
+fn is_held_by(rollout: &Rollout, hold: &HoldReason) -> bool {
+    matches!(&rollout.state, RolloutState::Held { hold: one, .. } if **one == *hold)
+}
+
+fn back(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rollout, String> {
+    let name = format!("the rollout of {} in {}", rollout.target, rollout.group);
+    if rollout.rollback.is_some() {
+        return Err(format!("{name} leads back already"));
+    }
+    if let RolloutState::Abandoned { .. } = state {
+        return Err(format!("{name} is {}", word(state)));
+    }
+    let Some(version) = rollout.previous_version.clone() else {
+        return Err(format!("{name} has no single version to go back to"));
+    };
+    Ok(Rollout {
+        state: RolloutState::Updating,
+        rollback: Some(Rollback {
+            version,
+            why: HoldReason::RollbackAsked { actor: asker.actor.to_owned() },
+            since: asker.now,
+            policy_updated_at: asker.policy_updated_at,
+        }),
+        done: 0,
+        ..rollout.clone()
+    })
+}
+
+fn word(state: &RolloutState) -> &'static str {
+    match state {
+        RolloutState::Updating => "not held",
+        RolloutState::Held { .. } => "held",
+        RolloutState::Abandoned { .. } => "abandoned",
+        RolloutState::Completed { .. } => "completed",
+    }
+}
+
+#[cfg(test)]
+#[path = "action_tests.rs"]
+mod tests;

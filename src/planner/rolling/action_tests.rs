@@ -1,0 +1,104 @@
+//! Every cell of the state table of B12 that a user's wish can reach.
+
+use super::*;
+use crate::{
+    claims::ReleaseReason,
+    ids::{GroupId, PolicyId},
+};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
+    let back = Rollback {
+        version: "1.0.0".into(),
+        why: HoldReason::RollbackAsked { actor: "o/bob".into() },
+        since: NOW,
+        policy_updated_at: None,
+    };
+    Rollout {
+        group: GroupId::new("o", "g"),
+        policy: PolicyId::new("o", "w"),
+        target: "o/s 2.0.0".into(),
+        target_digest: 1,
+        started_at: NOW,
+        total: 2,
+        done: 1,
+        failed: Vec::new(),
+        last_step_at: None,
+        previous_version: Some("1.0.0".into()),
+        rollback: goes_back.then_some(back),
+        revision: 7,
+        state,
+    }
+}
+
+fn paused() -> RolloutState {
+    RolloutState::Held { hold: Box::new(HoldReason::Paused { actor: "o/bob".into() }), since: NOW }
+}
+
+/// The state after an action in B12's words, `=` when it is so already, 409 when it is refused.
+fn after(state: RolloutState, goes_back: bool, action: RolloutAction) -> String {
+    let asker = Asker { actor: "o/ann", now: NOW, policy_updated_at: None };
+    match act(&rollout(state, goes_back), action, asker) {
+        Err(why) => {
+            assert!(why.contains("o/s 2.0.0") && why.contains("o/g"), "{why}");
+            "409".to_owned()
+        }
+        Ok(None) => "=".to_owned(),
+        Ok(Some(next)) => {
+            assert_eq!(next.revision, 8);
+            let back = if next.rollback.is_some() { "rollback " } else { "" };
+            let state = match next.state {
+                RolloutState::Updating => "updating".to_owned(),
+                RolloutState::Held { hold, .. } => hold.to_string(),
+                other => format!("{other:?}"),
+            };
+            format!("{back}{state}")
+        }
+    }
+}
+
+/// B12-S1.
+#[test]
+fn every_wish_in_every_state_has_its_answer() {
+    use RolloutAction::{Abort, Pause, Resume, Rollback};
+    let updating = || RolloutState::Updating;
+    let completed = || RolloutState::Completed { at: NOW };
+    let abandoned = || RolloutState::Abandoned { at: NOW, why: ReleaseReason::Superseded };
+    let table: [(fn() -> RolloutState, bool, [&str; 4]); 6] = [
+        (updating, false, ["paused by o/ann", "409", "aborted by o/ann", "rollback updating"]),
+        (paused, false, ["=", "updating", "aborted by o/ann", "rollback updating"]),
+        (completed, false, ["409", "409", "409", "rollback updating"]),
+        (updating, true, ["rollback paused by o/ann", "409", "rollback aborted by o/ann", "409"]),
+        (paused, true, ["409", "rollback updating", "rollback aborted by o/ann", "409"]),
+        (completed, true, ["409", "409", "409", "409"]),
+    ];
+    for (state, goes_back, expected) in table {
+        let found = [Pause, Resume, Abort, Rollback].map(|action| after(state(), goes_back, action));
+        assert_eq!(found, expected, "{:?} {goes_back}", state());
+    }
+    for action in [Pause, Resume, Abort, Rollback] {
+        assert_eq!(after(abandoned(), false, action), "409");
+    }
+}
+
+/// B11.7: without a version to go back to it is refused, with the reason.
+#[test]
+fn there_is_no_way_back_to_nothing() {
+    let without = Rollout { previous_version: None, ..rollout(RolloutState::Updating, false) };
+    let asker = Asker { actor: "o/ann", now: NOW, policy_updated_at: None };
+    let why = act(&without, RolloutAction::Rollback, asker).unwrap_err();
+    assert!(why.contains("no single version"), "{why}");
+    assert_eq!(RolloutAction::from_word("undo"), Some(RolloutAction::Rollback));
+    assert_eq!(RolloutAction::from_word("stop"), None);
+}
+
+#[test]
+fn write_that_is_not_based_on_the_newest_row_is_refused() {
+    let stored = rollout(RolloutState::Updating, false);
+    let next = Rollout { revision: 8, ..stored.clone() };
+    assert!(next.may_replace(Some(&stored)) && next.may_replace(None));
+    assert!(stored.may_replace(Some(&stored)), "carried out before");
+    let later = Rollout { revision: 9, ..stored.clone() };
+    assert!(!next.may_replace(Some(&later)) && !later.may_replace(Some(&stored)));
+}

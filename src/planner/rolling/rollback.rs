@@ -1,0 +1,139 @@
+//! Going back: a unit whose new version failed wants the version that ran before.
+//!
+//! The policy is not edited. As long as its rollout leads back, the members of the group are planned as if the policy named
+//! the older version only; everything else, floor and claims included, is the same engine. Source: orchestration B11.7.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use super::{Rollback, Rollout};
+use crate::{
+    agreement::Agreement,
+    claims::ReleaseReason,
+    facts::{DeploymentPolicyFacts, VersionChoice},
+    ids::{GroupId, NodeId},
+    matching::{self, Fit},
+    model::{Liveness, Model, Observed},
+    report::{Blocked, HoldReason},
+    usage::later,
+};
+
+impl Rollback {
+    /// Answers whether it holds for the policy as it is now.
+    pub(crate) fn is_for(&self, policy: &DeploymentPolicyFacts) -> bool {
+        self.policy_updated_at == policy.last_updated
+    }
+}
+
+/// Returns the versions that a policy wants in a group: its own, or the one that the group goes back to.
+pub(crate) fn wanted_versions<'a>(
+    model: &Model,
+    policy: &'a DeploymentPolicyFacts,
+    group: Option<&GroupId>,
+) -> Cow<'a, [VersionChoice]> {
+    let goes_back =
+        |group: &&GroupId| model.rollbacks.get(&policy.id).is_some_and(|groups| groups.contains(*group));
+    let rollout =
+        group.filter(goes_back).and_then(|group| model.rollouts.get(&(group.clone(), policy.id.clone())));
+    match rollout.and_then(|rollout| rollout.rollback.as_ref()) {
+        Some(rollback) if rollback.is_for(policy) => Cow::Owned(vec![VersionChoice {
+            version: rollback.version.clone(),
+            priority: 0,
+            retries: 0,
+            retry_secs: 0,
+            verified_secs: 0,
+        }]),
+        _ => Cow::Borrowed(&policy.versions),
+    }
+}
+
+/// Returns the version that all copies of a unit have, if it is one of the policy's service; of copies that differ, because
+/// an older rollout was not finished, the one from which that had begun.
+pub(super) fn previous_version<'a>(
+    policy: &DeploymentPolicyFacts,
+    mut copies: impl Iterator<Item = &'a Agreement>,
+    stored: Option<&Rollout>,
+) -> Option<String> {
+    let first = copies.next()?;
+    if first.service_key != policy.service {
+        return None;
+    }
+    if copies.all(|copy| copy.service_key == first.service_key && copy.version == first.version) {
+        return Some(first.version.clone());
+    }
+    stored.filter(|rollout| rollout.is_open())?.previous_version.clone()
+}
+
+/// Returns the rollout turned back after a failure, if there is a version to go back to and the failure speaks against the
+/// new one: a member that is silent does not.
+pub(super) fn turned_back(
+    model: &Model,
+    policy: &DeploymentPolicyFacts,
+    rollout: &Rollout,
+    why: &HoldReason,
+    now: Timestamp,
+) -> Option<Rollout> {
+    let speaks_against = match why {
+        HoldReason::StepFailed { .. } => true,
+        HoldReason::StepStalled { node, missing, .. } => {
+            !matches!(**missing, Blocked::NodeDown { .. }) && model.liveness(node, now) == Liveness::Alive
+        }
+        _ => false,
+    };
+    let version =
+        rollout.previous_version.as_ref().filter(|_| speaks_against && rollout.rollback.is_none())?;
+    // Withdrawn meanwhile: there is nothing to go back to.
+    model.services_of(&policy.service).find(|service| service.version == *version)?;
+    Some(Rollout {
+        state: super::RolloutState::Updating,
+        rollback: Some(Rollback {
+            version: version.clone(),
+            why: why.clone(),
+            since: now,
+            policy_updated_at: policy.last_updated,
+        }),
+        done: 0,
+        ..rollout.clone()
+    })
+}
+
+/// Returns a member on which the new version failed and that does not have the old one again yet; none when everybody has
+/// it, or is out of the matter.
+pub(super) fn laggard<'a>(model: &Model, rollout: &'a Rollout, now: Timestamp) -> Option<&'a NodeId> {
+    rollout.rollback.as_ref()?;
+    let group = model.group(&rollout.group)?;
+    rollout.failed.iter().filter(|node| group.members.contains(*node)).find(|node| {
+        let runs = model.live_agreement(node, &rollout.policy).is_some_and(|agreement| {
+            matches!(matching::fit(model, agreement, now), Fit::Clean(_))
+                && model.observed(agreement, now) == Observed::Running
+        });
+        !runs
+            && model.liveness(node, now) == Liveness::Alive
+            && matching::is_intended(model, node, &rollout.policy, now)
+    })
+}
+
+/// Answers whether a laggard had as much time as any step, and what it lacks.
+pub(super) fn overdue(model: &Model, rollout: &Rollout, node: &NodeId, now: Timestamp) -> Option<HoldReason> {
+    let back = rollout.rollback.as_ref()?;
+    let began = rollout.last_step_at.map_or(back.since, |at| at.max(back.since));
+    if now < later(began, model.settings.update.start_timeout_secs) {
+        return None;
+    }
+    let backoff = model.backoff.get(&(node.clone(), rollout.policy.clone()));
+    let missing = match (model.live_agreement(node, &rollout.policy), backoff) {
+        (Some(agreement), _) => {
+            let since = agreement.finalized_at().unwrap_or(agreement.created_at);
+            Blocked::NotSeenRunning { agreement: agreement.id.clone(), since }
+        }
+        (None, Some(backoff)) => Blocked::BackingOff {
+            until: backoff.not_before,
+            failure_count: backoff.failure_count,
+            reason: backoff.reason,
+        },
+        (None, None) => Blocked::ClaimReleased { why: ReleaseReason::DeadlinePassed },
+    };
+    let (node, version) = (node.clone(), back.version.clone());
+    Some(HoldReason::StepStalled { node, version, missing: Box::new(missing) })
+}

@@ -1,0 +1,223 @@
+//! Modes of the update engine: going back after a failure, wishes of users, freed claims, members on a subset.
+//!
+//! Sources: orchestration B11, B12, E4.4, E5.2, P.
+
+use super::{
+    agbot, agent, chaos,
+    chaos::{add_node, add_service, put_group, put_policy},
+    scenarios::{
+        claims, hold, hold_agent_claim, lab, lab_with, lowest, node, policy, running_count, runs, why,
+    },
+    world::{Quality, World},
+};
+use crate::{
+    ids::GroupId,
+    report::HoldReason,
+    rolling::{Rollout, RolloutState, action::RolloutAction},
+    settings::{FailureAction, UpdateOrder},
+};
+
+fn rollout(world: &World, name: &str) -> Rollout {
+    world.database.rollouts[&(GroupId::new("o", "g"), policy(name))].clone()
+}
+
+fn going_back(members: &[&str], quality: Quality) -> World {
+    let mut world = lab_with(members, |world| {
+        world.settings.update.failure_action = FailureAction::Rollback;
+    });
+    add_service(&mut world, "s", "2.0.0", quality);
+    world
+}
+
+fn is_told(world: &World, words: &str) -> bool {
+    world.trace.iter().any(|line| line.contains(words))
+}
+
+/// B11-S4, B11.7: a version that fails is taken back, and the members that had not changed never notice.
+#[test]
+fn failed_version_is_rolled_back_while_a_copy_always_runs() {
+    for quality in [Quality::NeverStarts, Quality::EndsAfter(2)] {
+        let mut world = going_back(&["n1", "n2", "n3"], quality);
+        put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+        assert!(lowest(&mut world, 200, &["n1", "n2", "n3"], "w") >= 2, "{quality:?}");
+        for member in ["n1", "n2", "n3"] {
+            assert_eq!(runs(&world, member, "w").as_deref(), Some("1.0.0"), "{member} {quality:?}");
+        }
+        let rollout = rollout(&world, "w");
+        assert!(matches!(rollout.state, RolloutState::Completed { .. }), "{rollout:?}");
+        let back = rollout.rollback.expect("it went back");
+        assert_eq!(back.version, "1.0.0");
+        assert!(back.why.to_string().contains("2.0.0 failed on o/n1"), "{}", back.why);
+        assert!(claims(&world).is_empty());
+        assert!(is_told(&world, "rollout.rollback-completed"));
+        assert!(!is_told(&world, "claim rollout of o/w for o/n2 (2.0.0)"), "nobody else tried it");
+        // B11-S6: whoever writes the policy again begins anew, with the same version or another.
+        put_policy(&mut world, "w", "s", "3.0.0", "site == north");
+        world.run_for(150);
+        assert_eq!(running_count(&world, &["n1", "n2", "n3"], "w"), 3);
+        assert!(
+            ["n1", "n2", "n3"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("3.0.0"))
+        );
+    }
+}
+
+/// B11.7: a rollback survives the death of the agbot, and is retried when the policy is written again.
+#[test]
+fn rollback_is_remembered_until_the_policy_is_written_again() {
+    let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(150);
+    assert!(rollout(&world, "w").rollback.is_some());
+    agbot::kill(&mut world, 0);
+    agbot::start(&mut world, 0);
+    world.run_for(60);
+    assert_eq!(runs(&world, "n1", "w").as_deref(), Some("1.0.0"), "a new process does not try it again");
+    add_service(&mut world, "s", "2.0.0", Quality::Good);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    assert!(lowest(&mut world, 150, &["n1", "n2"], "w") >= 1);
+    assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("2.0.0")));
+    assert!(rollout(&world, "w").rollback.is_none());
+}
+
+/// A member that joins a group that went back gets the version the group has.
+#[test]
+fn member_that_joins_after_a_rollback_gets_what_the_others_have() {
+    let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(150);
+    add_node(&mut world, "n3", "north", 1_000);
+    put_group(&mut world, "g", &["n1", "n2", "n3"]);
+    assert!(lowest(&mut world, 100, &["n1", "n2"], "w") >= 1);
+    assert_eq!(runs(&world, "n3", "w").as_deref(), Some("1.0.0"));
+}
+
+/// B11-S5: a rollback is never rolled back; it is held with the reason.
+#[test]
+fn rollback_that_fails_too_is_held_and_says_why() {
+    let mut world = going_back(&["n1", "n2", "n3"], Quality::Good);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(120);
+    add_service(&mut world, "s", "1.0.0", Quality::NeverStarts);
+    chaos::ask(&mut world, &policy("w"), RolloutAction::Rollback);
+    assert!(lowest(&mut world, 200, &["n1", "n2", "n3"], "w") >= 2);
+    let reason = hold(&world, "w").expect("held");
+    assert!(matches!(&reason, HoldReason::StepFailed { version, .. } if version == "1.0.0"), "{reason}");
+    assert_eq!(running_count(&world, &["n2", "n3"], "w"), 2);
+}
+
+/// B11.9, B12: a user goes back from a rollout that is complete.
+#[test]
+fn user_takes_a_complete_rollout_back() {
+    let mut world = lab(&["n1", "n2"]);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(90);
+    assert_eq!(runs(&world, "n2", "w").as_deref(), Some("2.0.0"));
+    chaos::ask(&mut world, &policy("w"), RolloutAction::Rollback);
+    assert_eq!(lowest(&mut world, 90, &["n1", "n2"], "w"), 1);
+    assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("1.0.0")));
+    let rollout = rollout(&world, "w");
+    assert!(matches!(rollout.state, RolloutState::Completed { .. }), "{rollout:?}");
+    assert!(rollout.rollback.unwrap().why.to_string().contains("o/operator asked to go back"));
+}
+
+/// A member that is silent says nothing against the new version: the rollout is held, not taken back.
+#[test]
+fn silent_member_is_no_reason_to_go_back() {
+    let mut world = going_back(&["n1", "n2", "n3"], Quality::Good);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    assert!(world.run_until(30, |world| runs(world, "n1", "w").is_none()));
+    agent::kill_machine(&mut world, &node("n1"));
+    assert!(world.run_until(120, |world| hold(world, "w").is_some()));
+    assert!(rollout(&world, "w").rollback.is_none());
+}
+
+/// B11.6: with `continue` the others are upgraded although one failed.
+#[test]
+fn with_continue_one_failure_stops_nobody() {
+    let mut world = lab_with(&["n1", "n2", "n3"], |world| {
+        world.settings.update.failure_action = FailureAction::Continue;
+        add_service(world, "s", "2.0.0", Quality::EndsAfter(1_000));
+    });
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    assert!(world.run_until(60, |world| runs(world, "n1", "w").as_deref() == Some("2.0.0")));
+    let agreement = world.agents[&node("n1")].held.keys().next().cloned().unwrap();
+    let incarnation = world.agents[&node("n1")].incarnation;
+    agent::timer(&mut world, &node("n1"), incarnation, agent::AgentTimer::Ended { agreement });
+    assert!(lowest(&mut world, 150, &["n1", "n2", "n3"], "w") >= 1);
+    assert_eq!(runs(&world, "n2", "w").as_deref(), Some("2.0.0"));
+    assert_eq!(runs(&world, "n3", "w").as_deref(), Some("2.0.0"));
+    assert!(hold(&world, "w").is_none());
+}
+
+/// B11.10, 1.9: a node holds one agreement of a policy, so start first becomes stop first, and that is told.
+#[test]
+fn start_first_is_degraded_on_nodes_that_hold_one_agreement_and_says_so() {
+    let mut world = lab_with(&["n1", "n2"], |world| world.settings.update.order = UpdateOrder::StartFirst);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    assert_eq!(lowest(&mut world, 90, &["n1", "n2"], "w"), 1);
+    assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("2.0.0")));
+    let told = world.trace.iter().filter(|line| line.contains("update.order-degraded")).count();
+    assert_eq!(told, 1, "once for the rollout");
+}
+
+/// 2.8: an aborted rollout stays where it is until somebody goes on or back.
+#[test]
+fn aborted_rollout_stays_where_it_is() {
+    let mut world = lab(&["n1", "n2", "n3"]);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    assert!(world.run_until(60, |world| runs(world, "n1", "w").is_none()));
+    chaos::ask(&mut world, &policy("w"), RolloutAction::Abort);
+    world.run_for(100);
+    assert_eq!(runs(&world, "n3", "w").as_deref(), Some("1.0.0"));
+    assert!(why(&world, "n3", "w").unwrap().to_string().contains("aborted by o/operator"));
+    chaos::ask(&mut world, &policy("w"), RolloutAction::Rollback);
+    world.run_for(60);
+    assert_eq!(runs(&world, "n1", "w").as_deref(), Some("1.0.0"));
+}
+
+/// E5.2: an administrator frees the claim of a stuck member; what that member still does under it harms nobody.
+#[test]
+fn freed_claim_lets_another_member_go_and_the_floor_holds() {
+    let mut world = lab(&["n1", "n2", "n3"]);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    assert!(world.run_until(60, |world| runs(world, "n1", "w").is_none()));
+    let old = claims(&world)[0].clone();
+    world.database.free_claims(&GroupId::new("o", "g"));
+    assert!(lowest(&mut world, 150, &["n1", "n2", "n3"], "w") >= 1);
+    for member in ["n1", "n2", "n3"] {
+        assert_eq!(runs(&world, member, "w").as_deref(), Some("2.0.0"));
+    }
+    assert!(claims(&world).is_empty());
+    // What was issued under the old number comes too late.
+    let lease = crate::command::Lease { partition: 0, fencing: 0 };
+    let late = crate::command::Command {
+        lease: world
+            .database
+            .leases
+            .iter()
+            .map(|(&partition, row)| crate::command::Lease { partition, fencing: row.fencing })
+            .next()
+            .unwrap_or(lease),
+        action: crate::command::Action::AdvanceClaim {
+            claim: old.reference(),
+            phase: crate::claims::Phase::Verifying,
+            deadline: world.now(),
+        },
+    };
+    let now = world.now();
+    assert!(matches!(world.database.execute(&late, None, now), crate::event::Outcome::Refused { .. }));
+}
+
+/// E5.2, E6: freeing the claim of an agent upgrade lets the services of the others go on.
+#[test]
+fn freed_agent_claim_lets_services_roll() {
+    let mut world = lab(&["n1", "n2"]);
+    hold_agent_claim(&mut world, "n1");
+    world.run_for(3);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(40);
+    assert_eq!(runs(&world, "n2", "w").as_deref(), Some("1.0.0"));
+    world.database.free_claims(&GroupId::new("o", "g"));
+    world.run_for(60);
+    assert_eq!(runs(&world, "n2", "w").as_deref(), Some("2.0.0"));
+}
