@@ -1,5 +1,7 @@
 //! `evenkeel agbot`, and the agbot inside `up`.
 
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use evenkeel_exchange::Exchange;
 use evenkeel_runtime::files::{DataFolder, random_secret};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
+use evenkeel_store::agbot::offered;
 use evenkeel_wire::agreement::PrivateKey;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -139,9 +142,7 @@ pub async fn start_in_hub(
     let root = Credentials::new("root", "root", root_password.expose());
     let root = Client::new(transport, BASE, root).map_err(usage)?;
     let client = root.with_credentials(Credentials::new(org, id, token.expose())).map_err(usage)?;
-    register(&root, &client, &token)
-        .await
-        .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
+    register(&root, &client, &token, database).await.map_err(|error| broken(&error))?;
     let mut settings = AgbotSettings::new(org, id, agbot_key_file(folder, database).await?);
     settings.serves_new_orgs = true;
     apply(options, &mut settings);
@@ -149,6 +150,12 @@ pub async fn start_in_hub(
 }
 
 fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
+    let update = &mut settings.planner.update;
+    update.failure_action = options.upgrade_failure_action.unwrap_or(update.failure_action);
+    update.order = options.upgrade_order.unwrap_or(update.order);
+    update.parallelism = options.upgrade_parallelism.unwrap_or(update.parallelism);
+    update.delay_secs = options.upgrade_delay_secs.unwrap_or(update.delay_secs);
+    update.min_running = options.upgrade_min_running.map_or(update.min_running, NonZeroU32::get);
     if let Some(seconds) = options.upgrade_monitor_secs {
         settings.planner.update.monitor_secs = seconds;
     }
@@ -176,30 +183,44 @@ async fn agbot_key_file(folder: &DataFolder, database: &Database) -> Result<Path
     Ok(folder.path().join(KEY_FILE))
 }
 
-/// Makes the agbot known to the exchange, and lets it serve every organization there is.
-async fn register(root: &Client, agbot: &Client, token: &Secret<String>) -> Result<(), ClientError> {
+/// Makes the agbot known to the exchange, and lets it serve every organization that it was never offered: what an
+/// administrator took away stays away.
+async fn register(
+    root: &Client,
+    agbot: &Client,
+    token: &Secret<String>,
+    database: &Database,
+) -> Result<(), AgbotError> {
     let (org, id) = HUB_AGBOT;
     if !matches!(agbot.agbot(org, id).await, Ok(Some(_))) {
         let body = json!({"token": token.expose(), "name": id, "publicKey": ""});
         root.put_agbot(org, id, &body).await?;
     }
-    let served = root.list_served_policies(org, id).await?;
-    for name in root.list_orgs().await?.into_keys() {
-        if served.values().any(|entry| entry.business_pol_orgid == name && entry.business_pol == "*") {
-            continue;
-        }
-        let entry = ServedPolicy {
-            business_pol_orgid: name.clone(),
-            business_pol: "*".to_owned(),
-            node_orgid: name,
-            ..ServedPolicy::default()
-        };
-        match root.add_served_policy(org, id, &entry).await {
-            Err(ClientError::Status { status: 409, .. }) | Ok(_) => {}
-            Err(error) => return Err(error),
-        }
+    let orgs: BTreeSet<String> = root.list_orgs().await?.into_keys().collect();
+    let known = offered::list_offered(&mut *database.acquire().await?).await?;
+    for org in orgs.difference(&known) {
+        serve(root, org).await?;
+        offered::insert_offered(&mut *database.acquire().await?, org).await?;
+    }
+    for org in known.difference(&orgs) {
+        offered::delete_offered(&mut *database.acquire().await?, org).await?;
     }
     Ok(())
+}
+
+/// Lets the agbot serve all deployment policies of an organization for its own nodes; serving them already is fine.
+async fn serve(root: &Client, name: &str) -> Result<(), ClientError> {
+    let entry = ServedPolicy {
+        business_pol_orgid: name.to_owned(),
+        business_pol: "*".to_owned(),
+        node_orgid: name.to_owned(),
+        ..ServedPolicy::default()
+    };
+    let (org, id) = HUB_AGBOT;
+    match root.add_served_policy(org, id, &entry).await {
+        Err(ClientError::Status { status: 409, .. }) | Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn usage(error: ClientError) -> Failure {

@@ -1,8 +1,10 @@
 //! The settings of the hub's commands, in groups. Each has one name as option, as environment variable and in the file.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::files::{default_state_folder, read_secret};
 use evenkeel_runtime::postgres::{BinarySource, PostgresSettings};
 use evenkeel_runtime::settings::{SettingsError, SettingsFile};
@@ -193,5 +195,16 @@ settings! {
         upgrade_start_timeout_secs: u64 = "upgrade-start-timeout-secs", "EVENKEEL_UPGRADE_START_TIMEOUT_SECS";
         /// Seconds after its start in which the agbot takes no member down [default: 15].
         upgrade_grace_secs: u64 = "upgrade-grace-secs", "EVENKEEL_UPGRADE_GRACE_SECS";
+        /// When the new version fails on a member: pause (hold the rollout), rollback (take back what changed), or continue
+        /// [default: pause].
+        upgrade_failure_action: FailureAction = "upgrade-failure-action", "EVENKEEL_UPGRADE_FAILURE_ACTION";
+        /// Order of stop and start on a member: stop-first, or start-first where a node can hold both copies [default: stop-first].
+        upgrade_order: UpdateOrder = "upgrade-order", "EVENKEEL_UPGRADE_ORDER";
+        /// HA groups of one policy that are upgraded at the same time; 0 means all [default: 0].
+        upgrade_parallelism: u32 = "upgrade-parallelism", "EVENKEEL_UPGRADE_PARALLELISM";
+        /// Seconds between two members [default: 0].
+        upgrade_delay_secs: u64 = "upgrade-delay-secs", "EVENKEEL_UPGRADE_DELAY_SECS";
+        /// Copies that must run on other members before one is stopped [default: 1].
+        upgrade_min_running: NonZeroU32 = "upgrade-min-running", "EVENKEEL_UPGRADE_MIN_RUNNING";
     }
 }

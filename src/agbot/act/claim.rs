@@ -167,7 +167,7 @@ pub(super) async fn release(
     .await
 }
 
-/// Stores the state of a rollout.
+/// Stores the state of a rollout, unless somebody else wrote it since it was read.
 pub(super) async fn record_rollout(
     context: &Context,
     lease: Lease,
@@ -177,6 +177,11 @@ pub(super) async fn record_rollout(
     retry("rollout.record", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
+        let stored = rollouts::lock_rollout(&mut tx, rollout.group.as_str(), rollout.policy.as_str()).await?;
+        let stored: Option<Rollout> = stored.map(serde_json::from_value).transpose()?;
+        if !rollout.may_replace(stored.as_ref()) {
+            return Err(AgbotError::Refused("somebody else wrote the rollout meanwhile".to_owned()));
+        }
         rollouts::upsert_rollout(&mut tx, rollout.group.as_str(), rollout.policy.as_str(), &record).await?;
         tx.commit().await?;
         Ok(())

@@ -47,6 +47,29 @@ pub(super) async fn read_node(context: &Context, caller: Credentials, org: &str,
     }
 }
 
+/// Whether the caller administrates the organization: root, or an administrator of it. Answers the caller's name.
+pub(super) async fn may_administrate(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+) -> Result<String, (StatusCode, String)> {
+    let refused = |why: &str| (StatusCode::UNAUTHORIZED, why.to_owned());
+    let caller = credentials(headers).ok_or_else(|| refused("credentials of the exchange are needed"))?;
+    let name = format!("{}/{}", caller.org, caller.id);
+    let forbidden = || (StatusCode::FORBIDDEN, format!("an administrator of organization '{org}' is needed"));
+    let client =
+        context.client.with_credentials(caller.clone()).map_err(|error| refused(&error.to_string()))?;
+    match client.user(&caller.org, &caller.id).await {
+        Ok(Some(_)) if name == "root/root" => Ok(name),
+        Ok(Some(user)) if user.admin && caller.org == org => Ok(name),
+        Ok(_) | Err(ClientError::Status { status: 403 | 404, .. }) => Err(forbidden()),
+        Err(ClientError::Status { status: 401, .. }) => {
+            Err(refused("the exchange does not accept the credentials"))
+        }
+        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+    }
+}
+
 /// Whether the caller may read nodes of the organization: proves that it is somebody of it.
 pub(super) async fn may_read_org(
     context: &Context,

@@ -1,7 +1,9 @@
-//! The agbot's own API: permission for agent upgrades, what it has agreed to, who holds claims, and why (not).
+//! The agbot's own API: permission for agent upgrades, what it has agreed to, who holds claims, why (not), and
+//! what administrators may do about rollouts and claims.
 //!
 //! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
 
+mod administer;
 mod caller;
 mod status;
 mod upgrade;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use http::StatusCode;
 use serde_json::json;
 
@@ -23,7 +25,12 @@ pub(crate) fn router(context: Arc<Context>) -> Router {
         Router::new()
             .route("/org/{org}/node/{node}/upgrade", post(upgrade::upgrade_node))
             .route("/org/{org}/hagroup/{group}/nodemanagement/{node}/{nmp}", post(upgrade::manage_node))
-            .route("/orgs/{org}/hagroups/{group}/upgrades", get(status::list_upgrades))
+            .route(
+                "/orgs/{org}/hagroups/{group}/upgrades",
+                get(status::list_upgrades).delete(administer::free_group),
+            )
+            .route("/orgs/{org}/hagroups/{group}/upgrades/{node}", delete(administer::free_member))
+            .route("/orgs/{org}/agbot/rollouts/{policy}/{action}", post(administer::act_on_rollouts))
             .route("/orgs/{org}/agbot/agreements", get(status::list_agreements))
             .route("/orgs/{org}/agbot/reasons", get(status::list_reasons))
             .route("/orgs/{org}/agbot/rollouts", get(status::list_rollouts))

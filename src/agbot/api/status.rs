@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel_planner::claims::Scope;
 use evenkeel_planner::ids::GroupId;
 use evenkeel_planner::report::Placement;
+use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::agbot::{agreement, event};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -116,12 +117,22 @@ pub(super) async fn list_reasons((State(context), Path(org), headers): Asked) ->
     Json(json!({"reasons": reasons})).into_response()
 }
 
+/// A rollout with a sentence about how it stands.
+pub(super) fn shown(rollout: &Rollout) -> Value {
+    let mut shown = json!(rollout);
+    if let Some(members) = shown.as_object_mut() {
+        members.insert("text".to_owned(), Value::String(rollout.text()));
+    }
+    shown
+}
+
 /// Rollouts through the organization's groups.
 pub(super) async fn list_rollouts((State(context), Path(org), headers): Asked) -> Response {
     if let Err((status, why)) = may_read_org(&context, &headers, &org).await {
         return answer(status, why);
     }
-    let rollouts: Vec<_> = context.model().rollouts().filter(|one| one.group.org() == org).cloned().collect();
+    let rollouts: Vec<Value> =
+        context.model().rollouts().filter(|one| one.group.org() == org).map(shown).collect();
     Json(json!({"rollouts": rollouts})).into_response()
 }
 

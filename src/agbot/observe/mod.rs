@@ -29,9 +29,10 @@ const UNPARKED: Duration = Duration::from_secs(1);
 
 /// Runs until shutdown.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
+    let mut next = None;
     loop {
         let outcome = tokio::select! {
-            outcome = follow(&context) => outcome,
+            outcome = follow(&context, &mut next) => outcome,
             () = shutdown.cancelled() => return,
         };
         if let Err(error) = outcome {
@@ -48,10 +49,16 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
 }
 
 /// Reads everything, then follows the feed until it is time to compare again.
-async fn follow(context: &Context) -> Result<(), AgbotError> {
+///
+/// `next` is the place in the feed. It stays when everything is read anew, because a change that is heard of only there, an
+/// organization that comes to be, must not fall between two readings.
+async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotError> {
     publish_key(context).await?;
-    let mut next = context.client.max_change_id().await? + 1;
-    let mut served = served::read(context).await?;
+    let end = context.client.max_change_id().await? + 1;
+    // An exchange that was restored from an older state counts from there again.
+    let mut place = next.filter(|place| *place <= end).unwrap_or(end);
+    *next = Some(place);
+    let served = served::read(context).await?;
     let events = read::everything(context, &served).await?;
     context.tell(events).await;
     context.tell(records::read_all(context).await?).await;
@@ -61,7 +68,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     let read_at = Instant::now();
     while read_at.elapsed() < context.settings.reconcile_period {
         let request = ChangesRequest {
-            change_id: next,
+            change_id: place,
             max_records: PAGE,
             org_list: Some(served.orgs().into_iter().collect()),
         };
@@ -72,10 +79,12 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
         };
         let (answer, _) = polled?;
         let is_idle = answer.changes.is_empty();
-        if apply(context, &mut served, &answer.changes).await? {
+        let is_stale = apply(context, &served, &answer.changes).await?;
+        place = answer.most_recent_change_id + 1;
+        *next = Some(place);
+        if is_stale {
             return Ok(());
         }
-        next = answer.most_recent_change_id + 1;
         if is_idle && began.elapsed() < UNPARKED {
             tokio::time::sleep(UNPARKED).await;
         }
@@ -95,29 +104,26 @@ async fn publish_key(context: &Context) -> Result<(), AgbotError> {
 }
 
 /// Carries changes over into events; true when what is served changed, so that everything must be read again.
-async fn apply(
-    context: &Context,
-    served: &mut Served,
-    changes: &[ResourceChange],
-) -> Result<bool, AgbotError> {
+async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -> Result<bool, AgbotError> {
     let mut seen = BTreeSet::new();
+    let mut is_stale = false;
     for change in changes {
-        if !seen.insert((&change.org_id, &change.resource, &change.id)) {
+        if !seen.insert((&change.org_id, &change.resource, &change.id, &change.operation)) {
             continue;
         }
         let is_own = change.org_id == context.settings.org && change.id == context.settings.id;
         match change.resource.as_str() {
             "agbotmsgs" if is_own => context.mail.notify_one(),
-            "agbotbusinesspols" if is_own => return Ok(true),
-            "org" if served.is_affected_by_org(&change.org_id, &change.operation) => return Ok(true),
+            "agbotbusinesspols" if is_own => is_stale = true,
             "org" if context.settings.serves_new_orgs && change.operation == "created" => {
-                served::serve_org(context, &change.id).await?;
-                return Ok(true);
+                served::offer_org(context, &change.id).await?;
+                is_stale = true;
             }
+            "org" if served.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => context.tell(events_of(context, served, change).await?).await,
         }
     }
-    Ok(false)
+    Ok(is_stale)
 }
 
 async fn events_of(

@@ -1,13 +1,14 @@
-//! The agbot's own rows as events: read whole at start and after a take-over; claims are looked at every second, because other
-//! agbots and the upgrade API write them too.
+//! The agbot's own rows as events: read whole at start and after a take-over; claims and open rollouts are looked at every
+//! second, because other agbots and users write them too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::agbot::claim::{self, ClaimRow};
 use evenkeel_store::agbot::{agreement, rollout};
 use tokio_util::sync::CancellationToken;
@@ -24,13 +25,40 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             () = tokio::time::sleep(PERIOD) => {}
             () = shutdown.cancelled() => return,
         }
-        match claim_events(&context).await {
+        match shared_events(&context).await {
             Ok(events) => context.tell(events).await,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "claims could not be read");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "claims and rollouts could not be read"
+                );
             }
         }
     }
+}
+
+async fn shared_events(context: &Context) -> Result<Vec<Event>, AgbotError> {
+    let mut events = claim_events(context).await?;
+    events.extend(rollout_events(context).await?);
+    Ok(events)
+}
+
+/// Open rollouts that are newer than what the replica knows.
+async fn rollout_events(context: &Context) -> Result<Vec<Event>, AgbotError> {
+    let rows = rollout::list_open(&mut *context.database.acquire().await?).await?;
+    let stored = rows.into_iter().map(serde_json::from_value).collect::<Result<Vec<Rollout>, _>>()?;
+    let known: BTreeMap<_, u64> = {
+        let model = context.model();
+        model.rollouts().map(|one| ((one.group.clone(), one.policy.clone()), one.revision)).collect()
+    };
+    let is_newer = |one: &Rollout| {
+        known.get(&(one.group.clone(), one.policy.clone())).is_none_or(|&revision| revision < one.revision)
+    };
+    Ok(stored
+        .into_iter()
+        .filter(is_newer)
+        .map(|rollout| Event::RolloutRecorded { rollout: Box::new(rollout) })
+        .collect())
 }
 
 /// Claims that differ from what the replica knows.

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
 use evenkeel_client::model::ServedPolicy;
+use evenkeel_store::agbot::offered;
 
+use crate::AgbotError;
 use crate::context::Context;
 
 /// Which policies are served for which organizations' nodes.
@@ -82,11 +84,19 @@ pub async fn read(context: &Context) -> Result<Served, ClientError> {
     Ok(served)
 }
 
-/// Serves all policies of an organization for its own nodes; being served already is fine.
+/// Serves an organization that has come to be, and notes that it was offered: what an administrator takes out of the served
+/// entries later stays out.
 ///
 /// # Errors
-/// When the exchange does not answer or refuses.
-pub async fn serve_org(context: &Context, org: &str) -> Result<(), ClientError> {
+/// When the exchange or the database does not answer.
+pub async fn offer_org(context: &Context, org: &str) -> Result<(), AgbotError> {
+    serve_org(context, org).await?;
+    offered::insert_offered(&mut *context.database.acquire().await?, org).await?;
+    Ok(())
+}
+
+/// Serves all policies of an organization for its own nodes; being served already is fine.
+async fn serve_org(context: &Context, org: &str) -> Result<(), ClientError> {
     let entry = ServedPolicy {
         business_pol_orgid: org.to_owned(),
         business_pol: "*".to_owned(),

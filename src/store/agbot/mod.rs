@@ -5,5 +5,6 @@
 pub mod agreement;
 pub mod claim;
 pub mod event;
+pub mod offered;
 pub mod partition;
 pub mod rollout;

@@ -35,3 +35,49 @@ pub async fn list_rollouts(conn: &mut PgConnection) -> Result<Vec<Value>, StoreE
     .await?;
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
+
+/// Lists the rollouts that still have something to do or to wait for.
+pub async fn list_open(conn: &mut PgConnection) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- rollout.list_open
+        SELECT record FROM rollout WHERE record ->> 'state' IN ('updating', 'held') ORDER BY ha_group, policy"
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Reads one rollout and holds its row until the transaction ends.
+pub async fn lock_rollout(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    policy: &str,
+) -> Result<Option<Value>, StoreError> {
+    let row = sqlx::query!(
+        "-- rollout.lock_rollout
+        SELECT record FROM rollout WHERE ha_group = $1 AND policy = $2 FOR UPDATE",
+        ha_group,
+        policy,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.record))
+}
+
+/// Reads the rollouts of a policy, in one group or (none) in all, and holds their rows until the transaction ends.
+pub async fn lock_of_policy(
+    tx: &mut PgConnection,
+    policy: &str,
+    ha_group: Option<&str>,
+) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- rollout.lock_of_policy
+        SELECT record FROM rollout WHERE policy = $1 AND ($2::text IS NULL OR ha_group = $2)
+        ORDER BY ha_group FOR UPDATE",
+        policy,
+        ha_group,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}

@@ -1,0 +1,247 @@
+//! What administrators of an organization may do: pause, go on, stop and take back rollouts; free the claims of a group.
+//!
+//! Each is one transaction on the rows that every agbot reads, so it holds whoever works on the group, and survives that
+//! agbot's death. Source: orchestration B12, 2.8, E5.5.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use evenkeel_planner::claims::{Claim, Scope};
+use evenkeel_planner::event::Event;
+use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner::rolling::Rollout;
+use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
+use evenkeel_store::agbot::event::EventRow;
+use evenkeel_store::agbot::{claim as claims, rollout as rollouts};
+use evenkeel_store::{PgConnection, retry};
+use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::answer;
+use super::caller::may_administrate;
+use super::status::shown;
+use crate::AgbotError;
+use crate::act::record_event;
+use crate::context::Context;
+use crate::observe::records::claim_of;
+
+/// Which rollouts of a policy are meant.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfGroup {
+    /// The HA group; without it every group.
+    group: Option<String>,
+}
+
+/// `POST /orgs/{org}/agbot/rollouts/{policy}/{action}`: 200 with the rollouts as they are now, 409 when none of them can do that.
+pub(super) async fn act_on_rollouts(
+    State(context): State<Arc<Context>>,
+    Path((org, policy, word)): Path<(String, String, String)>,
+    query: Result<Query<OfGroup>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let actor = match may_administrate(&context, &headers, &org).await {
+        Ok(actor) => actor,
+        Err((status, why)) => return answer(status, why),
+    };
+    let Some(action) = RolloutAction::from_word(&word) else {
+        return answer(
+            StatusCode::BAD_REQUEST,
+            "the action must be one of pause, resume, abort and rollback",
+        );
+    };
+    let Ok(Query(OfGroup { group })) = query else {
+        return answer(StatusCode::BAD_REQUEST, "the query may hold group, the name of an HA group, only");
+    };
+    let wish = Wish {
+        policy: PolicyId::new(&org, &policy),
+        group: group.map(|group| GroupId::new(&org, &group)),
+        action,
+        actor,
+    };
+    match carry_out(&context, &wish).await {
+        Ok(Done { changed, unchanged, refused }) if !changed.is_empty() || !unchanged.is_empty() => {
+            let events = changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
+            context.tell(events.collect()).await;
+            let all: Vec<serde_json::Value> = changed.iter().chain(&unchanged).map(shown).collect();
+            Json(json!({"rollouts": all, "refused": refused})).into_response()
+        }
+        Ok(Done { refused, .. }) if refused.is_empty() => {
+            answer(StatusCode::NOT_FOUND, format!("the policy {org}/{policy} has no rollout there"))
+        }
+        Ok(Done { refused, .. }) => answer(StatusCode::CONFLICT, refused.join("; ")),
+        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
+}
+
+struct Wish {
+    policy: PolicyId,
+    group: Option<GroupId>,
+    action: RolloutAction,
+    actor: String,
+}
+
+#[derive(Default)]
+struct Done {
+    changed: Vec<Rollout>,
+    unchanged: Vec<Rollout>,
+    refused: Vec<String>,
+}
+
+async fn carry_out(context: &Context, wish: &Wish) -> Result<Done, AgbotError> {
+    let policy_updated_at = context.model().policy(&wish.policy).and_then(|policy| policy.last_updated);
+    let asker = Asker { actor: &wish.actor, now: context.now(), policy_updated_at };
+    retry("rollout.act", || async {
+        let mut done = Done::default();
+        let mut tx = context.database.begin().await?;
+        let group = wish.group.as_ref().map(GroupId::as_str);
+        for record in rollouts::lock_of_policy(&mut tx, wish.policy.as_str(), group).await? {
+            let rollout: Rollout = serde_json::from_value(record)?;
+            match act(&rollout, wish.action, asker) {
+                Ok(Some(next)) => {
+                    store(&mut tx, &next, wish, asker.now).await?;
+                    done.changed.push(next);
+                }
+                Ok(None) => done.unchanged.push(rollout),
+                Err(why) => done.refused.push(why),
+            }
+        }
+        tx.commit().await?;
+        Ok::<Done, AgbotError>(done)
+    })
+    .await
+}
+
+async fn store(
+    tx: &mut PgConnection,
+    rollout: &Rollout,
+    wish: &Wish,
+    now: Timestamp,
+) -> Result<(), AgbotError> {
+    let (group, policy) = (rollout.group.as_str(), rollout.policy.as_str());
+    rollouts::upsert_rollout(tx, group, policy, &serde_json::to_value(rollout)?).await?;
+    let row = EventRow {
+        happened_at: now,
+        kind: wish.action.event_kind().to_owned(),
+        ha_group: Some(group.to_owned()),
+        node: None,
+        policy: Some(policy.to_owned()),
+        detail: json!({"actor": wish.actor, "target": rollout.target}),
+    };
+    record_event(tx, &row).await?;
+    Ok(())
+}
+
+/// Which claims of a group are meant.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfClaim {
+    /// The member that holds it.
+    node: Option<String>,
+    /// The deployment policy that it is about.
+    policy: Option<String>,
+}
+
+/// `DELETE /orgs/{org}/hagroups/{group}/upgrades`: frees the claims of the group, or those that the query names.
+pub(super) async fn free_group(
+    State(context): State<Arc<Context>>,
+    Path((org, group)): Path<(String, String)>,
+    query: Result<Query<OfClaim>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    free(&context, &headers, (&org, &group), query).await
+}
+
+/// `DELETE /orgs/{org}/hagroups/{group}/upgrades/{node}`: frees the claims that a member holds.
+pub(super) async fn free_member(
+    State(context): State<Arc<Context>>,
+    Path((org, group, node)): Path<(String, String, String)>,
+    query: Result<Query<OfClaim>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let query = query.map(|Query(of)| Query(OfClaim { node: Some(node), ..of }));
+    free(&context, &headers, (&org, &group), query).await
+}
+
+async fn free(
+    context: &Arc<Context>,
+    headers: &HeaderMap,
+    (org, group): (&str, &str),
+    query: Result<Query<OfClaim>, QueryRejection>,
+) -> Response {
+    let actor = match may_administrate(context, headers, org).await {
+        Ok(actor) => actor,
+        Err((status, why)) => return answer(status, why),
+    };
+    let Ok(Query(of)) = query else {
+        return answer(StatusCode::BAD_REQUEST, "the query may hold node and policy only, each once");
+    };
+    let node = of.node.map(|node| NodeId::new(org, node.strip_prefix(&format!("{org}/")).unwrap_or(&node)));
+    let policy = of.policy.map(|policy| {
+        let name = policy.strip_prefix(&format!("{org}/")).unwrap_or(&policy);
+        Scope::Policy(PolicyId::new(org, name))
+    });
+    let is_meant = |claim: &Claim| {
+        node.as_ref().is_none_or(|node| *node == claim.node)
+            && policy.as_ref().is_none_or(|scope| *scope == claim.scope)
+    };
+    match release(context, &GroupId::new(org, group), &actor, is_meant).await {
+        Ok(freed) if freed.is_empty() => {
+            answer(StatusCode::NOT_FOUND, format!("nobody holds such a claim of HA group {org}/{group}"))
+        }
+        Ok(freed) => {
+            let keys: BTreeSet<_> = freed.iter().map(Claim::key).collect();
+            context.tell(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
+            Json(json!({"freed": freed})).into_response()
+        }
+        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
+}
+
+/// Deletes claims under the group's lock. Whoever held one acts under its number, which no row has any more.
+async fn release(
+    context: &Context,
+    group: &GroupId,
+    actor: &str,
+    is_meant: impl Fn(&Claim) -> bool,
+) -> Result<Vec<Claim>, AgbotError> {
+    retry("claim.free", || async {
+        let now = context.now();
+        let mut tx = context.database.begin().await?;
+        claims::lock_group(&mut tx, group.as_str()).await?;
+        let rows = claims::list_of_group(&mut tx, group.as_str()).await?;
+        let held = rows.into_iter().map(claim_of).collect::<Result<Vec<Claim>, _>>()?;
+        let mut freed = Vec::new();
+        for claim in held.into_iter().filter(&is_meant) {
+            let (scope, fencing) = (claim.scope.text(), claim.fencing.cast_signed());
+            if !claims::delete_claim(&mut tx, group.as_str(), scope, fencing).await? {
+                continue;
+            }
+            if claim.scope == Scope::Agent {
+                claims::set_released_at(&mut tx, group.as_str(), now).await?;
+            }
+            let row = EventRow {
+                happened_at: now,
+                kind: "hagroup.lock-released".to_owned(),
+                ha_group: Some(group.as_str().to_owned()),
+                node: Some(claim.node.as_str().to_owned()),
+                policy: None,
+                detail: json!({"scope": scope, "fencing": claim.fencing, "why": format!("freed by {actor}")}),
+            };
+            record_event(&mut tx, &row).await?;
+            freed.push(claim);
+        }
+        if freed.is_empty() {
+            return Ok(freed);
+        }
+        tx.commit().await?;
+        Ok::<Vec<Claim>, AgbotError>(freed)
+    })
+    .await
+}
