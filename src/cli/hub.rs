@@ -96,6 +96,7 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
                 ("done", "done"),
                 ("of", "total"),
                 ("state", "state"),
+                ("how it stands", "text"),
             ];
             let look = async || Ok(listed(&read("rollouts").await?, "rollouts", &columns));
             context.show_watched(&watch, look).await

@@ -17,6 +17,7 @@ mod key;
 mod machine;
 mod output;
 mod reference;
+mod rollout;
 mod settings;
 mod sign;
 mod time;
@@ -55,6 +56,8 @@ enum Command {
     Exchange(exchange::ExchangeArguments),
     /// What the hub's agbot agreed to, and why it did not
     Agbot(hub::AgbotArguments),
+    /// Rollouts of deployment policies through HA groups
+    Rollout(rollout::RolloutArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
     Deploycheck(Box<check::CheckArguments>),
     /// Tells why a node has, or does not have, the service of a deployment policy
@@ -157,6 +160,7 @@ async fn dispatch(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Exchange(arguments) => exchange::run(arguments, context).await,
         Command::Agbot(arguments) => hub::run(arguments, context).await,
+        Command::Rollout(arguments) => rollout::run(arguments, context).await,
         Command::Deploycheck(arguments) => check::run(*arguments, context).await,
         Command::Explain(arguments) => check::explain::run(&arguments, context).await,
         Command::Register(arguments) => agent::register::run(&arguments, context).await,

@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 
 use super::ha_group_edit as edit;
 use super::resource::Kind;
+use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
-use crate::exit::Outcome;
+use crate::exit::{CliError, Outcome};
 use crate::input::template;
-use crate::output::{Table, View, cell_text};
+use crate::output::{Table, View, cell_text, note};
 
 /// HA groups; the exchange answers them as a list, not as a map.
 pub const GROUPS: Kind = Kind {
@@ -62,6 +63,20 @@ pub enum HaGroupCommand {
         name: String,
         #[command(flatten)]
         watch: Watch,
+    },
+    /// Frees the claims of an HA group, when a member that holds one is stuck for good
+    Free {
+        /// Name of the group
+        name: String,
+        /// Only those of this member
+        #[arg(long = "nodeId", visible_alias = "node-id", short = 'm', value_name = "NODE")]
+        node: Option<String>,
+        /// Only that of the rollout of this deployment policy
+        #[arg(long, value_name = "POLICY")]
+        policy: Option<String>,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
     },
 }
 
@@ -160,6 +175,12 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
         HaGroupCommand::Member(MemberCommand::Remove(members)) => {
             edit::remove_members(&members, exchange).await
         }
+        HaGroupCommand::Free { name, node, policy, force } => {
+            if !confirm(&format!("free the claims of HA group {name}?"), force)? {
+                return Ok(());
+            }
+            free(context, exchange, &name, node.as_deref(), policy.as_deref()).await
+        }
         HaGroupCommand::Upgrades { name, watch } => {
             context.show_watched(&watch, async || upgrades(context, exchange, &name).await).await
         }
@@ -216,6 +237,30 @@ async fn upgrades(context: &Context, exchange: &Exchange, name: &str) -> Outcome
     let path = Path::org(&org, &["hagroups", &id, "upgrades"]);
     let found = agbot.get(&format!("reading the upgrades of HA group {name}"), &path).await?;
     Ok(upgrades_view(found))
+}
+
+async fn free(
+    context: &Context,
+    exchange: &Exchange,
+    name: &str,
+    node: Option<&str>,
+    policy: Option<&str>,
+) -> Outcome {
+    let (org, id) = exchange.split(name);
+    let mut path = Path::org(&org, &["hagroups", &id, "upgrades"]);
+    if let Some(node) = node {
+        path = path.push(&exchange.split(node).1);
+    }
+    if let Some(policy) = policy {
+        path = path.query("policy", &exchange.split(policy).1);
+    }
+    let agbot = context.agbot(exchange)?;
+    if agbot.delete(&format!("freeing the claims of HA group {name}"), &path).await? {
+        note(format!("the claims of HA group {org}/{id} are free"));
+        return Ok(());
+    }
+    let list_with = format!("hzn exchange hagroup upgrades {name}");
+    Err(CliError::not_found("claim of HA group", &format!("{org}/{id}"), &list_with))
 }
 
 fn upgrades_view(found: Value) -> View {
