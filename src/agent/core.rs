@@ -180,14 +180,29 @@ impl Core {
             self.journal.registration = Some(registration);
         }
         self.journal.state.builtin = self.machine.properties();
-        let specs = self
-            .journal
-            .state
+        let state = &self.journal.state;
+        let specs = state
             .live()
             .filter(|agreement| agreement.is_start_ordered)
             .filter_map(|agreement| {
                 effects::service_spec(agreement, &self.journal, &self.settings, &self.machine).ok()
             })
+            .chain(
+                state
+                    .instances
+                    .iter()
+                    .filter(|(key, one)| one.is_start_ordered && state.is_needed(key))
+                    .filter_map(|(key, instance)| {
+                        effects::dependency_spec(
+                            key,
+                            &instance.dependency,
+                            &self.journal,
+                            &self.settings,
+                            &self.machine,
+                        )
+                        .ok()
+                    }),
+            )
             .collect::<Vec<_>>();
         if let Err(error) = self.driver.adopt(&specs).await {
             tracing::warn!(%error, "running services cannot be taken over now");
@@ -296,7 +311,7 @@ impl Core {
             let _unheard = done.send(());
         }
         self.act();
-        if self.is_leaving && self.journal.state.agreements.values().all(|agreement| agreement.is_stopped) {
+        if self.is_leaving && self.journal.state.is_stopped() {
             self.is_leaving = false;
             self.forget().await?;
         }
@@ -423,10 +438,8 @@ impl Core {
 
 /// Services that the driver was told to run.
 pub(crate) fn running_keys(state: &State) -> Vec<String> {
-    state
-        .agreements
-        .values()
-        .filter(|agreement| agreement.is_start_ordered && !agreement.is_stopped)
-        .map(|agreement| agreement.id.clone())
-        .collect()
+    let agreements = state.agreements.values();
+    let agreements = agreements.filter(|agreement| agreement.is_start_ordered && !agreement.is_stopped);
+    let instances = state.instances.iter().filter(|(_, instance)| instance.is_start_ordered);
+    agreements.map(|agreement| agreement.id.clone()).chain(instances.map(|(key, _)| key.clone())).collect()
 }

@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::{
     AgentSettings,
     deployment::Deployment,
-    drivers::{Driver, DriverError, RegistryLogin, ServiceSpec},
+    drivers::{Driver, DriverError, RegistryLogin, Role, ServiceSpec},
     environment::{self, Platform},
     hub::{Delivery, Hub},
     journal::Journal,
     machine::Machine,
     settings::DriverKind,
-    step::{Agreement, Command, Event, ExchangeState},
+    step::{Agreement, Command, Dependency, Event, ExchangeState},
 };
 
 /// What effects act on.
@@ -38,6 +38,19 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             Box::pin(start(context, agreement, spec))
         }
         Command::Stop { agreement } => Box::pin(stop(context, agreement.clone())),
+        Command::StartDependency { key } => {
+            let Some(instance) = journal.state.instances.get(key) else { return nothing() };
+            let dependency = &instance.dependency;
+            let spec = dependency_spec(key, dependency, journal, &context.settings, machine);
+            Box::pin(start_dependency(context, key.clone(), dependency.service_id.clone(), spec))
+        }
+        Command::StopDependency { key } => {
+            let key = key.clone();
+            Box::pin(async move {
+                context.driver.stop(&key).await.map_err(|error| error.to_string())?;
+                Ok(Some(Event::DependencyStopped { key }))
+            })
+        }
         Command::Send(number) => {
             let Some(outgoing) = journal.state.outbox.get(number).cloned() else { return nothing() };
             Box::pin(send(context, *number, outgoing.agbot, outgoing.text))
@@ -94,6 +107,41 @@ pub(crate) fn service_spec(
 ) -> Result<ServiceSpec, DriverError> {
     let deployment = Deployment::parse(&agreement.deployment, &agreement.deployment_overrides)
         .map_err(|error| DriverError::Unsuitable(error.to_string()))?;
+    let environment = with_platform(journal, settings, machine, |platform| {
+        environment::variables(Some(&agreement.id), &agreement.inputs, platform)
+    });
+    Ok(ServiceSpec {
+        networks: agreement.dependency_keys().collect(),
+        ..ServiceSpec::new(agreement.id.clone(), deployment, environment)
+    })
+}
+
+/// A service that others need, ready for a driver.
+///
+/// # Errors
+/// [`DriverError::Unsuitable`] when its deployment cannot be read.
+pub(crate) fn dependency_spec(
+    key: &str,
+    dependency: &Dependency,
+    journal: &Journal,
+    settings: &AgentSettings,
+    machine: &Machine,
+) -> Result<ServiceSpec, DriverError> {
+    let deployment = Deployment::parse(&dependency.deployment, "")
+        .map_err(|error| DriverError::Unsuitable(error.to_string()))?;
+    let environment = with_platform(journal, settings, machine, |platform| {
+        environment::variables(None, &dependency.inputs, platform)
+    });
+    let role = if dependency.is_shared { Role::Shared } else { Role::Dependency };
+    Ok(ServiceSpec { role, ..ServiceSpec::new(key.to_owned(), deployment, environment) })
+}
+
+fn with_platform<T>(
+    journal: &Journal,
+    settings: &AgentSettings,
+    machine: &Machine,
+    work: impl FnOnce(&Platform<'_>) -> T,
+) -> T {
     let (org, node) = journal.state.node.split_once('/').unwrap_or_default();
     let exchange_url = format!("{}/v1", settings.hub_root());
     let platform = Platform {
@@ -104,12 +152,7 @@ pub(crate) fn service_spec(
         allows_privileged: journal.state.local_policy().properties.allows_privileged(),
         machine,
     };
-    Ok(ServiceSpec {
-        key: agreement.id.clone(),
-        deployment,
-        environment: environment::variables(agreement, &platform),
-        logins: Vec::new(),
-    })
+    work(&platform)
 }
 
 async fn start(
@@ -119,7 +162,7 @@ async fn start(
 ) -> Result<Option<Event>, String> {
     let outcome = match spec {
         Ok(mut spec) => {
-            spec.logins = logins(&context, &agreement).await;
+            spec.logins = logins(&context, &agreement.service_id).await;
             context.driver.start(&spec).await
         }
         Err(error) => Err(error),
@@ -136,10 +179,35 @@ async fn start(
     }
 }
 
+async fn start_dependency(
+    context: Context,
+    key: String,
+    service_id: String,
+    spec: Result<ServiceSpec, DriverError>,
+) -> Result<Option<Event>, String> {
+    let outcome = match spec {
+        Ok(mut spec) => {
+            spec.logins = logins(&context, &service_id).await;
+            context.driver.start(&spec).await
+        }
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(()) => Ok(Some(Event::DependencyStarted { key })),
+        Err(error) => match error.dependency_cancel_reason() {
+            Some(reason) => {
+                tracing::warn!(service.key = key, %error, "a service that others need cannot be started");
+                Ok(Some(Event::DependencyFailed { key, reason }))
+            }
+            None => Err(error.to_string()),
+        },
+    }
+}
+
 /// Registry logins of the service. Without the hub an image that is here already is enough.
-async fn logins(context: &Context, agreement: &Agreement) -> Vec<RegistryLogin> {
+async fn logins(context: &Context, service_id: &str) -> Vec<RegistryLogin> {
     let (Some(hub), Some((org, id)), DriverKind::Docker) =
-        (&context.hub, agreement.service_id.split_once('/'), context.settings.driver)
+        (&context.hub, service_id.split_once('/'), context.settings.driver)
     else {
         return Vec::new();
     };

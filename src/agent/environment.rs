@@ -3,10 +3,7 @@
 use evenkeel_domain::version::{Version, VersionRange};
 use serde_json::Value;
 
-use crate::{
-    machine::Machine,
-    step::{Agreement, WorkloadName},
-};
+use crate::{machine::Machine, step::WorkloadName};
 
 /// What the platform variables tell about the node.
 #[derive(Debug, Clone)]
@@ -25,11 +22,16 @@ pub struct Platform<'a> {
     pub machine: &'a Machine,
 }
 
-/// Variables of a service: platform first, user input after it. The deployment's own come later and win.
-pub fn variables(agreement: &Agreement, platform: &Platform<'_>) -> Vec<(String, String)> {
+/// Variables of a service: platform first, user input after it. The deployment's own come later and win. A service that
+/// others need belongs to no agreement.
+pub fn variables(
+    agreement: Option<&str>,
+    inputs: &[(String, String)],
+    platform: &Platform<'_>,
+) -> Vec<(String, String)> {
     let machine = platform.machine;
-    let mut variables: Vec<(String, String)> = [
-        ("HZN_AGREEMENTID", agreement.id.clone()),
+    let own = agreement.map(|agreement| ("HZN_AGREEMENTID", agreement.to_owned()));
+    let rest = [
         ("HZN_DEVICE_ID", platform.node.to_owned()),
         ("HZN_NODE_ID", platform.node.to_owned()),
         ("HZN_ORGANIZATION", platform.org.to_owned()),
@@ -47,12 +49,12 @@ pub fn variables(agreement: &Agreement, platform: &Platform<'_>) -> Vec<(String,
         ("HZN_HARDWAREID", machine.hardware_id.clone()),
         ("HZN_PRIVILEGED", platform.allows_privileged.to_string()),
         ("HZN_HOST_IPS", machine.addresses.join(",")),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect();
-    variables.extend(agreement.inputs.iter().cloned());
-    variables
+    ];
+    own.into_iter()
+        .chain(rest)
+        .map(|(name, value)| (name.to_owned(), value))
+        .chain(inputs.iter().cloned())
+        .collect()
 }
 
 /// User input of a service as variables: the declared defaults, overridden by each source in turn. Undeclared inputs

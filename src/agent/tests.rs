@@ -183,6 +183,7 @@ async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_
     assert!(!is_alive(pid), "unless it is told otherwise");
 }
 
+/// HA-13: it asks after the download; HA-16: a refused agent asks again at its next run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_management_policy_is_carried_out_with_the_groups_permission() {
     let hub = TestHub::new();
@@ -235,6 +236,9 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     }
     assert_eq!(device["configstate"]["state"], "unconfigured");
     assert_eq!(api.get::<Value>(path(&["service"])).await.unwrap_err().status(), Some(424));
+    // HA-18: membership at registration, as an attribute, is a thing of the past.
+    let attribute = json!({"type": "HAAttributes", "mappings": {"partnerID": ["edge-2"]}});
+    assert_eq!(api.post(path(&["attribute"]), &attribute).await.unwrap_err().status(), Some(405));
 
     let wrong = json!({"organization": ORG, "id": NODE, "token": "wrong"});
     assert_eq!(api.post(path(&["node"]), &wrong).await.unwrap_err().status(), Some(400));

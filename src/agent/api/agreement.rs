@@ -30,7 +30,8 @@ fn record(agreement: &Agreement) -> Value {
     let workload = &agreement.workload;
     json!({
         "name": agreement.name,
-        "dependent_services": [],
+        "dependent_services": agreement.dependencies.iter().map(|one| json!({"url": one.service.url,
+            "org": one.service.org, "version": one.service.version, "arch": one.service.arch})).collect::<Vec<_>>(),
         "archived": agreement.is_archived(),
         "current_agreement_id": agreement.id,
         "consumer_id": agreement.agbot,

@@ -9,7 +9,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{Api, Refusal};
-use crate::step::{Agreement, State as Steps};
+use crate::step::{Agreement, Instance, State as Steps};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -19,15 +19,18 @@ pub(super) fn routes() -> Router<Api> {
         .route("/service/policy", get(policies))
 }
 
-fn instance(agreement: &Agreement, state: &Steps) -> Value {
-    let workload = &agreement.workload;
-    let containers: Vec<Value> = state.observed.get(&agreement.id).map_or_else(Vec::new, |observation| {
+fn containers(key: &str, state: &Steps) -> Vec<Value> {
+    state.observed.get(key).map_or_else(Vec::new, |observation| {
         let container = |one: &crate::step::ContainerState| {
-            json!({"Names": [format!("/{}-{}", agreement.id, one.name)], "Image": one.image,
+            json!({"Names": [format!("/{key}-{}", one.name)], "Image": one.image,
                    "Created": one.created_at, "State": one.state.word()})
         };
         observation.containers.iter().map(container).collect()
-    });
+    })
+}
+
+fn instance(agreement: &Agreement, state: &Steps) -> Value {
+    let workload = &agreement.workload;
     json!({
         "ref_url": workload.url,
         "organization": workload.org,
@@ -50,7 +53,44 @@ fn instance(agreement: &Agreement, state: &Steps) -> Value {
         "retry_start_time": 0,
         "env_vars": {},
         "top_level_service": true,
-        "containers": containers,
+        "containers": containers(&agreement.id, state),
+    })
+}
+
+/// A service that others need.
+fn needed_instance(key: &str, instance: &Instance, state: &Steps) -> Value {
+    let service = &instance.dependency.service;
+    let path: Vec<Value> = state
+        .needing(key)
+        .map(|agreement| {
+            let top = &agreement.workload;
+            json!([{"url": top.url, "org": top.org, "version": top.version},
+                   {"url": service.url, "org": service.org, "version": service.version}])
+        })
+        .collect();
+    json!({
+        "ref_url": service.url,
+        "organization": service.org,
+        "version": service.version,
+        "arch": service.arch,
+        "instance_id": key,
+        "archived": false,
+        "instance_creation_time": 0,
+        "execution_start_time": instance.started_at.unwrap_or(0),
+        "execution_failure_code": 0,
+        "execution_failure_desc": "",
+        "cleanup_start_time": 0,
+        "associated_agreements": state.needing(key).map(|agreement| &agreement.id).collect::<Vec<_>>(),
+        "microservicedef_id": instance.dependency.service_id,
+        "service_instance_path": path,
+        "agreement_less": false,
+        "max_retries": 0,
+        "max_retry_duration": 0,
+        "current_retry_count": 0,
+        "retry_start_time": 0,
+        "env_vars": {},
+        "top_level_service": false,
+        "containers": containers(key, state),
     })
 }
 
@@ -66,7 +106,8 @@ fn definition(agreement: &Agreement) -> Value {
         "archived": !agreement.is_live(),
         "name": "",
         "userInput": [],
-        "requiredServices": [],
+        "requiredServices": agreement.dependencies.iter().map(|one| json!({"url": one.service.url,
+            "org": one.service.org, "versionRange": one.service.version, "arch": one.service.arch})).collect::<Vec<_>>(),
     })
 }
 
@@ -80,6 +121,8 @@ async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     let (live, ended): (Vec<_>, Vec<_>) =
         state.agreements.values().partition(|agreement| agreement.is_live());
     let instances = |list: &[&Agreement]| list.iter().map(|one| instance(one, &state)).collect::<Vec<_>>();
+    let mut active = instances(&live);
+    active.extend(state.instances.iter().map(|(key, instance)| needed_instance(key, instance, &state)));
     let definitions = |list: &[&Agreement]| {
         let mut found: Vec<Value> = list.iter().map(|one| definition(one)).collect();
         found.dedup_by(|one, two| one["record_id"] == two["record_id"]);
@@ -87,7 +130,7 @@ async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     };
     Ok(Json(json!({
         "config": [],
-        "instances": {"active": instances(&live), "archived": instances(&ended)},
+        "instances": {"active": active, "archived": instances(&ended)},
         "definitions": {"active": definitions(&live), "archived": definitions(&ended)},
     })))
 }

@@ -11,7 +11,7 @@ use crate::{deployment::Deployment, step::Observation};
 /// A service to run, complete with its environment.
 #[derive(Debug, Clone)]
 pub struct ServiceSpec {
-    /// Key: the agreement id.
+    /// Key: the agreement id, or that of an instance.
     pub key: String,
     /// What to run.
     pub deployment: Deployment,
@@ -19,6 +19,29 @@ pub struct ServiceSpec {
     pub environment: Vec<(String, String)>,
     /// Registry logins: registry, user name, secret.
     pub logins: Vec<RegistryLogin>,
+    /// What it is to the node.
+    pub role: Role,
+    /// Keys of the services whose networks it joins, because it needs them.
+    pub networks: Vec<String>,
+}
+
+/// Says what a service is to the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// The service of an agreement.
+    #[default]
+    TopLevel,
+    /// Needed by the service of one agreement.
+    Dependency,
+    /// Needed by several, once on the node.
+    Shared,
+}
+
+impl ServiceSpec {
+    /// The service of an agreement that needs nothing.
+    pub fn new(key: String, deployment: Deployment, environment: Vec<(String, String)>) -> Self {
+        Self { key, deployment, environment, logins: Vec::new(), role: Role::TopLevel, networks: Vec::new() }
+    }
 }
 
 /// A login for an image registry.
@@ -68,6 +91,16 @@ impl DriverError {
             Self::Image { .. } => Some(reason::IMAGE_FETCH_FAILED),
             Self::Transient(_) => None,
         }
+    }
+}
+
+impl DriverError {
+    /// The same for a service that others need: the reason for which those end.
+    pub fn dependency_cancel_reason(&self) -> Option<u64> {
+        self.cancel_reason().map(|_| match self {
+            Self::Image { .. } => reason::DEPENDENCY_IMAGE_FETCH_FAILED,
+            _ => reason::DEPENDENCY_FAILED,
+        })
     }
 }
 

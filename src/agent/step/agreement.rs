@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Dependency;
+
 /// The service version that an agreement runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WorkloadName {
@@ -91,6 +93,8 @@ pub struct Agreement {
     pub inputs: Vec<(String, String)>,
     /// Registry logins and keys are looked up by this service id, `org/service`.
     pub service_id: String,
+    /// Services that it needs, in the order in which they start.
+    pub dependencies: Vec<Dependency>,
     /// When the proposal was accepted.
     pub created_at: u64,
     /// When the agbot acknowledged the reply.

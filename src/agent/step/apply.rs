@@ -15,6 +15,12 @@ use crate::step::DOWN_LIMIT_SECS;
 impl State {
     /// Takes one event in. `now` is in seconds since 1970.
     pub fn apply(&mut self, event: Event, now: u64) -> Outcome {
+        let outcome = self.take(event, now);
+        self.note_dependencies();
+        outcome
+    }
+
+    fn take(&mut self, event: Event, now: u64) -> Outcome {
         match event {
             Event::Proposal { from, message, facts } => self.take_proposal(&from, &message, &facts, now),
             Event::Message { from, message } => self.take_message(&from, message, now),
@@ -32,6 +38,16 @@ impl State {
                 self.observed.remove(&agreement);
                 self.change(&agreement, |agreement| agreement.is_stopped = true);
                 self.forget_old();
+                Outcome::default()
+            }
+            Event::DependencyStarted { key } => {
+                self.instances.entry(key).and_modify(|instance| instance.is_start_ordered = true);
+                Outcome::default()
+            }
+            Event::DependencyFailed { key, reason } => self.end_needing(&key, reason, now),
+            Event::DependencyStopped { key } => {
+                self.observed.remove(&key);
+                self.instances.remove(&key);
                 Outcome::default()
             }
             Event::Observed { key, observation } => self.observe(key, observation, now),
@@ -176,6 +192,14 @@ impl State {
     fn observe(&mut self, key: String, observation: Observation, now: u64) -> Outcome {
         let is_running = observation.is_running();
         let mut started = None;
+        if let Some(instance) = self.instances.get_mut(&key) {
+            if is_running && instance.started_at.is_none() {
+                instance.started_at = Some(now);
+                started = Some(format!("dependency {key} runs"));
+            }
+            let is_down = !is_running && instance.started_at.is_some();
+            instance.down_since = is_down.then(|| instance.down_since.unwrap_or(now));
+        }
         self.change(&key, |agreement| {
             if is_running && agreement.started_at.is_none() {
                 agreement.started_at = Some(now);
@@ -194,7 +218,8 @@ impl State {
     fn review_policy(&mut self, now: u64) -> Outcome {
         let mut doomed = Vec::new();
         for agreement in self.live() {
-            if self.is_service_suspended(&agreement.workload) {
+            let needed = agreement.dependencies.iter().map(|dependency| &dependency.service);
+            if [&agreement.workload].into_iter().chain(needed).any(|one| self.is_service_suspended(one)) {
                 doomed.push((agreement.id.clone(), reason::SERVICE_SUSPENDED));
             } else if self.facts.pattern.is_empty() && !self.still_fits(agreement) {
                 doomed.push((agreement.id.clone(), reason::NODE_POLICY_CHANGED));
@@ -216,6 +241,13 @@ impl State {
                 verification.is_due = true;
             }
         }
+        for (key, instance) in &self.instances {
+            if instance.down_since.is_some_and(|down| now.saturating_sub(down) >= DOWN_LIMIT_SECS) {
+                let needing =
+                    self.needing(key).map(|agreement| (agreement.id.clone(), reason::DEPENDENCY_FAILED));
+                doomed.extend(needing);
+            }
+        }
         let outcome = self.end_many(doomed, now);
         self.forget_healed(now);
         self.queue_verifications(now);
@@ -228,6 +260,12 @@ impl State {
             None => self.live().map(|agreement| (agreement.id.clone(), reason)).collect(),
         };
         self.end_many(ids, now)
+    }
+
+    /// Ends what needs a service that cannot run.
+    fn end_needing(&mut self, key: &str, reason: u64, now: u64) -> Outcome {
+        let doomed = self.needing(key).map(|agreement| (agreement.id.clone(), reason)).collect();
+        self.end_many(doomed, now)
     }
 
     fn end_many(&mut self, doomed: Vec<(String, u64)>, now: u64) -> Outcome {

@@ -7,6 +7,7 @@
 
 mod agreement;
 mod apply;
+pub mod dependency;
 pub mod management;
 mod plan;
 mod proposal;
@@ -24,7 +25,8 @@ use evenkeel_wire::agreement::message::Message;
 use serde::{Deserialize, Serialize};
 
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
-pub use proposal::{Decision, ProposalFacts};
+pub use dependency::{Dependency, Instance};
+pub use proposal::{Decision, DependencyFacts, ProposalFacts};
 pub use report::{ContainerState, Observation, RunState};
 pub use surface::SurfaceError;
 
@@ -86,6 +88,8 @@ pub struct State {
     pub facts: NodeFacts,
     /// Agreements by id, ended ones included.
     pub agreements: BTreeMap<String, Agreement>,
+    /// Services that others need, by key.
+    pub instances: BTreeMap<String, Instance>,
     /// Messages waiting to be sent, by number.
     pub outbox: BTreeMap<u64, Outgoing>,
     /// Next number of an outgoing message.
@@ -156,6 +160,23 @@ pub enum Event {
         /// Agreement.
         agreement: String,
     },
+    /// The driver took the order to start a dependency.
+    DependencyStarted {
+        /// Its key.
+        key: String,
+    },
+    /// A dependency cannot be started at all.
+    DependencyFailed {
+        /// Its key.
+        key: String,
+        /// Reason code for the cancellation of what needs it.
+        reason: u64,
+    },
+    /// Nothing of a dependency is left.
+    DependencyStopped {
+        /// Its key.
+        key: String,
+    },
     /// What the driver sees of a service.
     Observed {
         /// Service key.
@@ -215,6 +236,16 @@ pub enum Command {
         /// Agreement.
         agreement: String,
     },
+    /// Start a service that others need.
+    StartDependency {
+        /// Its key.
+        key: String,
+    },
+    /// Stop a service that nobody needs any more.
+    StopDependency {
+        /// Its key.
+        key: String,
+    },
     /// Write the status document.
     ReportStatus(Box<NodeStatus>),
     /// Write the list of used services.
@@ -231,6 +262,7 @@ impl Command {
             Self::Send(number) => format!("send {number}"),
             Self::Record { agreement, .. } => format!("record {agreement}"),
             Self::Start { agreement } | Self::Stop { agreement } => format!("service {agreement}"),
+            Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
             Self::ReportStatus(_) => "status".to_owned(),
             Self::ReportServices(_) => "services".to_owned(),
             Self::ReportErrors(_) => "errors".to_owned(),
@@ -255,7 +287,12 @@ impl State {
 
     /// Tells whether anything is left to end or to stop.
     pub fn is_idle(&self) -> bool {
-        self.agreements.values().all(Agreement::is_archived)
+        self.agreements.values().all(Agreement::is_archived) && self.instances.is_empty()
+    }
+
+    /// Tells whether nothing runs any more.
+    pub fn is_stopped(&self) -> bool {
+        self.agreements.values().all(|agreement| agreement.is_stopped) && self.instances.is_empty()
     }
 }
 

@@ -7,6 +7,7 @@ impl State {
     pub fn plan(&self) -> Vec<Command> {
         let mut commands: Vec<_> =
             self.agreements.values().filter_map(|agreement| self.service(agreement)).collect();
+        commands.extend(self.dependency_commands());
         if self.node.is_empty() || !self.is_joined {
             // Services are started and stopped without the hub; the rest waits for it.
             return commands;
@@ -30,7 +31,9 @@ impl State {
     /// After a restart nothing is reported before every service was looked at: an empty document would say that they
     /// are down.
     fn has_seen_all_services(&self) -> bool {
-        self.live().all(|agreement| !agreement.is_start_ordered || self.observed.contains_key(&agreement.id))
+        let agreements = self.live().filter(|agreement| agreement.is_start_ordered).map(|one| &one.id);
+        let instances = self.instances.iter().filter(|(_, one)| one.is_start_ordered).map(|(key, _)| key);
+        agreements.chain(instances).all(|key| self.observed.contains_key(key))
     }
 
     fn service(&self, agreement: &Agreement) -> Option<Command> {
@@ -39,11 +42,12 @@ impl State {
             return (!agreement.is_stopped).then(|| Command::Stop { agreement: id() });
         }
         let is_wanted = agreement.accepted_at.is_some() && !agreement.is_start_ordered;
-        (is_wanted && !self.predecessor_runs(agreement)).then(|| Command::Start { agreement: id() })
+        (is_wanted && !self.predecessor_runs(agreement) && self.has_dependencies(agreement))
+            .then(|| Command::Start { agreement: id() })
     }
 
     /// An ending agreement for the same service must be gone first: two versions would fight for ports and files.
-    fn predecessor_runs(&self, agreement: &Agreement) -> bool {
+    pub(super) fn predecessor_runs(&self, agreement: &Agreement) -> bool {
         self.agreements.values().any(|other| {
             other.ending.is_some()
                 && !other.is_stopped

@@ -3,7 +3,7 @@
 use evenkeel_domain::policy::internal::{InternalPolicy, Workload, common_protocols, producer_name};
 use evenkeel_wire::{agreement::message::PROTOCOL, signature};
 
-use super::{Agreement, MOST_LIVE, State, WorkloadName, merge_builtin};
+use super::{Agreement, Dependency, MOST_LIVE, State, WorkloadName, merge_builtin};
 
 /// What was looked up to judge a proposal.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,21 @@ pub struct ProposalFacts {
     pub service_id: String,
     /// User input as environment variables, in order.
     pub inputs: Vec<(String, String)>,
+    /// What the service needs, in the order in which it starts.
+    pub dependencies: Vec<DependencyFacts>,
+    /// Why what it needs could not be put together.
+    pub unresolved: Option<String>,
+}
+
+/// A service that the proposed one needs, with what proves it.
+#[derive(Debug, Clone, Default)]
+pub struct DependencyFacts {
+    /// The service.
+    pub dependency: Dependency,
+    /// Signature of its deployment.
+    pub signature: String,
+    /// Texts of the trusted key files, those of its publisher included.
+    pub trusted_keys: Vec<String>,
 }
 
 /// What becomes of a proposal.
@@ -45,7 +60,7 @@ impl State {
             Ok(terms) => terms,
             Err(reason) => return Decision::Ignore(reason),
         };
-        match self.fit(proposal, &terms) {
+        match self.fit(proposal, facts, &terms).and_then(|()| check_dependencies(facts, now)) {
             Ok(()) => Decision::Accept(Box::new(self.agreement(proposal, facts, &terms, now))),
             Err(reason) => Decision::Refuse(reason),
         }
@@ -99,7 +114,12 @@ impl State {
     }
 
     /// Checks 9 to 13: a failure is answered.
-    fn fit(&self, proposal: &Proposal<'_>, terms: &InternalPolicy) -> Result<(), String> {
+    fn fit(
+        &self,
+        proposal: &Proposal<'_>,
+        facts: &ProposalFacts,
+        terms: &InternalPolicy,
+    ) -> Result<(), String> {
         let mut producer = InternalPolicy::from_text(proposal.producer_policy)
             .map_err(|error| format!("the node's policy in it: {error}"))?;
         merge_builtin(&mut producer.properties, &self.builtin);
@@ -119,7 +139,10 @@ impl State {
         if producer.max_agreements > 0 && self.live().count() as i64 >= producer.max_agreements {
             return Err("the node has as many agreements as its policy allows".to_owned());
         }
-        if is_suspended(self, &terms.workloads) {
+        let needed = facts.dependencies.iter().map(|one| &one.dependency.service);
+        if is_suspended(self, &terms.workloads)
+            || needed.into_iter().any(|one| self.is_service_suspended(one))
+        {
             return Err("the service is suspended".to_owned());
         }
         compatible(&producer, terms)
@@ -149,6 +172,7 @@ impl State {
             deployment_overrides: workload.deployment_overrides,
             producer_policy: proposal.producer_policy.to_owned(),
             inputs: facts.inputs.clone(),
+            dependencies: facts.dependencies.iter().map(|one| one.dependency.clone()).collect(),
             service_id: facts.service_id.clone(),
             created_at: now,
             timeout_secs: self.agreement_timeout_secs(),
@@ -179,6 +203,23 @@ impl State {
                 && (service.version.is_empty() || service.version == workload.version)
         })
     }
+}
+
+/// What the service needs must be there, and be what its publisher signed.
+fn check_dependencies(facts: &ProposalFacts, now: u64) -> Result<(), String> {
+    if let Some(why) = &facts.unresolved {
+        return Err(why.clone());
+    }
+    for DependencyFacts { dependency, signature, trusted_keys } in &facts.dependencies {
+        let name = &dependency.service_id;
+        if dependency.deployment.is_empty() {
+            return Err(format!("service {name}, which it needs, has no deployment for a device"));
+        }
+        if !signature::is_accepted(&dependency.deployment, signature, trusted_keys, now) {
+            return Err(format!("no trusted key verifies the deployment of {name}, which it needs"));
+        }
+    }
+    Ok(())
 }
 
 fn is_suspended(state: &State, workloads: &[Workload]) -> bool {

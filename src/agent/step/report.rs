@@ -3,7 +3,7 @@
 use evenkeel_client::model::{ContainerStatus, NodeStatus, RegisteredService, ServiceStatus};
 use serde::{Deserialize, Serialize};
 
-use super::{Agreement, State};
+use super::{State, WorkloadName};
 
 /// How one container or process is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,29 +64,31 @@ impl Observation {
 impl State {
     /// The status document: one entry per service that the driver knows something of.
     pub fn status(&self) -> NodeStatus {
-        let services = self
-            .agreements
-            .values()
-            .filter(|agreement| !agreement.is_stopped)
-            .filter_map(|agreement| self.service_status(agreement))
-            .collect();
-        NodeStatus { services, ..NodeStatus::default() }
+        let services =
+            self.agreements.values().filter(|agreement| !agreement.is_stopped).filter_map(|agreement| {
+                self.service_status(&agreement.id, &agreement.id, &agreement.workload)
+            });
+        // Only the service of an agreement names it; what it needs is told without one.
+        let needed = self.instances.iter();
+        let needed =
+            needed.filter_map(|(key, instance)| self.service_status(key, "", &instance.dependency.service));
+        NodeStatus { services: services.chain(needed).collect(), ..NodeStatus::default() }
     }
 
-    fn service_status(&self, agreement: &Agreement) -> Option<ServiceStatus> {
-        let observation = self.observed.get(&agreement.id)?;
+    fn service_status(&self, key: &str, agreement: &str, service: &WorkloadName) -> Option<ServiceStatus> {
+        let observation = self.observed.get(key)?;
         let containers = observation.containers.iter().map(|container| ContainerStatus {
-            name: format!("/{}-{}", agreement.id, container.name),
+            name: format!("/{key}-{}", container.name),
             image: container.image.clone(),
             created: i64::try_from(container.created_at).unwrap_or_default(),
             state: container.state.word().to_owned(),
         });
         Some(ServiceStatus {
-            agreement_id: agreement.id.clone(),
-            service_url: agreement.workload.url.clone(),
-            orgid: agreement.workload.org.clone(),
-            version: agreement.workload.version.clone(),
-            arch: agreement.workload.arch.clone(),
+            agreement_id: agreement.to_owned(),
+            service_url: service.url.clone(),
+            orgid: service.org.clone(),
+            version: service.version.clone(),
+            arch: service.arch.clone(),
             container_status: containers.collect(),
             operator_status: None,
             config_state: Some("active".to_owned()),
@@ -102,14 +104,19 @@ impl State {
             .filter(|service| service.config_state == "suspended")
             .cloned()
             .collect();
-        for agreement in self.live().filter(|agreement| agreement.finalized_at.is_some()) {
-            let url = agreement.workload.qualified_url();
+        let live = self.live().filter(|agreement| agreement.finalized_at.is_some());
+        let used = live.flat_map(|agreement| {
+            let needed = agreement.dependencies.iter().map(|dependency| &dependency.service);
+            [&agreement.workload].into_iter().chain(needed)
+        });
+        for used in used {
+            let url = used.qualified_url();
             if services.iter().any(|service| service.url == url) {
                 continue;
             }
             services.push(RegisteredService {
                 url,
-                version: agreement.workload.version.clone(),
+                version: used.version.clone(),
                 config_state: "active".to_owned(),
                 ..RegisteredService::default()
             });

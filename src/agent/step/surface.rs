@@ -52,6 +52,10 @@ fn event_code(reason: u64) -> Option<&'static str> {
         | reason::IMAGE_DATA_ERROR
         | reason::IMAGE_FETCH_FAILED
         | reason::IMAGE_FETCH_UNAUTHORIZED => "error_image_load",
+        reason::DEPENDENCY_FAILED => "dependent_service_failed",
+        reason::DEPENDENCY_IMAGE_LOAD_FAILED | reason::DEPENDENCY_IMAGE_FETCH_FAILED => {
+            "error_start_dependent_service"
+        }
         _ => return None,
     })
 }

@@ -3,7 +3,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use evenkeel_client::{ClientError, model::NodeMessage};
+use evenkeel_client::{
+    ClientError,
+    model::{NodeMessage, Service},
+};
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_wire::{
     agreement::{
@@ -21,7 +24,10 @@ use crate::{
     environment,
     hub::Hub,
     keyring,
-    step::{Event, ProposalFacts, WorkloadName},
+    step::{
+        Dependency, DependencyFacts, Event, ProposalFacts, WorkloadName,
+        dependency::{self, Definitions, MOST_DEPENDENCIES},
+    },
 };
 
 /// Envelopes that are remembered to tell copies.
@@ -138,7 +144,7 @@ impl Mailbox {
         }
     }
 
-    /// Signing keys, and the user input that the service gets.
+    /// Signing keys, the user input that the service gets, and the services that it needs.
     async fn look_up(&self, terms: &str) -> Result<ProposalFacts, ClientError> {
         let Ok(terms) = InternalPolicy::from_text(terms) else { return Ok(ProposalFacts::default()) };
         let Some(workload) = terms.workloads.first() else { return Ok(ProposalFacts::default()) };
@@ -146,15 +152,12 @@ impl Mailbox {
         let arch = Some(workload.arch.as_str()).filter(|arch| !arch.is_empty() && *arch != "*");
         let found =
             exchange.find_services(&workload.org, &workload.url, Some(&workload.version), arch).await?;
-        let mut keys = self.trusted_keys().await;
+        let trusted = self.trusted_keys().await;
         let Some((service_id, service)) = found.into_iter().next() else {
-            return Ok(ProposalFacts { trusted_keys: keys, ..ProposalFacts::default() });
+            return Ok(ProposalFacts { trusted_keys: trusted, ..ProposalFacts::default() });
         };
-        if let Some((org, id)) = service_id.split_once('/') {
-            for name in exchange.list_service_keys(org, id).await?.into_iter().take(MOST_KEYS) {
-                keys.extend(exchange.service_key(org, id, &name).await?);
-            }
-        }
+        let mut keys = trusted.clone();
+        keys.extend(self.publisher_keys(&service_id).await?);
         if let Some((org, id)) = terms.pattern_id.split_once('/') {
             for name in exchange.list_pattern_keys(org, id).await?.into_iter().take(MOST_KEYS) {
                 keys.extend(exchange.pattern_key(org, id, &name).await?);
@@ -163,14 +166,81 @@ impl Mailbox {
         let node = exchange.node(&self.hub.org, &self.hub.id).await?.unwrap_or_default();
         let policy_input: Vec<serde_json::Value> =
             terms.user_input.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect();
+        let sources: [&[serde_json::Value]; 2] = [&policy_input, &node.user_input];
         let name = WorkloadName {
             url: workload.url.clone(),
             org: workload.org.clone(),
             version: workload.version.clone(),
-            arch: service.arch,
+            arch: service.arch.clone(),
         };
-        let inputs = environment::user_inputs(&service.user_input, &[&policy_input, &node.user_input], &name);
-        Ok(ProposalFacts { trusted_keys: keys, service_id, inputs })
+        let inputs = environment::user_inputs(&service.user_input, &sources, &name);
+        let facts = ProposalFacts { trusted_keys: keys, service_id, inputs, ..ProposalFacts::default() };
+        Ok(match self.needed(&service, &trusted, &sources).await? {
+            Ok(dependencies) => ProposalFacts { dependencies, ..facts },
+            Err(why) => ProposalFacts { unresolved: Some(why), ..facts },
+        })
+    }
+
+    async fn publisher_keys(&self, service_id: &str) -> Result<Vec<String>, ClientError> {
+        let exchange = &self.hub.exchange;
+        let mut keys = Vec::new();
+        if let Some((org, id)) = service_id.split_once('/') {
+            for name in exchange.list_service_keys(org, id).await?.into_iter().take(MOST_KEYS) {
+                keys.extend(exchange.service_key(org, id, &name).await?);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// What a service needs, in the order in which it starts; the inner error says why it cannot be put together.
+    async fn needed(
+        &self,
+        service: &Service,
+        trusted: &[String],
+        sources: &[&[serde_json::Value]],
+    ) -> Result<Result<Vec<DependencyFacts>, String>, ClientError> {
+        let definitions = self.definitions(service).await?;
+        let order = match dependency::in_order(&service.required_services, &service.arch, &definitions) {
+            Ok(order) => order,
+            Err(why) => return Ok(Err(why)),
+        };
+        let mut needed = Vec::new();
+        for (id, service) in order {
+            let name = WorkloadName {
+                url: service.url.clone(),
+                org: id.split('/').next().unwrap_or_default().to_owned(),
+                version: service.version.clone(),
+                arch: service.arch.clone(),
+            };
+            let mut trusted_keys = trusted.to_vec();
+            trusted_keys.extend(self.publisher_keys(id).await?);
+            let dependency = Dependency {
+                inputs: environment::user_inputs(&service.user_input, sources, &name),
+                service: name,
+                service_id: id.clone(),
+                deployment: service.deployment.clone(),
+                is_shared: matches!(service.sharable.as_str(), "singleton" | "single" | "exclusive"),
+            };
+            let signature = service.deployment_signature.clone();
+            needed.push(DependencyFacts { dependency, signature, trusted_keys });
+        }
+        Ok(Ok(needed))
+    }
+
+    /// Every definition that may be needed, directly or through others.
+    async fn definitions(&self, service: &Service) -> Result<Definitions, ClientError> {
+        let mut definitions = Definitions::new();
+        let mut waiting = service.required_services.clone();
+        while let Some(need) = waiting.pop() {
+            let key = (need.org, need.url);
+            if definitions.contains_key(&key) || definitions.len() >= MOST_DEPENDENCIES {
+                continue;
+            }
+            let found = self.hub.exchange.find_services(&key.0, &key.1, None, Some(&service.arch)).await?;
+            waiting.extend(found.values().flat_map(|one| one.required_services.clone()));
+            definitions.insert(key, found.into_iter().collect());
+        }
+        Ok(definitions)
     }
 
     async fn trusted_keys(&self) -> Vec<String> {

@@ -12,6 +12,12 @@ pub const NODE_USER_REQUESTED: u64 = 105;
 pub const AGBOT_REQUESTED: u64 = 106;
 /// No acknowledgement of the reply arrived in time.
 pub const NO_REPLY_ACK: u64 = 107;
+/// A service that it needs failed.
+pub const DEPENDENCY_FAILED: u64 = 108;
+/// The image of a service that it needs could not be read.
+pub const DEPENDENCY_IMAGE_LOAD_FAILED: u64 = 110;
+/// The image of a service that it needs could not be fetched.
+pub const DEPENDENCY_IMAGE_FETCH_FAILED: u64 = 117;
 /// The image could not be read.
 pub const IMAGE_LOAD_FAILED: u64 = 109;
 /// The image data is wrong.

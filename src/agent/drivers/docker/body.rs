@@ -145,12 +145,8 @@ mod tests {
     fn body(container: &str) -> Result<ContainerCreateBody, DriverError> {
         let deployment =
             Deployment::parse(&format!("{{\"services\":{{\"web\":{container}}}}}"), "").expect("deployment");
-        let service = ServiceSpec {
-            key: "a1".to_owned(),
-            deployment: deployment.clone(),
-            environment: vec![("HZN_RAM".to_owned(), "64".to_owned())],
-            logins: Vec::new(),
-        };
+        let environment = vec![("HZN_RAM".to_owned(), "64".to_owned())];
+        let service = ServiceSpec::new("a1".to_owned(), deployment.clone(), environment);
         container_body(&service, "web", &deployment.services["web"], HashMap::new())
     }
 

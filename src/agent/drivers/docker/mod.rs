@@ -16,7 +16,7 @@ use bollard::{
     Docker,
     auth::DockerCredentials,
     errors::Error,
-    models::{ContainerSummary, ContainerSummaryStateEnum, NetworkCreateRequest},
+    models::{ContainerSummary, ContainerSummaryStateEnum, NetworkConnectRequest, NetworkCreateRequest},
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ListContainersOptionsBuilder,
         ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
@@ -26,7 +26,7 @@ use bollard::{
 use futures_util::StreamExt;
 use tokio::sync::OnceCell;
 
-use super::{Driver, DriverError, RegistryLogin, ServiceSpec};
+use super::{Driver, DriverError, RegistryLogin, Role, ServiceSpec};
 use crate::{
     deployment::Container,
     step::{ContainerState, Observation, RunState},
@@ -38,6 +38,10 @@ const AGREEMENT_LABEL: &str = "openhorizon.anax.agreement_id";
 const NAME_LABEL: &str = "openhorizon.anax.service_name";
 /// Label on networks.
 const NETWORK_LABEL: &str = "openhorizon.anax.network";
+/// Label on services that others need.
+const INFRASTRUCTURE_LABEL: &str = "openhorizon.anax.infrastructure";
+/// Label on services that are shared.
+const SHARED_LABEL: &str = "openhorizon.anax.service_pattern.shared";
 /// Label with the identity of the agent.
 const AGENT_LABEL: &str = "evenkeel.agent";
 
@@ -157,16 +161,40 @@ impl DockerDriver {
         container: &Container,
     ) -> Result<(), DriverError> {
         self.ensure_image(&container.image, &service.logins).await?;
-        let labels = HashMap::from([
+        let mut labels = HashMap::from([
             (AGREEMENT_LABEL.to_owned(), service.key.clone()),
             (NAME_LABEL.to_owned(), name.to_owned()),
             (AGENT_LABEL.to_owned(), self.agent.clone()),
         ]);
+        if service.role != Role::TopLevel {
+            labels.insert(INFRASTRUCTURE_LABEL.to_owned(), String::new());
+        }
+        if service.role == Role::Shared {
+            labels.insert(SHARED_LABEL.to_owned(), "singleton".to_owned());
+        }
         let body = body::container_body(service, name, container, labels)?;
         let full_name = format!("{}-{name}", service.key);
         let options = CreateContainerOptionsBuilder::new().name(&full_name).build();
         let id = self.engine().await?.create_container(Some(options), body).await.map_err(transient)?.id;
+        if container.network != "host" {
+            for network in &service.networks {
+                self.join(&id, network).await?;
+            }
+        }
         self.engine().await?.start_container(&id, None::<StartContainerOptions>).await.map_err(transient)
+    }
+}
+
+impl DockerDriver {
+    /// Lets a container reach a service that it needs by the names of that service's containers.
+    async fn join(&self, container: &str, network: &str) -> Result<(), DriverError> {
+        let request =
+            NetworkConnectRequest { container: container.to_owned(), ..NetworkConnectRequest::default() };
+        match self.engine().await?.connect_network(network, request).await {
+            // It needs nothing from a service on the host's network, which has none of its own.
+            Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
+            other => other.map_err(transient),
+        }
     }
 }
 

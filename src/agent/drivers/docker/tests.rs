@@ -89,12 +89,8 @@ impl Engine {
 
 fn service(key: &str) -> ServiceSpec {
     let text = format!(r#"{{"services":{{"web":{{"image":"{IMAGE}","environment":["A=b"]}}}}}}"#);
-    ServiceSpec {
-        key: key.to_owned(),
-        deployment: Deployment::parse(&text, "").unwrap(),
-        environment: vec![("HZN_AGREEMENTID".to_owned(), key.to_owned())],
-        logins: Vec::new(),
-    }
+    let environment = vec![("HZN_AGREEMENTID".to_owned(), key.to_owned())];
+    ServiceSpec::new(key.to_owned(), Deployment::parse(&text, "").unwrap(), environment)
 }
 
 fn driver_for(engine: &Engine, agent: &str) -> DockerDriver {
@@ -152,6 +148,30 @@ async fn containers_start_are_adopted_and_go_without_a_trace() {
     };
     assert!(matches!(driver.start(&missing).await, Err(DriverError::Image { .. })));
     neighbour.stop("b1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_service_joins_the_networks_of_what_it_needs_and_these_carry_their_labels() {
+    let Some(engine) = Engine::start().await else {
+        println!("no container engine can be started here: nothing was tested");
+        return;
+    };
+    let driver = driver_for(&engine, "agent-1");
+    let store = ServiceSpec { role: Role::Shared, ..service("store-1") };
+    driver.start(&store).await.unwrap();
+    until_running(&driver, "store-1").await;
+    let needed = ServiceSpec { networks: vec!["store-1".to_owned()], ..service("a1") };
+    driver.start(&needed).await.unwrap();
+    until_running(&driver, "a1").await;
+    let found = driver.containers(Some("a1")).await.unwrap().remove(0);
+    let networks = found.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
+    assert!(networks.contains_key("a1") && networks.contains_key("store-1"), "{networks:?}");
+    let labels = driver.containers(Some("store-1")).await.unwrap().remove(0).labels.unwrap_or_default();
+    assert_eq!(labels.get(SHARED_LABEL).map(String::as_str), Some("singleton"));
+    assert!(labels.contains_key(INFRASTRUCTURE_LABEL));
+    driver.stop("a1").await.unwrap();
+    driver.stop("store-1").await.unwrap();
+    assert!(driver.containers(None).await.unwrap().is_empty());
 }
 
 #[tokio::test]

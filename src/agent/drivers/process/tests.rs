@@ -23,12 +23,8 @@ fn settings(folder: &Path) -> ProcessSettings {
 
 fn service(script: &str) -> ServiceSpec {
     let text = serde_json::json!({"services": {"main": {"command": ["/bin/sh", "-c", script]}}}).to_string();
-    ServiceSpec {
-        key: KEY.to_owned(),
-        deployment: Deployment::parse(&text, "").unwrap(),
-        environment: vec![("HZN_AGREEMENTID".to_owned(), KEY.to_owned())],
-        logins: Vec::new(),
-    }
+    let environment = vec![("HZN_AGREEMENTID".to_owned(), KEY.to_owned())];
+    ServiceSpec::new(KEY.to_owned(), Deployment::parse(&text, "").unwrap(), environment)
 }
 
 async fn until(driver: &ProcessDriver, wanted: RunState) -> ContainerState {

@@ -1,0 +1,216 @@
+//! Services that other services need: which ones, in which order they start, and when they go (agreement protocol 5.7).
+//!
+//! An agreement names its dependencies in the order in which they start: whatever one of them needs itself comes before it.
+//! What is shared (`singleton`, `exclusive`) runs once on the node; everything else once for each agreement.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_client::model::{RequiredService, Service};
+use evenkeel_domain::version::{Version, VersionRange};
+use serde::{Deserialize, Serialize};
+
+use super::{Agreement, Command, State, WorkloadName};
+
+/// Services that one service may need, directly or through others.
+pub const MOST_DEPENDENCIES: usize = 50;
+
+/// Longest part of a key that people read.
+const READABLE: usize = 100;
+
+/// One service that an agreement's service needs, as it was resolved when the agreement was made.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Dependency {
+    /// Its name.
+    pub service: WorkloadName,
+    /// Registry logins are looked up by this id, `org/service`.
+    pub service_id: String,
+    /// The deployment text exactly as signed.
+    pub deployment: String,
+    /// Whether it runs once on the node, for all that need it.
+    pub is_shared: bool,
+    /// User input as environment variables, in order.
+    pub inputs: Vec<(String, String)>,
+}
+
+impl Dependency {
+    /// The key of its instance: usable as the name of files, containers and networks, and never that of another one.
+    pub fn key(&self, agreement: &str) -> String {
+        let service = &self.service;
+        let owner = if self.is_shared { "" } else { agreement };
+        let exact = [&service.org, &service.url, &service.version, &service.arch].map(String::as_str);
+        let digest =
+            exact.iter().chain([&owner]).fold(0xcbf2_9ce4_8422_2325, |digest, part| fold(digest, part));
+        let url = service.url.split_once("://").map_or(service.url.as_str(), |(_, rest)| rest);
+        let readable: String = format!("{}_{url}_{}", service.org, service.version)
+            .chars()
+            .map(|letter| if letter.is_ascii_alphanumeric() || "_.-".contains(letter) { letter } else { '-' })
+            .take(READABLE)
+            .collect();
+        // The first sign must not be one that container engines and file systems treat in a way of their own.
+        format!("d{digest:016x}_{readable}")
+    }
+}
+
+/// FNV-1a with a mark after each part; the key is kept over restarts, so it must not depend on the program's version.
+fn fold(digest: u64, part: &str) -> u64 {
+    let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    step(part.bytes().fold(digest, step), 0xff)
+}
+
+/// One running dependency.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Instance {
+    /// What it runs.
+    pub dependency: Dependency,
+    /// Whether the driver was told to start it.
+    pub is_start_ordered: bool,
+    /// When it was first seen running, seconds since 1970.
+    pub started_at: Option<u64>,
+    /// Since when it is down after it ran.
+    pub down_since: Option<u64>,
+}
+
+/// Definitions by service, `(org, url)`, each with its id.
+pub type Definitions = BTreeMap<(String, String), Vec<(String, Service)>>;
+
+/// Puts everything that a service needs into the order in which it starts.
+///
+/// # Errors
+/// In words: what is not there, needs itself, or is too much.
+pub fn in_order<'a>(
+    needs: &[RequiredService],
+    arch: &str,
+    definitions: &'a Definitions,
+) -> Result<Vec<&'a (String, Service)>, String> {
+    let mut order = Vec::new();
+    visit(needs, arch, definitions, &mut BTreeSet::new(), &mut order)?;
+    Ok(order)
+}
+
+fn visit<'a>(
+    needs: &[RequiredService],
+    arch: &str,
+    definitions: &'a Definitions,
+    above: &mut BTreeSet<String>,
+    order: &mut Vec<&'a (String, Service)>,
+) -> Result<(), String> {
+    for need in needs {
+        let found = choose(need, arch, definitions)?;
+        if order.iter().any(|(id, _)| *id == found.0) {
+            continue;
+        }
+        // The depth is bounded by what is above, which never holds a service twice.
+        if above.len() + order.len() >= MOST_DEPENDENCIES {
+            return Err(format!("it needs more than {MOST_DEPENDENCIES} services"));
+        }
+        if !above.insert(found.0.clone()) {
+            return Err(format!("service {} needs itself", found.0));
+        }
+        visit(&found.1.required_services, arch, definitions, above, order)?;
+        above.remove(&found.0);
+        order.push(found);
+    }
+    Ok(())
+}
+
+/// The highest version in the range.
+fn choose<'a>(
+    need: &RequiredService,
+    arch: &str,
+    definitions: &'a Definitions,
+) -> Result<&'a (String, Service), String> {
+    let wanted = if need.version_range.is_empty() { &need.version } else { &need.version_range };
+    let missing =
+        || format!("it needs service {}/{} {wanted} for {arch}, which is not there", need.org, need.url);
+    let range = if wanted.is_empty() { "0.0.0" } else { wanted };
+    let range = VersionRange::parse(range).map_err(|_| missing())?;
+    let candidates = definitions.get(&(need.org.clone(), need.url.clone())).into_iter().flatten();
+    candidates
+        .filter(|(_, service)| service.arch == arch)
+        .filter_map(|found| Version::parse(&found.1.version).ok().map(|version| (version, found)))
+        .filter(|(version, _)| range.contains(version))
+        .max_by(|one, two| one.0.cmp(&two.0))
+        .map(|(_, found)| found)
+        .ok_or_else(missing)
+}
+
+impl Agreement {
+    /// Keys of the instances it needs, in the order in which they start.
+    pub fn dependency_keys(&self) -> impl Iterator<Item = String> {
+        self.dependencies.iter().map(|dependency| dependency.key(&self.id))
+    }
+
+    /// Whether its service, and with it all that it needs, is to run or not yet gone.
+    fn holds_dependencies(&self) -> bool {
+        self.accepted_at.is_some() && !self.is_stopped
+    }
+}
+
+impl State {
+    /// Adds an instance for everything that an accepted agreement needs.
+    pub(super) fn note_dependencies(&mut self) {
+        for agreement in self.agreements.values().filter(|one| one.is_live() && one.accepted_at.is_some()) {
+            for dependency in &agreement.dependencies {
+                let fresh = || Instance { dependency: dependency.clone(), ..Instance::default() };
+                self.instances.entry(dependency.key(&agreement.id)).or_insert_with(fresh);
+            }
+        }
+    }
+
+    /// Live agreements that need an instance.
+    pub fn needing<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Agreement> {
+        self.live().filter(move |agreement| agreement.dependency_keys().any(|one| one == key))
+    }
+
+    /// Whether an instance is still used, be it by a service that is on its way out.
+    pub fn is_needed(&self, key: &str) -> bool {
+        let holders = self.agreements.values().filter(|agreement| agreement.holds_dependencies());
+        holders.into_iter().any(|agreement| agreement.dependency_keys().any(|one| one == key))
+    }
+
+    /// Whether everything that an agreement's service needs was seen running.
+    pub(super) fn has_dependencies(&self, agreement: &Agreement) -> bool {
+        agreement.dependency_keys().all(|key| self.has_started(&key))
+    }
+
+    fn has_started(&self, key: &str) -> bool {
+        self.instances.get(key).is_some_and(|instance| instance.started_at.is_some())
+    }
+
+    /// What is to be done about the instances.
+    pub(super) fn dependency_commands(&self) -> impl Iterator<Item = Command> {
+        self.instances.iter().filter_map(|(key, instance)| {
+            if !self.is_needed(key) {
+                return Some(Command::StopDependency { key: key.clone() });
+            }
+            let may_start = !instance.is_start_ordered && self.may_start(key, instance);
+            may_start.then(|| Command::StartDependency { key: key.clone() })
+        })
+    }
+
+    /// An instance starts when somebody may start whose other needs before it are met, and when no other version of it is on
+    /// its way out.
+    fn may_start(&self, key: &str, instance: &Instance) -> bool {
+        let name = instance.dependency.service.qualified_url();
+        let is_other = |other: &&String| {
+            *other != key && self.instances[*other].dependency.service.qualified_url() == name
+        };
+        if self.instances.keys().filter(is_other).any(|other| !self.is_needed(other)) {
+            return false;
+        }
+        self.needing(key).any(|agreement| {
+            agreement.accepted_at.is_some()
+                && !self.predecessor_runs(agreement)
+                && agreement
+                    .dependency_keys()
+                    .take_while(|one| one != key)
+                    .all(|earlier| self.has_started(&earlier))
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "dependency_tests.rs"]
+mod tests;
