@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one PostgreSQL, real processes where processes are the subject.
 
 mod agbot;
+mod agent;
 mod cli;
 mod docs;
 mod exchange;

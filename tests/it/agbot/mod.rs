@@ -1,4 +1,6 @@
 //! The agbot inside a hub, asked as nodes ask it.
 
+mod administer;
 mod rolling;
+mod served;
 mod upgrade;

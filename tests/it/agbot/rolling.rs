@@ -31,6 +31,7 @@ async fn lowest_while(fleet: &Fleet, work: impl Future<Output = ()>) -> usize {
     lowest.load(Ordering::Relaxed)
 }
 
+/// HA-8, 2-S1, E4-S1, E9-S3: sampled every 20 ms from outside.
 #[tokio::test]
 async fn an_agbot_that_dies_in_a_rollout_is_replaced_and_a_copy_always_runs() {
     let scratch = Scratch::new();
@@ -82,6 +83,7 @@ async fn an_agbot_that_dies_in_a_rollout_is_replaced_and_a_copy_always_runs() {
     assert_eq!(hub.stop().await, 0);
 }
 
+/// E4-S4, B12-S2.
 #[tokio::test]
 async fn a_broken_version_stops_at_the_first_member_and_says_why() {
     let scratch = Scratch::new();
@@ -109,4 +111,40 @@ async fn a_broken_version_stops_at_the_first_member_and_says_why() {
     assert_eq!(still_old, 2, "the others keep the old version");
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
+}
+
+/// HA-2, HA-3, E2-S4, E2.4: groups come and go around running services.
+#[tokio::test]
+async fn joining_and_leaving_a_group_restarts_nothing() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &FAST).await;
+    let fleet = Fleet::start(&scratch, &hub, 3).await;
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.want(&hub, "1.0.0").await;
+    deployed(&fleet, "1.0.0").await;
+    let (processes, held) = (fleet.processes(), agreements(&hub).await);
+    assert_eq!(held.len(), 3);
+    let member = "/orgs/o/hagroups/g/nodes/edge-3";
+    for (method, path, status) in
+        [("DELETE", member, 204), ("POST", member, 201), ("DELETE", "/orgs/o/hagroups/g", 204)]
+    {
+        assert_eq!(hub.call(method, path, None).await.0, status, "{method} {path}");
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(2) {
+            assert_eq!(fleet.processes(), processes, "after {method} {path}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(agreements(&hub).await, held, "after {method} {path}");
+    }
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// Ids of the live agreements.
+async fn agreements(hub: &Hub) -> Vec<String> {
+    let (_, body) = hub.call("GET", "/orgs/o/agbot/agreements", None).await;
+    let active = body["agreements"]["active"].as_array().cloned().unwrap_or_default();
+    let mut ids: Vec<_> = active.iter().filter_map(|one| Some(one["id"].as_str()?.to_owned())).collect();
+    ids.sort();
+    ids
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Hub, Scratch, eventually};
 
 /// Makes an organization with nodes in one group and a management policy.
-async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
+pub(super) async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
     let created = |answer: (u16, Value)| assert_eq!(answer.0, 201, "{}", answer.1);
     created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
     let nodes: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
@@ -23,7 +23,7 @@ async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
 }
 
 /// Asks in the document's form with the credentials of `caller`.
-async fn ask(hub: &Hub, caller: &str, node: &str, body: Value) -> u16 {
+pub(super) async fn ask(hub: &Hub, caller: &str, node: &str, body: Value) -> u16 {
     let request = hub.client.post(format!("{}/org/o/node/{node}/upgrade", hub.url));
     let request = request.basic_auth(format!("o/{caller}"), Some(format!("secret-{caller}"))).json(&body);
     request.send().await.expect("an answer").status().as_u16()
@@ -37,13 +37,14 @@ async fn ask_as_agents_do(hub: &Hub, caller: &str, group: &str, node: &str, poli
     (answer.status().as_u16(), answer.json().await.unwrap_or_default())
 }
 
-async fn report(hub: &Hub, node: &str, status: &str) {
+pub(super) async fn report(hub: &Hub, node: &str, status: &str) {
     let body =
         json!({"agentUpgradePolicyStatus": {"scheduledTime": "2026-01-01T00:00:00Z", "status": status}});
     let answer = hub.call("PUT", &format!("/orgs/o/nodes/{node}/managementStatus/fw-9"), Some(body)).await;
     assert_eq!(answer.0, 201, "{}", answer.1);
 }
 
+/// HA-9, HA-15, E6-S1, E6-S2, E6-S7: 200 and 201 for yes, 409 for no.
 #[tokio::test]
 async fn members_take_turns_and_the_end_of_an_upgrade_frees_the_next() {
     let scratch = Scratch::new();
@@ -68,6 +69,7 @@ async fn members_take_turns_and_the_end_of_an_upgrade_frees_the_next() {
     assert_eq!(hub.stop().await, 0);
 }
 
+/// E6-S6.
 #[tokio::test]
 async fn wrong_callers_groups_and_bodies_are_refused_by_name() {
     let scratch = Scratch::new();
@@ -83,6 +85,7 @@ async fn wrong_callers_groups_and_bodies_are_refused_by_name() {
     assert_eq!(hub.stop().await, 0);
 }
 
+/// HA-14, E6-S3.
 #[tokio::test]
 async fn forty_members_asking_at_once_get_exactly_one_yes() {
     let scratch = Scratch::new();

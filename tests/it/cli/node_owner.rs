@@ -3,15 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Hzn;
-use crate::support::wait::must;
-use crate::support::{Hub, Program, Scratch, eventually};
+use crate::support::{Hub, Program, Scratch, eventually, free_address};
 
 const ARCH: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-
-fn free_address() -> String {
-    let listener = must(std::net::TcpListener::bind("127.0.0.1:0"), "a port");
-    must(listener.local_addr(), "an address").to_string()
-}
 
 #[tokio::test]
 async fn a_node_is_registered_runs_its_service_and_is_unregistered() {
@@ -24,6 +18,7 @@ async fn a_node_is_registered_runs_its_service_and_is_unregistered() {
     let agent =
         ["agent", "--hub", &hub.url, "--driver", "process", "--data-dir", &data, "--api-listen", &address];
     let _agent = Program::start(&scratch, &agent, None);
+    let mark = data.to_string();
     hzn.set("HORIZON_URL", format!("http://{address}"));
     prepare(&mut hzn);
     eventually("the agent answers", || async { (hzn.run("status").status == 0).then_some(()) }).await;
@@ -45,12 +40,38 @@ async fn a_node_is_registered_runs_its_service_and_is_unregistered() {
         text.filter(|text| text.contains("runs version 1.0.0"))
     });
     runs.await;
+    assert_eq!(processes_of("sleep\u{0}600", &mark).len(), 1);
     hzn.refused(5, "register -n n1:token-of-n1");
     hzn.refused(1, "unregister");
     hzn.done("unregister -f -r");
     assert_eq!(hzn.data("node list")["configstate"]["state"], "unconfigured");
     hzn.refused(8, "exchange node list n1");
     assert_eq!(hzn.data("agreement list"), json!([]));
+    // Nothing of it is left, neither at the hub nor on the machine.
+    eventually("the hub has no agreement with it", || async {
+        (hzn.data("agbot agreement list --node n1") == json!([])).then_some(())
+    })
+    .await;
+    assert_eq!(hzn.data("exchange hagroup list solo")["acme/solo"]["members"], json!([]));
+    assert!(processes_of("sleep\u{0}600", &mark).is_empty(), "its process is gone");
+    let left: Vec<_> = std::fs::read_dir(scratch.join("agent"))
+        .expect("the data folder stays")
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .filter(|name| name.ends_with(".pem") || name == "registration-token")
+        .collect();
+    assert!(left.is_empty(), "keys and token are removed: {left:?}");
+}
+
+/// Processes with a text in their command line whose environment or working folder names the agent's data folder.
+fn processes_of(command: &str, data: &str) -> Vec<i32> {
+    let folders = std::fs::read_dir("/proc").expect("the process table");
+    let pids = folders.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(command) && folder.to_string_lossy().starts_with(data)
+    })
+    .collect()
 }
 
 fn prepare(hzn: &mut Hzn) {

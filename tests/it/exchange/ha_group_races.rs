@@ -148,6 +148,7 @@ async fn the_feed_tells_exactly_the_changes_that_were_acknowledged() {
     }
 }
 
+/// HA-6, E2-S1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reader_sees_both_members_in_the_group_or_neither() {
     let (_database, apis) = two_exchanges().await;

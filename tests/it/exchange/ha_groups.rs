@@ -55,6 +55,7 @@ async fn next_change(api: &Api) -> i64 {
     last["maxChangeId"].as_i64().expect("a number") + 1
 }
 
+/// HA-4, E2-S2.
 #[tokio::test]
 async fn taken_node_is_refused_by_name_and_nothing_else_changes() {
     let (_database, api) = fleet().await;
@@ -69,6 +70,7 @@ async fn taken_node_is_refused_by_name_and_nothing_else_changes() {
     assert!(refused["msg"].as_str().expect("a text").contains("g1"), "{refused}");
 }
 
+/// HA-7, E2-S3.
 #[tokio::test]
 async fn user_needs_the_right_to_change_every_node() {
     let (_database, api) = fleet().await;
@@ -112,6 +114,7 @@ async fn empty_group_belongs_to_who_made_it() {
     api.expect(204, ADMIN, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
 }
 
+/// HA-17; the deployed route takes clusters because recorded conversations do.
 #[tokio::test]
 async fn documents_refuse_clusters_and_deployed_routes_let_them_in() {
     let (_database, api) = fleet().await;
@@ -128,6 +131,7 @@ async fn documents_refuse_clusters_and_deployed_routes_let_them_in() {
     assert_eq!(members_of(&api, "g").await, json!(["c", "n1"]));
 }
 
+/// HA-12, E2-S5, E2-S6.
 #[tokio::test]
 async fn replacing_members_frees_who_left_and_tells_nodes_before_the_group() {
     let (_database, api) = fleet().await;
@@ -156,6 +160,7 @@ async fn refused_change_tells_the_feed_nothing() {
     assert!(changes_from(&api, from).await.is_empty());
 }
 
+/// HA-5: members are ids of nodes.
 #[tokio::test]
 async fn documents_carry_the_name_and_replace_all_members() {
     let (_database, api) = fleet().await;

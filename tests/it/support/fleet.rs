@@ -35,27 +35,15 @@ impl Fleet {
             created(hub.call("PUT", &format!("/orgs/o/nodes/{node}"), Some(body)).await);
             let token_file = scratch.join(&format!("{node}.token"));
             must(std::fs::write(&token_file, format!("secret-{node}")), "a token file");
-            let data = scratch.join(&node);
-            let arguments = [
-                "agent",
-                "--hub",
-                &hub.url,
-                "--org",
-                "o",
-                "--node-id",
-                &node,
-                "--token-file",
-                &token_file.to_string_lossy(),
-                "--driver",
-                "process",
-                "--data-dir",
-                &data.to_string_lossy(),
-                "--stop-services",
-            ];
-            fleet.agents.push(Program::start(scratch, &arguments, None));
+            fleet.agents.push(start_agent(scratch, hub, &node));
         }
         created(hub.call("POST", "/orgs/o/hagroups/g", Some(json!({"members": fleet.nodes}))).await);
         fleet
+    }
+
+    /// Starts an agent again that ended.
+    pub fn restart_agent(&mut self, scratch: &Scratch, hub: &Hub, index: usize) {
+        self.agents[index] = start_agent(scratch, hub, &self.nodes[index]);
     }
 
     /// Publishes a version of the service.
@@ -73,14 +61,22 @@ impl Fleet {
     }
 
     async fn publish_deployment(&self, hub: &Hub, version: &str, deployment: &str) {
+        self.publish_service(hub, "watch", version, deployment, json!({})).await;
+    }
+
+    /// Publishes any service; `more` are further members of its definition.
+    pub async fn publish_service(&self, hub: &Hub, url: &str, version: &str, deployment: &str, more: Value) {
         let signature = must(signature::sign(deployment, &self.key, &mut rand::rng()), "a signature");
-        let service = json!({
-            "label": version, "url": "watch", "version": version, "arch": arch(), "sharable": "multiple",
+        let mut service = json!({
+            "label": version, "url": url, "version": version, "arch": arch(), "sharable": "multiple",
             "deployment": deployment, "deploymentSignature": signature,
         });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            service[name] = value.clone();
+        }
         created(hub.call("POST", "/orgs/o/services", Some(service)).await);
         let public = must(self.key.public_key(), "a public key").to_pem();
-        let path = format!("{}/v1/orgs/o/services/watch_{version}_{}/keys/k.pem", hub.url, arch());
+        let path = format!("{}/v1/orgs/o/services/{url}_{version}_{}/keys/k.pem", hub.url, arch());
         let answer =
             hub.client.put(path).basic_auth("root/root", Some(hub.root_password())).body(public).send().await;
         assert_eq!(must(answer, "an answer").status().as_u16(), 201);
@@ -101,7 +97,25 @@ impl Fleet {
 
     /// Which version answers on which node.
     pub fn versions(&self) -> BTreeMap<String, String> {
-        self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?))).collect()
+        self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.0))).collect()
+    }
+
+    /// Which process answers on which node.
+    pub fn processes(&self) -> BTreeMap<String, i32> {
+        self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.1))).collect()
+    }
+
+    /// How many copies there are on this machine, asked or not.
+    pub fn copies(&self) -> usize {
+        let sockets = self.sockets.to_string_lossy().into_owned();
+        let folders = must(std::fs::read_dir("/proc"), "the process table");
+        let pids = folders.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        pids.filter(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.contains("demo-service") && line.contains(&sockets)
+        })
+        .count()
     }
 
     /// Whether the version answers on every node.
@@ -110,12 +124,13 @@ impl Fleet {
         versions.len() == self.nodes.len() && versions.values().all(|one| one == version)
     }
 
-    fn ask(&self, node: &str) -> Option<String> {
+    fn ask(&self, node: &str) -> Option<(String, i32)> {
         let mut connection = UnixStream::connect(self.sockets.join(format!("{node}.sock"))).ok()?;
         connection.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
         let mut text = String::new();
         connection.read_to_string(&mut text).ok()?;
-        Some(text.split_whitespace().next()?.to_owned())
+        let mut words = text.split_whitespace();
+        Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
     }
 
     /// The agent of a node.
@@ -131,11 +146,34 @@ impl Drop for Fleet {
     }
 }
 
+fn start_agent(scratch: &Scratch, hub: &Hub, node: &str) -> Program {
+    let token_file = scratch.join(&format!("{node}.token"));
+    let data = scratch.join(node);
+    let arguments = [
+        "agent",
+        "--hub",
+        &hub.url,
+        "--org",
+        "o",
+        "--node-id",
+        node,
+        "--token-file",
+        &token_file.to_string_lossy(),
+        "--driver",
+        "process",
+        "--data-dir",
+        &data.to_string_lossy(),
+        "--stop-services",
+    ];
+    Program::start(scratch, &arguments, None)
+}
+
 fn created((status, body): (u16, Value)) {
     assert_eq!(status, 201, "{body}");
 }
 
-fn arch() -> &'static str {
+/// The architecture of this machine in the words of the exchange.
+pub fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -12,6 +12,6 @@ pub mod scratch;
 pub mod wait;
 
 pub use database::TestDatabase;
-pub use process::{Hub, Program};
+pub use process::{Hub, Program, free_address};
 pub use scratch::Scratch;
 pub use wait::eventually;

@@ -140,7 +140,10 @@ impl Hub {
         let url_file = folder.join("url");
         let _ = std::fs::remove_file(&url_file);
         let data_dir = folder.to_string_lossy();
-        let mut arguments = vec!["up", "--data-dir", &data_dir, "--listen", "127.0.0.1:0"];
+        let mut arguments = vec!["up", "--data-dir", &data_dir];
+        if !options.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"]);
+        }
         arguments.extend_from_slice(options);
         let mut program = Program::start(scratch, &arguments, account);
         let url = eventually("the hub tells its address", || {
@@ -197,6 +200,12 @@ impl Hub {
         self.program.signal(Signal::SIGTERM);
         self.program.wait().await
     }
+}
+
+/// An address on loopback that was free a moment ago, for a program that must come back to the same one.
+pub fn free_address() -> String {
+    let listener = must(std::net::TcpListener::bind("127.0.0.1:0"), "a port");
+    must(listener.local_addr(), "an address").to_string()
 }
 
 /// A client with nothing but a generous time limit.

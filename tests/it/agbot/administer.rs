@@ -1,0 +1,187 @@
+//! What administrators do about rollouts and claims: pause, resume, abort, go back, free.
+
+use serde_json::{Value, json};
+
+use crate::support::fleet::Fleet;
+use crate::support::{Hub, Scratch, TestDatabase, eventually};
+
+const PAUSE: &str = "/orgs/o/agbot/rollouts/everywhere/pause";
+
+async fn deployed(fleet: &Fleet, version: &str) {
+    eventually("every member runs the version", || async { fleet.all_run(version).then_some(()) }).await;
+}
+
+/// The only rollout, in words.
+async fn stands(hub: &Hub) -> String {
+    let (_, body) = hub.call("GET", "/orgs/o/agbot/rollouts", None).await;
+    body["rollouts"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+async fn becomes(hub: &Hub, words: &str) -> String {
+    let look = || async {
+        let text = stands(hub).await;
+        text.contains(words).then_some(text)
+    };
+    eventually(&format!("the rollout stands: {words}"), look).await
+}
+
+/// Status of a call with somebody's password.
+async fn call_as(hub: &Hub, method: &str, path: &str, who: Option<&str>) -> u16 {
+    let method = method.parse().expect("a method");
+    let request = hub.client.request(method, format!("{}/v1{path}", hub.url));
+    let request = match who {
+        Some(who) => request.basic_auth(who, Some(format!("secret of {who}"))),
+        None => request,
+    };
+    request.send().await.expect("an answer").status().as_u16()
+}
+
+async fn add_user(hub: &Hub, org: &str, name: &str, is_admin: bool) {
+    let body = json!({"password": format!("secret of {org}/{name}"), "admin": is_admin, "email": "x@y.z"});
+    let answer = hub.call("POST", &format!("/orgs/{org}/users/{name}"), Some(body)).await;
+    assert_eq!(answer.0, 201, "{}", answer.1);
+}
+
+#[tokio::test]
+async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word() {
+    let scratch = Scratch::new();
+    let second_scratch = Scratch::new();
+    let database = TestDatabase::new().await;
+    // So long a look at each member that the rollout is still under way when it is paused.
+    let options =
+        ["--database-url", database.url(), "--upgrade-monitor-secs", "4", "--upgrade-grace-secs", "1"];
+    let mut hub = Hub::start(&scratch, &options).await;
+    let fleet = Fleet::start(&scratch, &hub, 3).await;
+    add_user(&hub, "o", "admin", true).await;
+    add_user(&hub, "o", "user", false).await;
+    hub.call("POST", "/orgs/p", Some(json!({"label": "p", "description": "p"}))).await;
+    add_user(&hub, "p", "admin", true).await;
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.publish(&hub, "2.0.0").await;
+    fleet.want(&hub, "1.0.0").await;
+    deployed(&fleet, "1.0.0").await;
+    assert_eq!(call_as(&hub, "POST", PAUSE, Some("o/admin")).await, 404, "there is no rollout yet");
+    fleet.want(&hub, "2.0.0").await;
+    becomes(&hub, "updating").await;
+    let refusals = [(None, 401), (Some("o/nobody"), 401), (Some("o/user"), 403), (Some("p/admin"), 403)];
+    for (who, status) in refusals {
+        assert_eq!(call_as(&hub, "POST", PAUSE, who).await, status, "{who:?}");
+    }
+    let act = async |word: &str| {
+        call_as(&hub, "POST", &format!("/orgs/o/agbot/rollouts/everywhere/{word}"), Some("o/admin")).await
+    };
+    assert_eq!(act("stop").await, 400);
+    assert_eq!(act("pause?grup=g").await, 400);
+    assert_eq!(act("pause?group=other").await, 404);
+    assert_eq!(act("resume").await, 409, "it is not held");
+    assert_eq!(act("pause?group=g").await, 200);
+    assert_eq!(act("pause").await, 200, "paused already");
+    becomes(&hub, "paused by o/admin").await;
+
+    // Another hub on the same database knows, and goes on with it when the first one is gone.
+    let mut more = options.to_vec();
+    let password = scratch.join("hub/root-password").to_string_lossy().into_owned();
+    more.extend(["--root-password-file", &password]);
+    let second = Hub::start(&second_scratch, &more).await;
+    std::fs::copy(&password, second_scratch.join("hub/root-password")).expect("the same password");
+    hub.program.kill().await;
+    eventually("the first member has what was begun", || async {
+        (fleet.versions().values().filter(|version| *version == "2.0.0").count() == 1).then_some(())
+    })
+    .await;
+    let reason = || async {
+        let (_, body) = second.call("GET", "/orgs/o/agbot/reasons", None).await;
+        let reasons = body["reasons"].as_array().cloned().unwrap_or_default();
+        let told = |one: &Value| one["text"].as_str().is_some_and(|text| text.contains("paused by o/admin"));
+        (reasons.iter().filter(|one| told(one)).count() == 2).then_some(())
+    };
+    eventually("the others wait and say why", reason).await;
+    assert!(stands(&second).await.contains("paused by o/admin"));
+    let act = async |word: &str| {
+        let path = format!("/orgs/o/agbot/rollouts/everywhere/{word}");
+        call_as(&second, "POST", &path, Some("o/admin")).await
+    };
+    assert_eq!(act("resume").await, 200);
+    deployed(&fleet, "2.0.0").await;
+    becomes(&second, "completed").await;
+    assert_eq!(act("pause").await, 409, "it is over");
+    assert_eq!(act("rollback").await, 200);
+    deployed(&fleet, "1.0.0").await;
+    let text = becomes(&second, "went back").await;
+    assert!(text.contains("o/admin asked to go back"), "{text}");
+    let (_, events) = second.call("GET", "/orgs/o/agbot/events", None).await;
+    let kinds: Vec<_> =
+        events["events"].as_array().into_iter().flatten().filter_map(|one| one["kind"].as_str()).collect();
+    for kind in ["rollout.paused", "rollout.resumed", "rollout.rollback-started"] {
+        assert!(kinds.contains(&kind), "{kind} is told");
+    }
+    drop(fleet);
+    assert_eq!(second.stop().await, 0);
+}
+
+#[tokio::test]
+async fn a_version_that_fails_is_taken_back_by_itself_when_that_is_set() {
+    let scratch = Scratch::new();
+    let options = [
+        "--upgrade-monitor-secs",
+        "1",
+        "--upgrade-grace-secs",
+        "1",
+        "--upgrade-start-timeout-secs",
+        "10",
+        "--upgrade-failure-action",
+        "rollback",
+    ];
+    let hub = Hub::start(&scratch, &options).await;
+    let fleet = Fleet::start(&scratch, &hub, 3).await;
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.publish_broken(&hub, "2.0.0").await;
+    fleet.want(&hub, "1.0.0").await;
+    deployed(&fleet, "1.0.0").await;
+    let untouched = fleet.processes();
+    fleet.want(&hub, "2.0.0").await;
+    becomes(&hub, "went back").await;
+    deployed(&fleet, "1.0.0").await;
+    let same =
+        fleet.processes().iter().filter(|(node, process)| untouched.get(*node) == Some(*process)).count();
+    assert_eq!(same, 2, "only the first member was touched");
+    // Whoever writes the policy again begins anew.
+    fleet.publish(&hub, "3.0.0").await;
+    fleet.want(&hub, "3.0.0").await;
+    deployed(&fleet, "3.0.0").await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn an_administrator_frees_a_claim_and_the_late_end_of_its_holder_harms_nobody() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let nodes = super::upgrade::group_of(&hub, 3).await;
+    add_user(&hub, "o", "admin", true).await;
+    add_user(&hub, "o", "user", false).await;
+    for node in &nodes {
+        super::upgrade::report(&hub, node, "initiated").await;
+    }
+    let ask = async |node: &str| super::upgrade::ask(&hub, node, node, json!({"nmp": "o/fw-9"})).await;
+    let free = "/orgs/o/hagroups/g/upgrades";
+    assert_eq!(call_as(&hub, "DELETE", free, Some("o/admin")).await, 404, "nobody holds a claim");
+    assert_eq!(ask("n0").await, 200);
+    assert_eq!(ask("n1").await, 409);
+    assert_eq!(call_as(&hub, "DELETE", free, None).await, 401);
+    assert_eq!(call_as(&hub, "DELETE", free, Some("o/user")).await, 403);
+    assert_eq!(call_as(&hub, "DELETE", &format!("{free}?who=n0"), Some("o/admin")).await, 400);
+    assert_eq!(call_as(&hub, "DELETE", &format!("{free}/n1"), Some("o/admin")).await, 404, "it holds none");
+    assert_eq!(call_as(&hub, "DELETE", &format!("{free}/n0"), Some("o/admin")).await, 200);
+    assert_eq!(ask("n1").await, 200, "the next one may go");
+    // The one that was freed finishes now: the claim of the other one is not its to end.
+    super::upgrade::report(&hub, "n0", "successful").await;
+    super::upgrade::report(&hub, "n0", "failed").await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let (_, body) = hub.call("GET", free, None).await;
+    assert_eq!(body["agent"]["node"], "o/n1", "{body}");
+    assert_eq!(ask("n2").await, 409);
+    let (_, events) = hub.call("GET", "/orgs/o/agbot/events", None).await;
+    assert!(events.to_string().contains("freed by o/admin"), "{events}");
+    assert_eq!(hub.stop().await, 0);
+}

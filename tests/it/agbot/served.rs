@@ -1,0 +1,52 @@
+//! What the hub's own agbot serves: every organization there is and will be, unless an administrator says otherwise.
+
+use serde_json::json;
+
+use crate::support::{Hub, Scratch, eventually};
+
+const SERVED: &str = "/orgs/IBM/agbots/evenkeel/businesspols";
+
+async fn is_served(hub: &Hub, org: &str) -> bool {
+    let (_, body) = hub.call("GET", SERVED, None).await;
+    body["businessPols"].get(format!("{org}_*_{org}")).is_some()
+}
+
+async fn create(hub: &Hub, org: &str) {
+    let answer =
+        hub.call("POST", &format!("/orgs/{org}"), Some(json!({"label": org, "description": org}))).await;
+    assert_eq!(answer.0, 201, "{}", answer.1);
+}
+
+async fn served(hub: &Hub, org: &str) {
+    eventually("the organization is served", || async { is_served(hub, org).await.then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn what_an_administrator_removed_stays_removed_and_new_organizations_are_served() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    for org in ["kept", "removed"] {
+        create(&hub, org).await;
+        served(&hub, org).await;
+    }
+    assert_eq!(hub.call("DELETE", &format!("{SERVED}/removed_*_removed"), None).await.0, 204);
+    create(&hub, "later").await;
+    served(&hub, "later").await;
+    assert!(!is_served(&hub, "removed").await, "another organization's coming does not bring it back");
+    assert_eq!(hub.stop().await, 0);
+
+    let hub = Hub::start(&scratch, &[]).await;
+    assert!(is_served(&hub, "kept").await && is_served(&hub, "later").await);
+    assert!(!is_served(&hub, "removed").await, "a new start does not bring it back");
+    create(&hub, "newest").await;
+    served(&hub, "newest").await;
+    assert!(!is_served(&hub, "removed").await);
+
+    // An organization that is made anew is a new one.
+    assert_eq!(hub.call("DELETE", "/orgs/removed", None).await.0, 204);
+    create(&hub, "newer").await;
+    served(&hub, "newer").await;
+    create(&hub, "removed").await;
+    served(&hub, "removed").await;
+    assert_eq!(hub.stop().await, 0);
+}

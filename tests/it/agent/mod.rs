@@ -1,0 +1,4 @@
+//! Agents as real processes with a real hub: what goes on when one of them is away, and what a service needs.
+
+mod needed;
+mod outage;
