@@ -68,6 +68,7 @@ fn proposal(id: &str, terms: &Value, producer: &Value) -> Event {
         trusted_keys: vec![KEY.0.public_key().unwrap().to_pem()],
         service_id: "acme/web_1.0.0_amd64".to_owned(),
         inputs: Vec::new(),
+        ..ProposalFacts::default()
     };
     Event::Proposal { from: BOT.to_owned(), message: Message::new(id, body), facts }
 }
