@@ -1,6 +1,7 @@
 //! What all workers of an agbot share.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -141,10 +142,37 @@ impl Context {
         }
     }
 
-    /// The newest reasons: how each pair that was looked at stands.
+    /// The newest reasons, at most `limit` pairs in order: how each pair of the organization that was looked at stands.
+    ///
+    /// # Shape
+    /// The pairs after the given one; `None` begins with the first.
     #[must_use]
-    pub fn placements(&self) -> BTreeMap<(NodeId, PolicyId), Placement> {
-        self.placements.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn placements(
+        &self,
+        org: &str,
+        after: Option<&(NodeId, PolicyId)>,
+        limit: usize,
+    ) -> Vec<((NodeId, PolicyId), Placement)> {
+        let start = match after {
+            Some(pair) => Bound::Excluded(pair.clone()),
+            None => Bound::Included((NodeId::new(org, ""), PolicyId::new("", ""))),
+        };
+        let kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.range((start, Bound::Unbounded))
+            .take_while(|((node, _), _)| node.org() == org)
+            .take(limit)
+            .map(|(pair, placement)| (pair.clone(), placement.clone()))
+            .collect()
+    }
+
+    /// The newest reasons of one node.
+    #[must_use]
+    pub fn placements_of(&self, node: &NodeId) -> Vec<(PolicyId, Placement)> {
+        let kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.range((node.clone(), PolicyId::from_text("/"))..)
+            .take_while(|((of, _), _)| of == node)
+            .map(|((_, policy), placement)| (policy.clone(), placement.clone()))
+            .collect()
     }
 
     /// Counts a message that could not be used.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{ClientError, Credentials, Path, Transport};
@@ -16,6 +16,8 @@ pub struct Client {
     base: String,
     credentials: Option<Credentials>,
     authorization: Option<HeaderValue>,
+    /// Organization of a person with a token who has roles in several.
+    organization: Option<HeaderValue>,
 }
 
 /// An answer as it came.
@@ -39,6 +41,9 @@ pub struct Reply {
     pub msg: String,
 }
 
+/// Names the organization that a person with a token works in.
+const ORGANIZATION: HeaderName = HeaderName::from_static("x-organization");
+
 impl Client {
     /// A client that calls below `base` (`/v1` for exchanges, empty for an agbot's own API).
     ///
@@ -46,12 +51,13 @@ impl Client {
     /// [`ClientError::Request`] when the credentials do not fit a header.
     pub fn new(transport: Transport, base: &str, credentials: Credentials) -> Result<Self, ClientError> {
         let authorization = Some(credentials.header()?);
-        Ok(Self { transport, base: clean(base), credentials: Some(credentials), authorization })
+        let organization = credentials.organization_header()?;
+        Ok(Self { transport, base: clean(base), credentials: Some(credentials), authorization, organization })
     }
 
     /// A client without credentials, for the few public calls.
     pub fn anonymous(transport: Transport, base: &str) -> Self {
-        Self { transport, base: clean(base), credentials: None, authorization: None }
+        Self { transport, base: clean(base), credentials: None, authorization: None, organization: None }
     }
 
     /// The same connections and base with other credentials.
@@ -60,6 +66,15 @@ impl Client {
     /// [`ClientError::Request`] when the credentials do not fit a header.
     pub fn with_credentials(&self, credentials: Credentials) -> Result<Self, ClientError> {
         Self::new(self.transport.clone(), &self.base, credentials)
+    }
+
+    /// The same connections and base for somebody whose headers `Authorization` and, where there is one, `X-Organization` are passed
+    /// on as they came.
+    #[must_use]
+    pub fn with_authorization(&self, mut value: HeaderValue, organization: Option<HeaderValue>) -> Self {
+        value.set_sensitive(true);
+        let (transport, base) = (self.transport.clone(), self.base.clone());
+        Self { transport, base, credentials: None, authorization: Some(value), organization }
     }
 
     /// Whose credentials are used.
@@ -223,6 +238,9 @@ impl Client {
         }
         if let Some(authorization) = &self.authorization {
             target.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        if let Some(organization) = &self.organization {
+            target.insert(ORGANIZATION, organization.clone());
         }
         Ok(request)
     }

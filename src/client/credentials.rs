@@ -1,4 +1,4 @@
-//! Who calls: an organisation, an id inside it and a secret, sent as Basic authentication.
+//! Who calls: an organisation, an id inside it and a secret, sent as Basic authentication; or the token of an identity provider.
 
 use std::fmt;
 
@@ -6,6 +6,9 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderValue;
 
 use crate::ClientError;
+
+/// Id that the exchange takes for the caller's own user.
+const OWN_USER: &str = "apikey";
 
 /// Credentials of a user, node or agbot. The `Debug` form hides the secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -15,6 +18,7 @@ pub struct Credentials {
     /// Id of the caller inside its organisation.
     pub id: String,
     secret: String,
+    is_token: bool,
 }
 
 impl fmt::Debug for Credentials {
@@ -26,7 +30,18 @@ impl fmt::Debug for Credentials {
 impl Credentials {
     /// Puts credentials together.
     pub fn new(org: impl Into<String>, id: impl Into<String>, secret: impl Into<String>) -> Self {
-        Self { org: org.into(), id: id.into(), secret: secret.into() }
+        Self { org: org.into(), id: id.into(), secret: secret.into(), is_token: false }
+    }
+
+    /// The token of an identity provider, for work in an organisation; whose it is, the hub finds out. The id is the one that stands
+    /// for the caller.
+    pub fn bearer(org: impl Into<String>, token: impl Into<String>) -> Self {
+        Self { org: org.into(), id: OWN_USER.to_owned(), secret: token.into(), is_token: true }
+    }
+
+    /// Whether this is the token of an identity provider.
+    pub fn is_bearer(&self) -> bool {
+        self.is_token
     }
 
     /// Reads `id:secret` or `org/id:secret`; `default_org` completes the first form.
@@ -50,10 +65,22 @@ impl Credentials {
     }
 
     pub(crate) fn header(&self) -> Result<HeaderValue, ClientError> {
-        let text = STANDARD.encode(format!("{}/{}:{}", self.org, self.id, self.secret));
-        let mut value = HeaderValue::try_from(format!("Basic {text}"))
-            .map_err(|_| ClientError::Request("the credentials do not fit a header".to_owned()))?;
+        let text = if self.is_token {
+            format!("Bearer {}", self.secret)
+        } else {
+            format!("Basic {}", STANDARD.encode(format!("{}/{}:{}", self.org, self.id, self.secret)))
+        };
+        let mut value = HeaderValue::try_from(text).map_err(unfit)?;
         value.set_sensitive(true);
         Ok(value)
     }
+
+    /// The organisation that a person with a token works in.
+    pub(crate) fn organization_header(&self) -> Result<Option<HeaderValue>, ClientError> {
+        self.is_token.then(|| HeaderValue::try_from(&self.org).map_err(unfit)).transpose()
+    }
+}
+
+fn unfit<E>(_: E) -> ClientError {
+    ClientError::Request("the credentials do not fit a header".to_owned())
 }

@@ -1,11 +1,18 @@
-//! Who calls the agbot's API: whoever the exchange knows by these credentials.
+//! Who calls the agbot's API and which nodes it may read: the exchange is asked with the caller's own credentials, so that its rules
+//! hold here too.
+
+use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evenkeel_client::{ClientError, Credentials};
+use evenkeel_client::{Client, ClientError, Credentials};
+use evenkeel_planner::ids::NodeId;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::context::Context;
+
+/// Organization of root.
+const ROOT_ORG: &str = "root";
 
 /// Reads Basic credentials from the request.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<Credentials> {
@@ -39,58 +46,122 @@ pub(super) async fn read_node(context: &Context, caller: Credentials, org: &str,
     match client.node(org, node).await {
         Ok(Some(node)) => Verdict::Good(Box::new(node)),
         Ok(None) | Err(ClientError::Status { status: 403 | 404, .. }) => Verdict::NotTheNode,
-        Err(ClientError::Status { status: 401, .. }) => Verdict::Refused(
-            StatusCode::UNAUTHORIZED,
-            "the exchange does not accept the credentials".to_owned(),
-        ),
-        Err(error) => Verdict::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        Err(error) => {
+            let (status, why) = refused(error, org);
+            Verdict::Refused(status, why)
+        }
     }
 }
 
 /// Whether the caller administrates the organization: root, or an administrator of it. Answers the caller's name.
+///
+/// # Errors
+/// 401 without good credentials, 403 for everybody else, 503 when the exchange does not answer.
 pub(super) async fn may_administrate(
     context: &Context,
     headers: &HeaderMap,
     org: &str,
 ) -> Result<String, (StatusCode, String)> {
-    let refused = |why: &str| (StatusCode::UNAUTHORIZED, why.to_owned());
-    let caller = credentials(headers).ok_or_else(|| refused("credentials of the exchange are needed"))?;
-    let name = format!("{}/{}", caller.org, caller.id);
-    let forbidden = || (StatusCode::FORBIDDEN, format!("an administrator of organization '{org}' is needed"));
-    let client =
-        context.client.with_credentials(caller.clone()).map_err(|error| refused(&error.to_string()))?;
-    match client.user(&caller.org, &caller.id).await {
-        Ok(Some(_)) if name == "root/root" => Ok(name),
-        Ok(Some(user)) if user.admin && caller.org == org => Ok(name),
-        Ok(_) | Err(ClientError::Status { status: 403 | 404, .. }) => Err(forbidden()),
-        Err(ClientError::Status { status: 401, .. }) => {
-            Err(refused("the exchange does not accept the credentials"))
+    let client = as_caller(context, headers)?;
+    for place in [org, ROOT_ORG] {
+        match client.own_user(place).await {
+            Ok(Some((name, user))) if user.admin && (place == org || user.hub_admin) => return Ok(name),
+            // Whoever belongs elsewhere has no user here.
+            Ok(_) | Err(ClientError::Status { status: 400 | 403 | 404, .. }) => {}
+            Err(error) => return Err(refused(error, org)),
         }
-        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+    }
+    Err((StatusCode::FORBIDDEN, format!("an administrator of organization '{org}' is needed")))
+}
+
+/// The nodes of an organization that a caller may read.
+pub(super) enum SeenNodes {
+    /// Every node: administrators of the organization and agbots.
+    All,
+    /// Only these: a user's own nodes, a node itself.
+    Only(BTreeSet<NodeId>),
+}
+
+impl SeenNodes {
+    /// Whether the caller may read the node.
+    pub(super) fn shows(&self, node: &NodeId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(nodes) => nodes.contains(node),
+        }
+    }
+
+    /// The ids to ask the database for; `None` means all.
+    pub(super) fn ids(&self) -> Option<Vec<String>> {
+        match self {
+            Self::All => None,
+            Self::Only(nodes) => Some(nodes.iter().map(|node| node.as_str().to_owned()).collect()),
+        }
     }
 }
 
-/// Whether the caller may read nodes of the organization: proves that it is somebody of it.
-pub(super) async fn may_read_org(
+/// Asks the exchange which nodes of the organization the caller may read.
+///
+/// # Errors
+/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is no node of it, 503 when the
+/// exchange does not answer.
+///
+/// # Source
+/// Exchange contract 3.2, rows "READ on all nodes", "nodes list" and "node read".
+pub(super) async fn seen_nodes(
     context: &Context,
     headers: &HeaderMap,
     org: &str,
-) -> Result<(), (StatusCode, String)> {
-    let Some(caller) = credentials(headers) else {
-        return Err((StatusCode::UNAUTHORIZED, "credentials of the exchange are needed".to_owned()));
+) -> Result<SeenNodes, (StatusCode, String)> {
+    let client = as_caller(context, headers)?;
+    if client.may_read_all_nodes(org).await.map_err(|error| refused(error, org))? {
+        return Ok(SeenNodes::All);
+    }
+    let nodes = match client.list_node_ids(org).await {
+        Ok(ids) => ids.iter().map(|id| NodeId::from_text(id)).collect(),
+        Err(ClientError::Status { status: 403, .. }) => itself(&client, headers, org).await?,
+        Err(error) => return Err(refused(error, org)),
     };
-    let client = context
-        .client
-        .with_credentials(caller)
-        .map_err(|error| (StatusCode::UNAUTHORIZED, error.to_string()))?;
-    match client.list_ha_groups(org).await {
-        Ok(_) => Ok(()),
-        Err(ClientError::Status { status: 401, .. }) => {
-            Err((StatusCode::UNAUTHORIZED, "the exchange does not accept the credentials".to_owned()))
+    Ok(SeenNodes::Only(nodes))
+}
+
+/// Whether the exchange shows its counts to the caller.
+pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
+    let Ok(client) = as_caller(context, headers) else { return false };
+    let path = evenkeel_client::Path::new(&["admin", "status"]);
+    client.get::<serde_json::Value>(path).await.is_ok_and(|found| found.is_some())
+}
+
+/// The node that calls.
+async fn itself(
+    client: &Client,
+    headers: &HeaderMap,
+    org: &str,
+) -> Result<BTreeSet<NodeId>, (StatusCode, String)> {
+    let forbidden = || (StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"));
+    let caller = credentials(headers).filter(|caller| caller.org == org).ok_or_else(forbidden)?;
+    match client.node(org, &caller.id).await {
+        Ok(Some(_)) => Ok(BTreeSet::from([NodeId::new(org, &caller.id)])),
+        Ok(None) => Err(forbidden()),
+        Err(error) => Err(refused(error, org)),
+    }
+}
+
+fn as_caller(context: &Context, headers: &HeaderMap) -> Result<Client, (StatusCode, String)> {
+    let value = headers
+        .get(header::AUTHORIZATION)
+        .ok_or_else(|| (StatusCode::UNAUTHORIZED, "credentials of the exchange are needed".to_owned()))?;
+    Ok(context.client.with_authorization(value.clone(), headers.get("x-organization").cloned()))
+}
+
+fn refused(error: ClientError, org: &str) -> (StatusCode, String) {
+    match error {
+        ClientError::Status { status: 401, .. } => {
+            (StatusCode::UNAUTHORIZED, "the exchange does not accept the credentials".to_owned())
         }
-        Err(ClientError::Status { status: 403, .. }) => {
-            Err((StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed")))
+        ClientError::Status { status: 403, .. } => {
+            (StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"))
         }
-        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+        error => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }

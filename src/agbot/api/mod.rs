@@ -5,7 +5,9 @@
 
 mod administer;
 mod caller;
+mod hidden;
 mod status;
+mod stream;
 mod upgrade;
 
 use std::sync::Arc;

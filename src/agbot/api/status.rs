@@ -1,37 +1,44 @@
-//! What the agbot has agreed to, who holds claims, what it waits for.
+//! What the agbot has agreed to, who holds claims, what it waits for: of the nodes that the caller may read, and of no others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use evenkeel_planner::claims::Scope;
-use evenkeel_planner::ids::GroupId;
+use evenkeel_planner::claims::{Claim, Scope};
+use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::report::Placement;
 use evenkeel_planner::rolling::Rollout;
+use evenkeel_store::StoreError;
 use evenkeel_store::agbot::{agreement, event};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::answer;
-use super::caller::may_read_org;
+use super::caller::{seen_nodes, sees_counts};
+use super::hidden;
+use super::stream::{self, PAGE, Page};
 use crate::context::Context;
 
 const NEWEST: i64 = 500;
 
 type Asked = (State<Arc<Context>>, Path<String>, HeaderMap);
 
-/// Health of the agbot; needs no credentials and tells no names.
-pub(super) async fn status(State(context): State<Arc<Context>>) -> Json<Value> {
-    let (nodes, policies, agreements) = context.model().counts();
-    Json(json!({
+/// Health of the agbot; needs no credentials. Counts are for people to whom the exchange shows its own.
+pub(super) async fn status(State(context): State<Arc<Context>>, headers: HeaderMap) -> Json<Value> {
+    let mut status = json!({
         "agbot": context.name(),
         "loaded": context.is_loaded(),
-        "nodes": nodes,
-        "policies": policies,
-        "agreements": agreements,
         "droppedMessages": context.dropped_messages(),
-    }))
+    });
+    if sees_counts(&context, &headers).await {
+        let (nodes, policies, agreements) = context.model().counts();
+        status["nodes"] = json!(nodes);
+        status["policies"] = json!(policies);
+        status["agreements"] = json!(agreements);
+    }
+    Json(status)
 }
 
 /// Claims of a group and what waits for them.
@@ -40,81 +47,94 @@ pub(super) async fn list_upgrades(
     Path((org, group)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err((status, why)) = may_read_org(&context, &headers, &org).await {
-        return answer(status, why);
-    }
-    let group = GroupId::new(&org, &group);
-    let (agent, workloads, members) = {
-        let model = context.model();
-        let claims: Vec<_> = model.claims().filter(|claim| claim.group == group).cloned().collect();
-        let (agent, workloads): (Vec<_>, Vec<_>) =
-            claims.into_iter().partition(|claim| claim.scope == Scope::Agent);
-        (agent, workloads, model.group(&group).map(|group| group.members.clone()).unwrap_or_default())
+    let seen = match seen_nodes(&context, &headers, &org).await {
+        Ok(seen) => seen,
+        Err((status, why)) => return answer(status, why),
     };
-    let waiting: Vec<Value> = context
-        .placements()
-        .into_iter()
-        .filter(|((node, _), _)| members.contains(node))
-        .filter_map(|((node, policy), placement)| match placement {
-            Placement::Waiting { blocked, .. } => {
-                Some(json!({"policy": policy, "node": node, "reason": blocked.to_string()}))
+    let group = GroupId::new(&org, &group);
+    let (claims, members): (Vec<Claim>, BTreeSet<NodeId>) = {
+        let model = context.model();
+        let claims = model.claims().filter(|claim| claim.group == group && seen.shows(&claim.node));
+        let members = model.group(&group).map(|group| group.members.clone()).unwrap_or_default();
+        (claims.cloned().collect(), members.into_iter().filter(|node| seen.shows(node)).collect())
+    };
+    let (agent, workloads): (Vec<_>, Vec<_>) =
+        claims.into_iter().partition(|claim| claim.scope == Scope::Agent);
+    let mut waiting = Vec::new();
+    for node in members {
+        for (policy, placement) in context.placements_of(&node) {
+            if let Placement::Waiting { blocked, .. } = hidden::placement(placement, &seen) {
+                waiting.push(json!({"policy": policy, "node": node, "reason": blocked.to_string()}));
             }
-            _ => None,
-        })
-        .collect();
+        }
+    }
     Json(json!({"agent": agent.first(), "workloads": workloads, "waiting": waiting})).into_response()
 }
 
 /// Agreements of an organization's nodes, live and ended.
 pub(super) async fn list_agreements((State(context), Path(org), headers): Asked) -> Response {
-    if let Err((status, why)) = may_read_org(&context, &headers, &org).await {
-        return answer(status, why);
-    }
-    let rows = async {
+    let nodes = match seen_nodes(&context, &headers, &org).await {
+        Ok(seen) => seen.ids().map(Arc::new),
+        Err((status, why)) => return answer(status, why),
+    };
+    let ended = async {
         let mut connection = context.database.acquire().await?;
-        let active = agreement::list_live(&mut connection).await?;
-        let archived = agreement::list_ended(&mut connection, NEWEST).await?;
-        Ok::<_, evenkeel_store::StoreError>((active, archived))
+        agreement::list_ended(&mut connection, &org, nodes.as_deref().map(Vec::as_slice), NEWEST).await
     };
-    let prefix = format!("{org}/");
-    let of_org = |rows: Vec<Value>| -> Vec<Value> {
-        rows.into_iter()
-            .filter(|row| {
-                row.get("node").and_then(Value::as_str).is_some_and(|node| node.starts_with(&prefix))
-            })
-            .collect()
+    let archived = match ended.await {
+        Ok(rows) => Value::Array(rows),
+        Err(error) => return no_answer(&error),
     };
-    match rows.await {
-        Ok((active, archived)) => {
-            Json(json!({"agreements": {"active": of_org(active), "archived": of_org(archived)}}))
-                .into_response()
-        }
-        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-    }
+    let open = format!("{{\"agreements\":{{\"archived\":{archived},\"active\":[");
+    let load = move |after| live_page(context.clone(), org.clone(), nodes.clone(), after);
+    stream::answer(open, "]}}", load).await.unwrap_or_else(|error| no_answer(&error))
+}
+
+/// Where a page of agreements ends: node and policy.
+type Pair = (String, String);
+
+async fn live_page(
+    context: Arc<Context>,
+    org: String,
+    nodes: Option<Arc<Vec<String>>>,
+    after: Option<Pair>,
+) -> Result<Page<Pair>, StoreError> {
+    let mut connection = context.database.acquire().await?;
+    let nodes = nodes.as_deref().map(Vec::as_slice);
+    let rows = agreement::list_live_of_org(&mut connection, &org, nodes, after.as_ref(), PAGE as i64).await?;
+    let last = rows.last().map(|(node, policy, _)| (node.clone(), policy.clone()));
+    let next = last.filter(|_| rows.len() == PAGE);
+    Ok(Page { elements: rows.into_iter().map(|(_, _, record)| record).collect(), next })
 }
 
 /// How each pair of node and policy stands, in words.
 pub(super) async fn list_reasons((State(context), Path(org), headers): Asked) -> Response {
-    if let Err((status, why)) = may_read_org(&context, &headers, &org).await {
-        return answer(status, why);
-    }
-    let reasons: Vec<Value> = context
-        .placements()
-        .into_iter()
-        .filter(|((node, _), _)| node.org() == org)
-        .map(|((node, policy), placement)| {
-            let text = match &placement {
-                Placement::Placed { version, is_running: true, .. } => format!("runs version {version}"),
-                Placement::Placed { version, .. } => {
-                    format!("agreed to version {version}, not seen running yet")
-                }
-                Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => blocked.to_string(),
-                Placement::Acting { action } => action.clone(),
-            };
-            json!({"node": node, "policy": policy, "state": placement, "text": text})
-        })
-        .collect();
-    Json(json!({"reasons": reasons})).into_response()
+    let seen = match seen_nodes(&context, &headers, &org).await {
+        Ok(seen) => Arc::new(seen),
+        Err((status, why)) => return answer(status, why),
+    };
+    let load = move |after: Option<(NodeId, PolicyId)>| {
+        let pairs = context.placements(&org, after.as_ref(), PAGE);
+        let last = pairs.last().map(|(pair, _)| pair.clone());
+        let next = last.filter(|_| pairs.len() == PAGE);
+        let shown = pairs.into_iter().filter(|((node, _), _)| seen.shows(node));
+        let elements = shown
+            .map(|((node, policy), placement)| told(&node, &policy, &hidden::placement(placement, &seen)))
+            .collect();
+        std::future::ready(Ok(Page { elements, next }))
+    };
+    let open = "{\"reasons\":[".to_owned();
+    stream::answer(open, "]}", load).await.unwrap_or_else(|error| no_answer(&error))
+}
+
+fn told(node: &NodeId, policy: &PolicyId, placement: &Placement) -> Value {
+    let text = match placement {
+        Placement::Placed { version, is_running: true, .. } => format!("runs version {version}"),
+        Placement::Placed { version, .. } => format!("agreed to version {version}, not seen running yet"),
+        Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => blocked.to_string(),
+        Placement::Acting { action } => action.clone(),
+    };
+    json!({"node": node, "policy": policy, "state": placement, "text": text})
 }
 
 /// A rollout with a sentence about how it stands.
@@ -128,34 +148,49 @@ pub(super) fn shown(rollout: &Rollout) -> Value {
 
 /// Rollouts through the organization's groups.
 pub(super) async fn list_rollouts((State(context), Path(org), headers): Asked) -> Response {
-    if let Err((status, why)) = may_read_org(&context, &headers, &org).await {
-        return answer(status, why);
-    }
-    let rollouts: Vec<Value> =
-        context.model().rollouts().filter(|one| one.group.org() == org).map(shown).collect();
+    let seen = match seen_nodes(&context, &headers, &org).await {
+        Ok(seen) => seen,
+        Err((status, why)) => return answer(status, why),
+    };
+    let model = context.model();
+    let rollouts: Vec<Value> = model
+        .rollouts()
+        .filter(|rollout| rollout.group.org() == org)
+        .filter_map(|rollout| {
+            let members: Vec<NodeId> = match model.group(&rollout.group) {
+                Some(group) => group.members.iter().cloned().collect(),
+                None => Vec::new(),
+            };
+            hidden::rollout(rollout, &members, &seen)
+        })
+        .collect();
+    drop(model);
     Json(json!({"rollouts": rollouts})).into_response()
 }
 
 /// What the agbot did lately, newest first.
 pub(super) async fn list_events((State(context), Path(org), headers): Asked) -> Response {
-    if let Err((status, why)) = may_read_org(&context, &headers, &org).await {
-        return answer(status, why);
-    }
-    let rows = async { event::list_newest(&mut *context.database.acquire().await?, NEWEST).await };
-    let prefix = format!("{org}/");
-    let concerns = |name: &Option<String>| name.as_deref().is_some_and(|name| name.starts_with(&prefix));
+    let seen = match seen_nodes(&context, &headers, &org).await {
+        Ok(seen) => seen,
+        Err((status, why)) => return answer(status, why),
+    };
+    let rows = async {
+        let mut connection = context.database.acquire().await?;
+        event::list_newest(&mut connection, &org, seen.ids().as_deref(), NEWEST).await
+    };
     match rows.await {
         Ok(rows) => {
-            let events: Vec<Value> = rows
-                .into_iter()
-                .filter(|row| concerns(&row.ha_group) || concerns(&row.node) || concerns(&row.policy))
-                .map(|row| {
-                    json!({"at": row.happened_at, "kind": row.kind, "haGroup": row.ha_group, "node": row.node,
-                           "policy": row.policy, "detail": row.detail})
-                })
-                .collect();
-            Json(json!({"events": events})).into_response()
+            let told = rows.into_iter().map(|row| {
+                json!({"at": row.happened_at, "kind": row.kind, "haGroup": row.ha_group, "node": row.node,
+                       "policy": row.policy, "detail": hidden::detail(row.detail, &seen)})
+            });
+            Json(json!({"events": told.collect::<Vec<Value>>()})).into_response()
         }
-        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        Err(error) => no_answer(&error),
     }
+}
+
+fn no_answer(error: &StoreError) -> Response {
+    tracing::warn!(error = error as &dyn std::error::Error, "a list could not be read");
+    answer(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+use http::Method;
 use serde_json::{Value, json};
 
 use super::only;
@@ -12,6 +14,9 @@ use crate::{
         Reply, User, UserMap,
     },
 };
+
+/// Name of a policy that nobody makes.
+const NO_POLICY: &str = "evenkeel-asks-for-rights";
 
 impl Client {
     /// All visible organisations.
@@ -46,6 +51,12 @@ impl Client {
     pub async fn user(&self, org: &str, user: &str) -> Result<Option<User>, ClientError> {
         let found: Option<UserMap> = self.get(Path::org(org, &["users", user])).await?;
         Ok(only(found.map(|found| found.users)))
+    }
+
+    /// The caller's own user in an organisation and its name, `org/user`; a status other than 200 when the caller has none there.
+    pub async fn own_user(&self, org: &str) -> Result<Option<(String, User)>, ClientError> {
+        let found: Option<UserMap> = self.get(Path::org(org, &["users", "apikey"])).await?;
+        Ok(found.and_then(|mut found| found.users.pop_first()))
     }
 
     /// Creates a user.
@@ -119,6 +130,24 @@ impl Client {
     ) -> Result<FoundNodes, ClientError> {
         let path = Path::org(org, &["business", "policies", policy, "search"]);
         Ok(self.search(path, search).await?.unwrap_or_default())
+    }
+
+    /// Whether the caller may read every node of an organisation: asks for a search that takes this right, by a policy that does not exist.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the credentials are not accepted or the exchange does not answer.
+    pub async fn may_read_all_nodes(&self, org: &str) -> Result<bool, ClientError> {
+        let path = Path::org(org, &["business", "policies", NO_POLICY, "search"]);
+        let answer =
+            self.send(Method::POST, &path, Some(Bytes::from_static(b"{\"changedSince\":0}"))).await?;
+        let error = answer.unexpected();
+        match (answer.status.as_u16(), &error) {
+            (200 | 201, _) => Ok(true),
+            // The search was allowed, and then there was nothing to search for.
+            (400 | 404, ClientError::Status { msg, .. }) if msg.contains(NO_POLICY) => Ok(true),
+            (403, _) => Ok(false),
+            _ => Err(error),
+        }
     }
 
     /// Nodes of a pattern that may be offered a service.

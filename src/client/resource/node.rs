@@ -1,8 +1,9 @@
 //! Nodes (exchange API 4.4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::only;
@@ -14,6 +15,13 @@ use crate::{
     },
 };
 
+/// A list of nodes of which only the ids are kept.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeIds {
+    nodes: BTreeMap<String, IgnoredAny>,
+}
+
 fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["nodes", node]), |path, segment| path.push(segment))
 }
@@ -23,6 +31,12 @@ impl Client {
     pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, Node>, ClientError> {
         let found: Option<NodeMap> = self.get(Path::org(org, &["nodes"])).await?;
         Ok(found.unwrap_or_default().nodes)
+    }
+
+    /// The ids (`org/node`) of all visible nodes of an organisation.
+    pub async fn list_node_ids(&self, org: &str) -> Result<BTreeSet<String>, ClientError> {
+        let found: Option<NodeIds> = self.get(Path::org(org, &["nodes"])).await?;
+        Ok(found.unwrap_or_default().nodes.into_keys().collect())
     }
 
     /// One node.

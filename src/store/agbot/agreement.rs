@@ -88,11 +88,55 @@ pub async fn list_live(conn: &mut PgConnection) -> Result<Vec<Value>, StoreError
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Lists the newest agreements that are over.
-pub async fn list_ended(conn: &mut PgConnection, limit: i64) -> Result<Vec<Value>, StoreError> {
+/// Lists agreements of an organization's nodes that are alive: by node and policy, those after the given pair, at most `limit`; only of
+/// the given nodes (`org/node`) when there are any given.
+///
+/// # Shape
+/// Node, policy and record.
+pub async fn list_live_of_org(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[String]>,
+    after: Option<&(String, String)>,
+    limit: i64,
+) -> Result<Vec<(String, String, Value)>, StoreError> {
+    let rows = sqlx::query!(
+        "-- agreement.list_live_of_org
+        SELECT node, policy, record
+        FROM agreement
+        WHERE ended_at IS NULL AND split_part(node, '/', 1) = $1
+          AND ($2::text[] IS NULL OR node = ANY ($2))
+          AND (node, policy) > ($3, $4)
+        ORDER BY node, policy
+        LIMIT $5",
+        org,
+        nodes,
+        after.map_or("", |after| after.0.as_str()),
+        after.map_or("", |after| after.1.as_str()),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, row.policy, row.record)).collect())
+}
+
+/// Lists the newest agreements of an organization's nodes that are over; only of the given nodes (`org/node`) when there are any given.
+pub async fn list_ended(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[String]>,
+    limit: i64,
+) -> Result<Vec<Value>, StoreError> {
     let rows = sqlx::query!(
         "-- agreement.list_ended
-        SELECT record FROM agreement WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT $1",
+        SELECT record
+        FROM agreement
+        WHERE ended_at IS NOT NULL AND split_part(node, '/', 1) = $1
+          AND ($2::text[] IS NULL OR node = ANY ($2))
+        ORDER BY ended_at DESC
+        LIMIT $3",
+        org,
+        nodes,
         limit,
     )
     .fetch_all(conn)

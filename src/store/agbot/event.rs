@@ -40,12 +40,25 @@ pub async fn insert_event(tx: &mut PgConnection, event: &EventRow) -> Result<(),
     Ok(())
 }
 
-/// The newest events, newest first.
-pub async fn list_newest(conn: &mut PgConnection, limit: i64) -> Result<Vec<EventRow>, StoreError> {
+/// The newest events of an organization, newest first: those about its nodes, groups or policies, or only those about the given nodes
+/// (`org/node`) when there are any given.
+pub async fn list_newest(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[String]>,
+    limit: i64,
+) -> Result<Vec<EventRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_newest
         SELECT happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group, node, policy, detail
-        FROM agbot_event ORDER BY event_id DESC LIMIT $1"#,
+        FROM agbot_event
+        WHERE CASE WHEN $2::text[] IS NULL
+                   THEN $1 IN (split_part(node, '/', 1), split_part(ha_group, '/', 1), split_part(policy, '/', 1))
+                   ELSE node = ANY ($2) AND split_part(node, '/', 1) = $1 END
+        ORDER BY event_id DESC
+        LIMIT $3"#,
+        org,
+        nodes,
         limit,
     )
     .fetch_all(conn)

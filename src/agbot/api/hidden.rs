@@ -1,0 +1,213 @@
+//! Takes out of a reason or a rollout what it tells of nodes that the caller may not read: neither names nor numbers of them stay.
+//!
+//! Source: exchange contract 3.2 and 6; orchestration 1.5 (`"node":"?"`).
+
+use std::collections::BTreeMap;
+
+use evenkeel_planner::ids::NodeId;
+use evenkeel_planner::report::{Blocked, HoldReason, Placement};
+use evenkeel_planner::rolling::{Rollout, RolloutState};
+use serde_json::{Value, json};
+
+use super::caller::SeenNodes;
+use super::status::shown;
+
+/// How a pair stands, as the caller may see it.
+pub(super) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {
+    match placement {
+        Placement::Waiting { agreement, blocked } => {
+            Placement::Waiting { agreement, blocked: reason(blocked, seen) }
+        }
+        Placement::NotPlaced { blocked } => Placement::NotPlaced { blocked: reason(blocked, seen) },
+        Placement::Placed { .. } | Placement::Acting { .. } => placement,
+    }
+}
+
+/// A reason as the caller may see it. Every reason that names another node has its arm here.
+pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
+    match blocked {
+        Blocked::HaMinimum { group, service, wanted, running, missing } => Blocked::HaMinimum {
+            running: nodes(running, seen),
+            missing: members(missing, seen),
+            group,
+            service,
+            wanted,
+        },
+        Blocked::HaLock { group, holder, scope, since, deadline } => {
+            Blocked::HaLock { holder: node(holder, seen), group, scope, since, deadline }
+        }
+        Blocked::PeerFirst { node: peer } => Blocked::PeerFirst { node: node(peer, seen) },
+        Blocked::AgentPeer { node: peer, state } => Blocked::AgentPeer { node: node(peer, seen), state },
+        Blocked::AgentTurn { node: peer, until } => Blocked::AgentTurn { node: node(peer, seen), until },
+        Blocked::RolloutHeld { hold: why, since } => Blocked::RolloutHeld { hold: hold(why, seen), since },
+        Blocked::NodeUnknown
+        | Blocked::PolicyUnknown
+        | Blocked::OrgNotServed { .. }
+        | Blocked::OtherAgbot { .. }
+        | Blocked::UsesPattern { .. }
+        | Blocked::NoNodePolicy
+        | Blocked::NeverHeard
+        | Blocked::NoPublicKey
+        | Blocked::NodeDown { .. }
+        | Blocked::WrongArch { .. }
+        | Blocked::NoDeployment { .. }
+        | Blocked::WrongNamespace { .. }
+        | Blocked::ServiceMissing { .. }
+        | Blocked::DependencyMissing { .. }
+        | Blocked::Suspended { .. }
+        | Blocked::Constraints { .. }
+        | Blocked::UserInput { .. }
+        | Blocked::Unreadable { .. }
+        | Blocked::BuiltInsMissing { .. }
+        | Blocked::BackingOff { .. }
+        | Blocked::OldCopyStopping { .. }
+        | Blocked::WaitingForReply { .. }
+        | Blocked::NotSeenRunning { .. }
+        | Blocked::UpdateUnanswered { .. }
+        | Blocked::BeingWatched { .. }
+        | Blocked::JustStarted { .. }
+        | Blocked::ClaimRequested
+        | Blocked::Delay { .. }
+        | Blocked::NotAMember { .. }
+        | Blocked::ClaimReleased { .. } => blocked,
+    }
+}
+
+/// A rollout as the caller may see it; `members` are those of its group. `None` when the caller may read none of them.
+///
+/// # Shape
+/// With some members hidden the numbers of slots are left out, because they count hidden nodes.
+pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -> Option<Value> {
+    if matches!(seen, SeenNodes::All) || (!members.is_empty() && members.iter().all(|node| seen.shows(node))) {
+        return Some(shown(rollout));
+    }
+    if !members.iter().any(|node| seen.shows(node)) {
+        return None;
+    }
+    let mut part = rollout.clone();
+    part.failed = nodes(part.failed, seen);
+    if let RolloutState::Held { hold: why, .. } = &mut part.state {
+        **why = hold((**why).clone(), seen);
+    }
+    if let Some(back) = &mut part.rollback {
+        back.why = hold(back.why.clone(), seen);
+    }
+    let mut shown = shown(&part);
+    if let Some(members) = shown.as_object_mut() {
+        for number in ["total", "done", "revision"] {
+            members.remove(number);
+        }
+        if part.state == RolloutState::Updating && part.rollback.is_none() {
+            members.insert("text".to_owned(), Value::from("updating"));
+        }
+    }
+    Some(shown)
+}
+
+/// Details of an event as the caller may see them.
+pub(super) fn detail(mut detail: Value, seen: &SeenNodes) -> Value {
+    if let Some(running) = detail.get_mut("seenRunning").and_then(Value::as_array_mut) {
+        running.retain(|node| node.as_str().is_some_and(|node| seen.shows(&NodeId::from_text(node))));
+    }
+    detail
+}
+
+fn hold(why: HoldReason, seen: &SeenNodes) -> HoldReason {
+    match why {
+        HoldReason::StepFailed { node: member, version, reason } => {
+            HoldReason::StepFailed { node: node(member, seen), version, reason }
+        }
+        HoldReason::StepStalled { node: member, version, missing } => HoldReason::StepStalled {
+            node: node(member, seen),
+            version,
+            missing: Box::new(reason(*missing, seen)),
+        },
+        HoldReason::Paused { .. } | HoldReason::Aborted { .. } | HoldReason::RollbackAsked { .. } => why,
+    }
+}
+
+fn node(node: NodeId, seen: &SeenNodes) -> NodeId {
+    if seen.shows(&node) { node } else { NodeId::new(node.org(), "?") }
+}
+
+/// Hidden nodes become one, however many they are.
+fn nodes(all: Vec<NodeId>, seen: &SeenNodes) -> Vec<NodeId> {
+    let mut shown: Vec<NodeId> = all.into_iter().map(|one| node(one, seen)).collect();
+    shown.sort();
+    shown.dedup();
+    shown
+}
+
+fn members(all: BTreeMap<NodeId, String>, seen: &SeenNodes) -> BTreeMap<NodeId, String> {
+    all.into_iter()
+        .map(
+            |(one, why)| {
+                if seen.shows(&one) { (one, why) } else { (node(one, seen), "not shown".to_owned()) }
+            },
+        )
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use evenkeel_planner::ids::{GroupId, ServiceKey};
+
+    use super::*;
+
+    fn id(name: &str) -> NodeId {
+        NodeId::new("o", name)
+    }
+
+    fn own() -> SeenNodes {
+        SeenNodes::Only(BTreeSet::from([id("mine")]))
+    }
+
+    fn minimum(hidden: &[&str]) -> Blocked {
+        Blocked::HaMinimum {
+            group: GroupId::new("o", "g"),
+            service: ServiceKey::from_text("o/s"),
+            wanted: 1,
+            running: hidden.iter().map(|name| id(name)).chain([id("mine")]).collect(),
+            missing: hidden.iter().map(|name| (id(&format!("{name}-down")), "secret".to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn reason_tells_neither_names_nor_number_of_hidden_nodes() {
+        let one = reason(minimum(&["a"]), &own());
+        let three = reason(minimum(&["a", "b", "c"]), &own());
+        assert_eq!(one, three);
+        let text = format!("{one} {}", json!(one));
+        assert!(text.contains("o/mine") && !text.contains("secret") && !text.contains("o/a"), "{text}");
+        assert_eq!(reason(minimum(&["a"]), &SeenNodes::All), minimum(&["a"]));
+    }
+
+    #[test]
+    fn rollout_of_a_group_without_own_members_is_hidden_and_numbers_are_for_whoever_sees_all() {
+        let whole = Rollout {
+            group: GroupId::new("o", "g"),
+            policy: evenkeel_planner::ids::PolicyId::new("o", "p"),
+            target: "s 2".into(),
+            target_digest: 1,
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            total: 3,
+            done: 1,
+            failed: vec![id("a"), id("mine")],
+            last_step_at: None,
+            previous_version: None,
+            rollback: None,
+            revision: 7,
+            state: RolloutState::Updating,
+        };
+        assert_eq!(rollout(&whole, &[id("a")], &own()), None);
+        assert_eq!(rollout(&whole, &[], &own()), None);
+        let part = rollout(&whole, &[id("a"), id("mine")], &own()).expect("an own member");
+        assert!(part.get("total").is_none() && part.get("done").is_none());
+        assert_eq!(part["text"], "updating");
+        assert_eq!(part["failed"], json!(["o/?", "o/mine"]));
+        assert_eq!(rollout(&whole, &[id("mine")], &own()).expect("own")["total"], 3);
+        assert_eq!(rollout(&whole, &[], &SeenNodes::All).expect("all")["total"], 3);
+    }
+}

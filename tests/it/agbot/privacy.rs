@@ -1,0 +1,161 @@
+//! What the agbot tells of nodes is for those who may read the nodes: owner, node, administrators, agbots.
+
+use serde_json::{Value, json};
+
+use crate::support::wait::must;
+use crate::support::{Hub, Scratch, TestDatabase, eventually};
+
+const LISTS: [&str; 5] =
+    ["agbot/agreements", "agbot/reasons", "agbot/rollouts", "agbot/events", "hagroups/g/upgrades"];
+
+/// Rows as an agbot leaves them behind: agreements and events of both nodes, a rollout through their group.
+fn history() -> String {
+    let mut sql = String::new();
+    for (node, ended) in [("mine", "NULL"), ("theirs", "NULL"), ("mine", "now()"), ("theirs", "now()")] {
+        let id = format!("{node}-{ended}").replace("()", "");
+        let state = if ended == "NULL" {
+            r#""state": "proposed""#
+        } else {
+            r#""state": "ended", "at": "2026-01-01T00:00:00Z", "reason": 200"#
+        };
+        sql.push_str(&format!(
+            r#"INSERT INTO agreement (agreement, node, policy, record, created_at, ended_at) VALUES ('{id}', 'o/{node}', 'o/gone',
+               '{{"id": "{id}", "node": "o/{node}", "policy": "o/gone", "service": "o/s_1.0.0_amd64", "service_key": "o/s",
+                 "version": "1.0.0", "priority": 0, "best_version": "1.0.0", "terms_digest": 1, "pending_update": null,
+                 "ha_group": null, "created_at": "2026-01-01T00:00:00Z", "reply_by": "2036-01-01T00:00:00Z",
+                 "verified_at": null, {state}}}', now(), {ended});"#,
+        ));
+    }
+    for node in ["mine", "theirs"] {
+        sql.push_str(&format!(
+            r#"INSERT INTO agbot_event (happened_at, kind, ha_group, node, policy, detail) VALUES
+               (now(), 'hagroup.lock-granted', 'o/g', 'o/{node}', NULL, '{{"seenRunning": ["o/mine", "o/theirs"]}}');"#,
+        ));
+    }
+    sql.push_str(
+        r#"INSERT INTO rollout (ha_group, policy, record) VALUES ('o/g', 'o/gone',
+           '{"group": "o/g", "policy": "o/gone", "target": "s 2.0.0", "target_digest": 1, "started_at": "2026-01-01T00:00:00Z",
+             "total": 2, "done": 0, "failed": ["o/theirs"], "last_step_at": null, "state": "completed",
+             "at": "2026-01-01T00:00:00Z"}');"#,
+    );
+    sql
+}
+
+async fn get(hub: &Hub, login: (&str, &str), path: &str) -> (u16, Value) {
+    let request = hub.client.get(format!("{}/v1/{path}", hub.url)).basic_auth(login.0, Some(login.1));
+    let answer = must(request.send().await, "an answer");
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+/// Everything the agbot tells a caller of the organization, as one text.
+async fn told(hub: &Hub, login: (&str, &str)) -> String {
+    let mut text = String::new();
+    for list in LISTS {
+        let (status, body) = get(hub, login, &format!("orgs/o/{list}")).await;
+        assert_eq!(status, 200, "{list} as {}: {body}", login.0);
+        text.push_str(&format!("{list}: {body}\n"));
+    }
+    text
+}
+
+/// An organization with a node of each of two users, both in one group; `theirs` upgrades its agent, and `mine` must wait.
+async fn fill(hub: &Hub) {
+    let created = |answer: (u16, Value)| assert_eq!(answer.0, 201, "{}", answer.1);
+    created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
+    for (name, is_admin) in [("admin", true), ("u", false), ("v", false), ("w", false)] {
+        let body = json!({"password": format!("secret-{name}"), "email": "", "admin": is_admin});
+        created(hub.call("POST", &format!("/orgs/o/users/{name}"), Some(body)).await);
+    }
+    let management = json!({"label": "up", "constraints": ["a == b"], "enabled": true});
+    created(hub.call("POST", "/orgs/o/managementpolicies/fw", Some(management)).await);
+    for (owner, node) in [("u", "mine"), ("v", "theirs")] {
+        let body = json!({"token": format!("secret-{node}"), "name": node, "pattern": "", "publicKey": "", "arch": "amd64"});
+        let request = hub.client.put(format!("{}/v1/orgs/o/nodes/{node}", hub.url));
+        let request = request.basic_auth(format!("o/{owner}"), Some(format!("secret-{owner}"))).json(&body);
+        assert_eq!(must(request.send().await, "an answer").status().as_u16(), 201);
+        let policy = json!({"properties": [], "constraints": []});
+        created(hub.call("PUT", &format!("/orgs/o/nodes/{node}/policy"), Some(policy)).await);
+        let status = json!({"agentUpgradePolicyStatus": {"scheduledTime": "2026-01-01T00:00:00Z", "status": "ha node waiting"}});
+        created(hub.call("PUT", &format!("/orgs/o/nodes/{node}/managementStatus/fw"), Some(status)).await);
+    }
+    created(hub.call("POST", "/orgs/o/hagroups/g", Some(json!({"members": ["mine", "theirs"]}))).await);
+    let service = json!({"label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
+                         "deployment": "{}", "deploymentSignature": "x"});
+    created(hub.call("POST", "/orgs/o/services", Some(service)).await);
+    let policy = json!({"label": "p", "constraints": ["a == b"],
+        "service": {"name": "s", "org": "o", "arch": "amd64", "serviceVersions": [{"version": "1.0.0"}]}});
+    created(hub.call("POST", "/orgs/o/business/policies/p", Some(policy)).await);
+    let request = hub.client.post(format!("{}/org/o/node/theirs/upgrade", hub.url));
+    let request = request.basic_auth("o/theirs", Some("secret-theirs")).json(&json!({"nmp": "o/fw"}));
+    assert_eq!(must(request.send().await, "an answer").status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn users_are_told_of_their_own_nodes_and_nothing_of_others() {
+    let (scratch, database) = (Scratch::new(), TestDatabase::new().await);
+    let filled =
+        sqlx::raw_sql(sqlx::AssertSqlSafe(history())).execute(&mut database.connection().await).await;
+    must(filled, "filling the tables");
+    let hub = Hub::start(&scratch, &["--database-url", database.url()]).await;
+    fill(&hub).await;
+    let admin = ("o/admin", "secret-admin");
+    let all = eventually("everything is told to the administrator", || async {
+        let text = told(&hub, admin).await;
+        let both = |list: &str| {
+            let line = text.lines().find(|line| line.starts_with(list)).unwrap_or_default();
+            line.contains("o/mine") && line.contains("o/theirs")
+        };
+        let (_, upgrades) = get(&hub, admin, "orgs/o/hagroups/g/upgrades").await;
+        (both("agbot/agreements") && both("agbot/events") && upgrades["agent"]["node"] == "o/theirs")
+            .then_some(text)
+    })
+    .await;
+    assert!(all.contains("\"total\":2"), "{all}");
+
+    let own = told(&hub, ("o/u", "secret-u")).await;
+    assert!(own.contains("mine-NULL") || own.contains("o/mine"), "{own}");
+    assert!(!own.contains("theirs"), "{own}");
+    assert!(!own.contains("\"total\"") && !own.contains("\"done\"") && !own.contains("of 2"), "no number of hidden members: {own}");
+    assert!(own.contains("s 2.0.0"), "the rollout through the group of an own node: {own}");
+    let (_, events) = get(&hub, ("o/u", "secret-u"), "orgs/o/agbot/events").await;
+    assert_eq!(events["events"].as_array().map(Vec::len), own_events(&events), "{events}");
+    let (_, upgrades) = get(&hub, ("o/v", "secret-v"), "orgs/o/hagroups/g/upgrades").await;
+    assert_eq!(upgrades["agent"]["node"], "o/theirs", "the owner of the node that upgrades");
+
+    let stranger = told(&hub, ("o/w", "secret-w")).await;
+    assert!(
+        !stranger.contains("mine") && !stranger.contains("theirs") && !stranger.contains("s 2.0.0"),
+        "{stranger}"
+    );
+    let node = told(&hub, ("o/mine", "secret-mine")).await;
+    assert!(node.contains("o/mine") && !node.contains("theirs"), "{node}");
+    assert_eq!(get(&hub, ("o/u", "wrong"), "orgs/o/agbot/reasons").await.0, 401);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// How many of the events are about the own node.
+fn own_events(events: &Value) -> Option<usize> {
+    Some(events["events"].as_array()?.iter().filter(|event| event["node"] == "o/mine").count())
+}
+
+#[tokio::test]
+async fn outsiders_are_told_nothing_and_counts_are_for_people_who_log_in() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    fill(&hub).await;
+    assert_eq!(hub.call("POST", "/orgs/x", Some(json!({"label": "x", "description": "x"}))).await.0, 201);
+    let body = json!({"password": "secret-a", "email": "", "admin": true});
+    assert_eq!(hub.call("POST", "/orgs/x/users/a", Some(body)).await.0, 201);
+    for list in LISTS {
+        assert_eq!(get(&hub, ("x/a", "secret-a"), &format!("orgs/o/{list}")).await.0, 403, "{list}");
+        let anonymous =
+            must(hub.client.get(format!("{}/v1/orgs/o/{list}", hub.url)).send().await, "an answer");
+        assert_eq!(anonymous.status().as_u16(), 401, "{list}");
+    }
+    let (_, known) = get(&hub, ("o/u", "secret-u"), "agbot/status").await;
+    assert!(known["nodes"].is_number(), "{known}");
+    let anonymous = must(hub.client.get(format!("{}/v1/agbot/status", hub.url)).send().await, "an answer");
+    let anonymous: Value = must(anonymous.json().await, "JSON");
+    assert!(anonymous["loaded"].is_boolean() && anonymous.get("nodes").is_none(), "{anonymous}");
+    assert_eq!(hub.stop().await, 0);
+}
