@@ -99,7 +99,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
 async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
-    let tls = settings.tls.open(None, address, &lifecycle.shutdown())?;
+    let tls = settings.tls.open(None, &[address], &lifecycle.shutdown())?;
     let token = secret_of_setting(&settings.token_file)?;
     let ca_pem = match &settings.hub_ca_file {
         Some(file) => Some(std::fs::read(file).map_err(|error| {

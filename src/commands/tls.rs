@@ -27,21 +27,21 @@ settings! {
 }
 
 impl TlsOptions {
-    /// The certificate to serve `address` with, kept up to date until `shutdown`; `None` for plain HTTP.
+    /// The certificate to serve all of `addresses` with, kept up to date until `shutdown`; `None` for plain HTTP.
     ///
     /// # Shape
     /// `folder`: where the private authority lives; `None` where there is no data folder, and so no authority.
     pub fn open(
         &self,
         folder: Option<&Path>,
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         shutdown: &CancellationToken,
     ) -> Result<Option<TlsSettings>, Failure> {
         let usual = if self.tls_cert_file.is_some() { TlsMode::Files } else { TlsMode::Off };
         let settings = match (self.tls.unwrap_or(usual), folder) {
             (TlsMode::Off, _) => return Ok(None),
             (TlsMode::Files, _) => self.open_files()?,
-            (TlsMode::Auto, Some(folder)) => self.open_authority(folder, address, shutdown)?,
+            (TlsMode::Auto, Some(folder)) => self.open_authority(folder, addresses, shutdown)?,
             (TlsMode::Auto, None) => {
                 return Err(Failure::new(
                     ExitStatus::Usage,
@@ -66,11 +66,11 @@ impl TlsOptions {
     fn open_authority(
         &self,
         folder: &Path,
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         shutdown: &CancellationToken,
     ) -> Result<TlsSettings, Failure> {
         let authority = Authority::new(folder.join("tls"));
-        let mut names = usual_names(address);
+        let mut names = usual_names(addresses);
         let more = self.tls_names.as_deref().unwrap_or_default().split(',').map(str::trim);
         names.extend(more.filter(|name| !name.is_empty()).map(str::to_owned));
         let settings = authority.certify(&names, Timestamp::now()).map_err(|error| failed(&error))?;

@@ -17,6 +17,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use serde::Deserialize;
 use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -125,11 +126,25 @@ impl TlsSettings {
         TlsAcceptor::from(self.config.clone())
     }
 
-    /// Looks for changed files until `shutdown`; new connections get the new certificate. A pair that cannot be used is
-    /// reported and the old one kept.
+    /// Looks for changed files until `shutdown`, every other second and at once after a `SIGHUP`; new connections get the new
+    /// certificate, open ones go on. A pair that cannot be used is reported and the old one kept.
     pub async fn follow_files(self, shutdown: CancellationToken) {
-        while shutdown.run_until_cancelled(tokio::time::sleep(LOOK_PERIOD)).await.is_some() {
-            match self.certificate.look() {
+        let mut hangup = signal(SignalKind::hangup())
+            .inspect_err(|error| tracing::warn!("SIGHUP cannot be listened to: {error}"))
+            .ok();
+        loop {
+            let told = async {
+                match &mut hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let found = tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(LOOK_PERIOD) => self.certificate.look(),
+                _ = told => self.certificate.read_again(),
+            };
+            match found {
                 Ok(true) => tracing::info!(tls = ?self, "using a new certificate"),
                 Ok(false) => {}
                 Err(error) => tracing::warn!("keeping the old certificate: {}", chain(&error)),
@@ -168,6 +183,14 @@ impl Reloaded {
         current.1 = Arc::new(read_pair(&self.certificate_file, &self.key_file)?);
         Ok(true)
     }
+
+    /// Reads the files, whether they look changed or not.
+    fn read_again(&self) -> Result<bool, TlsError> {
+        let found = stamp(&self.certificate_file, &self.key_file);
+        let pair = Arc::new(read_pair(&self.certificate_file, &self.key_file)?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = (found, pair);
+        Ok(true)
+    }
 }
 
 impl ResolvesServerCert for Reloaded {
@@ -196,15 +219,16 @@ fn read_pair(certificate_file: &Path, key_file: &Path) -> Result<CertifiedKey, T
         .map_err(|source| TlsError::Mismatch { path: certificate_file.to_owned(), source })
 }
 
-/// The names under which clients on this machine, and by its name from others, reach a listener.
+/// The names under which clients on this machine, and by its name from others, reach listeners on these addresses.
 #[must_use]
-pub fn usual_names(address: SocketAddr) -> Vec<String> {
+pub fn usual_names(addresses: &[SocketAddr]) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    if !address.ip().is_unspecified() && !address.ip().is_loopback() {
-        names.push(address.ip().to_string());
-    }
-    if let Some(host) = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()) {
-        names.push(host);
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    let bound = addresses.iter().filter(|address| !address.ip().is_unspecified());
+    for name in bound.map(|address| address.ip().to_string()).chain(host) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
     names
 }
