@@ -166,6 +166,11 @@ impl Context {
         if let (None, Some(node)) = (&user.user_pw, node_auth) {
             return parse_credentials(node, org, "-n", "NODE:TOKEN");
         }
+        if user.user_pw.is_none()
+            && let Some(token) = self.settings.find_secret(settings::BEARER_TOKEN)?
+        {
+            return Ok(Credentials::bearer(org, token.trim()));
+        }
         if let Some(caller) = self.user_credentials(user, org)? {
             return Ok(caller);
         }
@@ -274,6 +279,26 @@ mod tests {
         let exchange = context.exchange(&UserOptions::default(), None).expect("complete settings");
         assert_eq!(exchange.api.url, "http://hub:1/v1");
         assert_eq!(exchange.caller.secret(), "a:b");
+    }
+
+    #[test]
+    fn token_comes_before_a_password_of_the_environment_and_after_options() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("token");
+        std::fs::write(&file, "a.b.c\n").expect("a file");
+        let context = context(&[
+            (settings::ORG, "acme"),
+            (settings::EXCHANGE_URL, "http://hub:1"),
+            (settings::USER_AUTH, "ann:a"),
+            ("EVENKEEL_BEARER_TOKEN_FILE", &file.to_string_lossy()),
+        ]);
+        let caller = |user: Option<&str>, node: Option<&str>| {
+            let user = UserOptions { org: None, user_pw: user.map(str::to_owned) };
+            context.exchange(&user, node).expect("complete settings").caller
+        };
+        assert!(caller(None, None).is_bearer());
+        assert_eq!(caller(None, None).secret(), "a.b.c");
+        assert!(!caller(Some("ann:a"), None).is_bearer() && !caller(None, Some("n1:t")).is_bearer());
     }
 
     #[test]

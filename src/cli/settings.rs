@@ -21,6 +21,8 @@ pub const AGBOT_URL: &str = "HZN_AGBOT_URL";
 pub const USER_AUTH: &str = "HZN_EXCHANGE_USER_AUTH";
 /// Credentials of a node.
 pub const NODE_AUTH: &str = "HZN_EXCHANGE_NODE_AUTH";
+/// Token of an identity provider.
+pub const BEARER_TOKEN: &str = "EVENKEEL_BEARER_TOKEN";
 /// Address of the agent.
 pub const AGENT_URL: &str = "HORIZON_URL";
 /// File with the certificate authorities to trust.
@@ -31,13 +33,17 @@ pub const PRIVATE_KEY_FILE: &str = "HZN_PRIVATE_KEY_FILE";
 pub const PUBLIC_KEY_FILE: &str = "HZN_PUBLIC_KEY_FILE";
 
 /// Every setting with what it means, for the documentation and `hzn env`.
-pub const KNOWN: [(&str, &str); 9] = [
+pub const KNOWN: [(&str, &str); 10] = [
     (ORG, "organization, unless -o names one"),
     (
         EXCHANGE_URL,
         "address of the exchange, such as http://hub:8080/v1; /v1 is added to an address without path",
     ),
     (USER_AUTH, "credentials of a user, [org/]user:password, unless -u gives some"),
+    (
+        BEARER_TOKEN,
+        "token of the hub's identity provider; comes before the credentials of a user, unless -u or -n gives some",
+    ),
     (NODE_AUTH, "credentials of a node, [org/]node:token, unless -n gives some"),
     (AGENT_URL, "address of the agent on this machine [default: http://localhost:8510]"),
     (AGBOT_URL, "address of the agbot's API [default: that of the exchange]"),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_exchange::OidcSettings;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{connect, start_exchange};
@@ -28,6 +29,9 @@ pub struct ExchangeArguments {
     database: DatabaseSettings,
     #[command(flatten)]
     exchange: ExchangeOptions,
+    /// Only in the configuration file.
+    #[arg(skip)]
+    oidc: Option<OidcSettings>,
     #[command(flatten)]
     tls: TlsOptions,
     #[command(flatten)]
@@ -45,6 +49,7 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
         listen: arguments.listen.over(&file).map_err(|error| refused(&error))?,
         database: arguments.database.over(&file).map_err(|error| refused(&error))?,
         exchange: arguments.exchange.over(&file).map_err(|error| refused(&error))?,
+        oidc: super::oidc::read(&file).map_err(|error| refused(&error))?,
         tls: arguments.tls.over(&file).map_err(|error| refused(&error))?,
         http: arguments.http.over(&file).map_err(|error| refused(&error))?,
         limits: arguments.limits.over(&file).map_err(|error| refused(&error))?,
@@ -61,12 +66,18 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
 async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
-    let tls = settings.tls.open(None, address, &lifecycle.shutdown())?;
+    let tls = settings.tls.open(None, &[address], &lifecycle.shutdown())?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
-    let running =
-        start_exchange(&database, password, &settings.exchange, &settings.limits, lifecycle.shutdown())
-            .await?;
+    let running = start_exchange(
+        &database,
+        password,
+        &settings.exchange,
+        &settings.limits,
+        settings.oidc,
+        lifecycle.shutdown(),
+    )
+    .await?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
     front.serve(&lifecycle, listener, running.exchange.router().merge(front.health.router()));
     tracing::info!(exchange.url = %front.url(address), "the exchange is ready");

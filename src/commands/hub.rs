@@ -1,6 +1,6 @@
 //! The parts of a hub and the order of their start and stop: data folder, database, exchange.
 
-use evenkeel_exchange::{Exchange, ExchangeSettings, StartError};
+use evenkeel_exchange::{Exchange, ExchangeSettings, OidcSettings, StartError};
 use evenkeel_runtime::files::{DataFolder, DataFolderError, read_or_make_secret};
 use evenkeel_runtime::postgres::{EmbeddedPostgres, PostgresError};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
@@ -92,6 +92,7 @@ pub async fn start_exchange(
     root_password: Option<Secret<String>>,
     options: &ExchangeOptions,
     limits: &LimitOptions,
+    oidc: Option<OidcSettings>,
     shutdown: CancellationToken,
 ) -> Result<RunningExchange, Failure> {
     let workers = CancellationToken::new();
@@ -99,6 +100,7 @@ pub async fn start_exchange(
     let mut settings = ExchangeSettings {
         root_password: root_password.map(|password| password.expose().clone()),
         max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
+        oidc,
         ..defaults
     };
     limits.apply(&mut settings)?;
@@ -106,6 +108,7 @@ pub async fn start_exchange(
     let exchange = started.map_err(|error| match &error {
         StartError::Store(inner) => no_database(inner),
         StartError::Seed(_) => Failure::from_error(ExitStatus::Failure, &error),
+        StartError::Oidc(_) => Failure::from_error(ExitStatus::Usage, &error),
     })?;
     let waiting = exchange.clone();
     tokio::spawn(async move {

@@ -9,6 +9,7 @@ mod hub;
 mod hzn;
 mod limits;
 mod migrate;
+mod oidc;
 mod openapi;
 mod serve;
 mod settings;

@@ -40,6 +40,7 @@ impl ConfigArguments {
             TlsOptions::KEYS,
             HttpOptions::KEYS,
             LimitOptions::KEYS,
+            super::oidc::KEYS,
         ];
         SettingsFile::read(self.config.as_deref(), &known).map_err(|error| refused(&error))
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_exchange::OidcSettings;
 use evenkeel_runtime::files::{DataFolder, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use tokio::net::TcpListener;
@@ -38,6 +39,9 @@ pub struct UpArguments {
     postgres: PostgresChoice,
     #[command(flatten)]
     exchange: ExchangeOptions,
+    /// Only in the configuration file.
+    #[arg(skip)]
+    oidc: Option<OidcSettings>,
     #[command(flatten)]
     agbot: AgbotOptions,
     #[command(flatten)]
@@ -60,6 +64,7 @@ impl UpArguments {
             database: self.database.over(&file).map_err(|error| refused(&error))?,
             postgres: self.postgres.over(&file).map_err(|error| refused(&error))?,
             exchange: self.exchange.over(&file).map_err(|error| refused(&error))?,
+            oidc: super::oidc::read(&file).map_err(|error| refused(&error))?,
             agbot: self.agbot.over(&file).map_err(|error| refused(&error))?,
             tls: self.tls.over(&file).map_err(|error| refused(&error))?,
             http: self.http.over(&file).map_err(|error| refused(&error))?,
@@ -118,7 +123,9 @@ async fn serve(
 ) -> Result<(), Failure> {
     let shutdown = lifecycle.shutdown();
     let (listener, address) = listeners.main;
-    let tls = settings.tls.open(Some(folder.path()), address, &shutdown)?;
+    let agbot_address = listeners.agbot.as_ref().map(|(_, address)| *address);
+    let addresses: Vec<SocketAddr> = std::iter::once(address).chain(agbot_address).collect();
+    let tls = settings.tls.open(Some(folder.path()), &addresses, &shutdown)?;
     let password = root_password(folder, &settings.exchange)?;
     let database = &open.database;
     let running = start_exchange(
@@ -126,6 +133,7 @@ async fn serve(
         Some(password.clone()),
         &settings.exchange,
         &settings.limits,
+        settings.oidc.clone(),
         shutdown.clone(),
     )
     .await?;

@@ -87,6 +87,11 @@ impl ApiError {
         ApiError::Body(StatusCode::NOT_FOUND, body)
     }
 
+    /// 503: something outside that is needed does not answer.
+    pub fn unavailable(message: impl Into<String>) -> ApiError {
+        Self::answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+
     /// 500: a broken invariant of ours.
     pub fn internal(message: impl Into<String>) -> ApiError {
         Self::answer(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)

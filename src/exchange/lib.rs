@@ -21,6 +21,7 @@ mod seed;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;
+pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
 pub use limit::{NoNetwork, Rate, RateLimits, TrustedProxies};
 pub use state::{Exchange, ExchangeSettings, StartError};
 

@@ -17,6 +17,8 @@ use utoipa::openapi::{
 use crate::endpoint::{Content, Endpoint};
 
 const BASIC: &str = "basic";
+/// Tokens of an identity provider, where the hub is configured for one.
+const BEARER: &str = "bearer";
 
 const TOO_MANY: u16 = 429;
 /// Answers that an operation without credentials may give besides its own.
@@ -48,7 +50,8 @@ pub fn document(endpoints: &[Endpoint]) -> OpenApi {
         }
     }
     let mut components = ComponentsBuilder::new()
-        .security_scheme(BASIC, SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)));
+        .security_scheme(BASIC, SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)))
+        .security_scheme(BEARER, SecurityScheme::Http(bearer()));
     for (name, schema) in schemas {
         components = components.schema(name, schema);
     }
@@ -104,7 +107,9 @@ fn operation(
         builder = builder.response(answer.status.to_string(), response.build());
     }
     if !endpoint.is_public {
-        builder = builder.security(SecurityRequirement::new::<_, _, String>(BASIC, []));
+        builder = builder
+            .security(SecurityRequirement::new::<_, _, String>(BASIC, []))
+            .security(SecurityRequirement::new::<_, _, String>(BEARER, []));
     }
     for (status, description) in GENERAL {
         let is_possible = !endpoint.is_public || WITHOUT_CREDENTIALS.contains(status);
@@ -128,6 +133,14 @@ fn general_response(status: u16, description: &str) -> Response {
         response = response.header("Retry-After", header.build());
     }
     response.build()
+}
+
+fn bearer() -> Http {
+    let mut scheme = Http::new(HttpAuthScheme::Bearer);
+    scheme.bearer_format = Some("JWT".to_owned());
+    scheme.description =
+        Some("Token of an identity provider, where the hub is configured for one.".to_owned());
+    scheme
 }
 
 fn media(content: &Content, schemas: &mut BTreeMap<String, RefOr<Schema>>) -> (&'static str, RefOr<Schema>) {

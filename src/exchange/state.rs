@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
+use evenkeel_oidc::{OidcError, OidcSettings, Provider};
 use evenkeel_store::exchange::audit::{self, Subject};
 use evenkeel_store::exchange::change::{self, Change};
 use evenkeel_store::exchange::facts::{self, FactKind};
@@ -19,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::ApiError;
 use crate::audit::Auditor;
 use crate::audit::request::AuditedRequest;
-use crate::auth::{Credentials, SecretHasher};
+use crate::auth::{BearerLogins, Credentials, SecretHasher};
 use crate::feed::{Feed, INTERNAL, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::limit::{Limiter, RateLimits, TrustedProxies};
@@ -45,6 +46,8 @@ pub struct ExchangeSettings {
     pub rate_limits: RateLimits,
     /// Proxies whose word about the client's address is believed.
     pub trusted_proxies: TrustedProxies,
+    /// Identity provider whose tokens are accepted; `None` accepts none.
+    pub oidc: Option<OidcSettings>,
 }
 
 /// Limits of contract section 8; 0 switches a limit off, except for nodes.
@@ -95,6 +98,7 @@ impl Default for ExchangeSettings {
             audit_age: Some(Duration::from_secs(90 * 86_400)),
             rate_limits: RateLimits::default(),
             trusted_proxies: TrustedProxies::default(),
+            oidc: None,
         }
     }
 }
@@ -108,6 +112,9 @@ pub enum StartError {
     /// The first rows could not be made.
     #[error("the exchange could not make its first rows: {0}")]
     Seed(ApiError),
+    /// The settings of the identity provider cannot be used.
+    #[error(transparent)]
+    Oidc(#[from] OidcError),
 }
 
 struct Inner {
@@ -116,6 +123,7 @@ struct Inner {
     settings: RwLock<Arc<ExchangeSettings>>,
     configured: Arc<ExchangeSettings>,
     credentials: Credentials,
+    bearer_logins: Option<BearerLogins>,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
     auditor: Auditor,
@@ -147,9 +155,11 @@ impl Exchange {
         crate::seed::seed(&database, &hasher, settings.root_password.as_deref(), Timestamp::now())
             .await
             .map_err(StartError::Seed)?;
+        let provider = settings.oidc.clone().map(Provider::new).transpose()?;
         let configured = Arc::new(settings);
         let exchange = Exchange(Arc::new(Inner {
             credentials: Credentials::new(database.clone(), hasher),
+            bearer_logins: provider.map(BearerLogins::new),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
             auditor: Auditor::default(),
@@ -175,6 +185,11 @@ impl Exchange {
         sequencer_tasks(self.0.feed.clone(), observe, tasks, shutdown.clone());
         tasks.spawn(crate::audit::seal::run(self.clone(), shutdown.clone()));
         tasks.spawn(crate::housekeeping::run(self.clone(), shutdown));
+        if let Some(logins) = self.bearer_logins() {
+            // A provider that is away keeps nobody else waiting.
+            let provider = logins.provider().clone();
+            tokio::spawn(async move { provider.prepare().await });
+        }
         tasks.close();
     }
 
@@ -230,6 +245,11 @@ impl Exchange {
         &self.0.credentials
     }
 
+    /// Logins with tokens of an identity provider, when one is configured.
+    pub(crate) fn bearer_logins(&self) -> Option<&BearerLogins> {
+        self.0.bearer_logins.as_ref()
+    }
+
     /// The change feed.
     #[must_use]
     pub fn feed(&self) -> &Feed {
@@ -255,8 +275,10 @@ impl Exchange {
     fn forget(&self, org: &str, id: &str) {
         if org == "*" {
             self.0.credentials.forget_all();
+            self.0.bearer_logins.iter().for_each(BearerLogins::forget_all);
         } else {
             self.0.credentials.forget(org, id);
+            self.0.bearer_logins.iter().for_each(|logins| logins.forget(org, id));
             self.0.heartbeats.forget(org, id);
         }
     }

@@ -8,7 +8,7 @@ use crate::context::{Context, Watch};
 use crate::exit::Outcome;
 use crate::machine::ARCH;
 use crate::output::{Table, View, note};
-use crate::settings::{KNOWN, NODE_AUTH, USER_AUTH};
+use crate::settings::{BEARER_TOKEN, KNOWN, NODE_AUTH, USER_AUTH};
 
 /// Options of `status`.
 #[derive(Debug, clap::Args)]
@@ -79,7 +79,7 @@ pub fn show_architecture(context: &Context) -> Outcome {
 pub fn show_environment(context: &Context) -> Outcome {
     let mut shown = Map::new();
     for (name, _) in KNOWN {
-        let value = if [USER_AUTH, NODE_AUTH].contains(&name) {
+        let value = if [USER_AUTH, NODE_AUTH, BEARER_TOKEN].contains(&name) {
             context.settings.find_secret(name)?.map(|value| masked(&value))
         } else {
             context.settings.find(name).map(str::to_owned)

@@ -1,17 +1,20 @@
 //! Middleware around every route below `/v1`: limits first, then credentials, then routing.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::Method;
+use evenkeel_access::Caller;
+use http::{HeaderMap, Method};
 
 use super::basic::parse_login;
-use crate::Exchange;
+use super::bearer;
 use crate::audit::request::{AuditedOperations, run};
 use crate::endpoint::Endpoint;
+use crate::{ApiError, Exchange};
 
 /// What the middleware knows of the routes.
 pub(crate) struct Guarded {
@@ -45,11 +48,7 @@ pub(crate) async fn guard(
     if is_read && guarded.open.contains(request.uri().path()) {
         return next.run(request).await;
     }
-    let login = match parse_login(request.headers()) {
-        Ok(login) => login,
-        Err(error) => return error.into_response(),
-    };
-    let caller = match exchange.credentials().identify(login, address, limiter).await {
+    let caller = match identify(&exchange, request.headers(), address).await {
         Ok(caller) => caller,
         Err(error) => return error.into_response(),
     };
@@ -59,4 +58,15 @@ pub(crate) async fn guard(
     request.extensions_mut().insert(caller.clone());
     let address = address.map(|address| address.to_string()).unwrap_or_default();
     run(&exchange, &guarded.audited, request, caller, address, next).await
+}
+
+async fn identify(
+    exchange: &Exchange,
+    headers: &HeaderMap,
+    address: Option<IpAddr>,
+) -> Result<Arc<Caller>, ApiError> {
+    match (exchange.bearer_logins(), bearer::token(headers)) {
+        (Some(logins), Some(token)) => logins.identify(exchange, &token, address).await,
+        _ => exchange.credentials().identify(parse_login(headers)?, address, exchange.limiter()).await,
+    }
 }

@@ -1,13 +1,15 @@
-//! Who is calling: Basic credentials, checked once against the store and then in memory.
+//! Who is calling: Basic credentials and tokens of an identity provider, checked once and then in memory.
 //!
 //! Source: exchange contract section 2; design, "Credentials".
 
 mod basic;
+mod bearer;
 mod credentials;
 mod hash;
 mod layer;
 mod pool;
 
+pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
 pub use hash::SecretHasher;
 pub(crate) use layer::{Guarded, guard};

@@ -22,6 +22,7 @@ pub mod node_limit;
 pub mod node_part;
 pub mod organization;
 pub mod pattern;
+pub mod provided_account;
 pub mod referenced_service;
 pub mod search;
 pub mod secret;

@@ -43,16 +43,17 @@ impl Api {
         ExchangeSettings { root_password: Some(ROOT_PASSWORD.to_owned()), ..ExchangeSettings::default() }
     }
 
-    /// The same with settings of its own.
+    /// The same with settings; the password of root is always that of the tests.
     pub async fn start_with(database: &TestDatabase, settings: ExchangeSettings) -> Self {
         let database = must(Database::connect(database.url(), 16).await, "connecting to the test's database");
+        let settings = ExchangeSettings { root_password: Some(ROOT_PASSWORD.to_owned()), ..settings };
         let shutdown = CancellationToken::new();
         let exchange =
             must(Exchange::start(database.clone(), settings, shutdown.clone()).await, "the exchange");
         Self { router: exchange.router(), database, _shutdown: Arc::new(shutdown.drop_guard()) }
     }
 
-    /// Sends a request below `/v1` as `org/id:secret`, with extra headers.
+    /// Sends a request below `/v1` as `org/id:secret` or with `Bearer token`, with extra headers.
     pub async fn send(
         &self,
         login: &str,
@@ -74,10 +75,14 @@ impl Api {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> Response<Body> {
+        let authorization = match login.starts_with("Bearer ") {
+            true => login.to_owned(),
+            false => format!("Basic {}", STANDARD.encode(login)),
+        };
         let mut request = Request::builder()
             .method(method)
             .uri(format!("/v1{path}"))
-            .header("authorization", format!("Basic {}", STANDARD.encode(login)))
+            .header("authorization", authorization)
             .header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -10,6 +10,7 @@ mod ha_groups;
 mod limits;
 mod long_lists;
 mod nodes;
+mod oidc;
 mod privacy;
 mod publications;
 mod request;

@@ -7,6 +7,7 @@
 pub mod account;
 pub mod database;
 pub mod fleet;
+pub mod identity_provider;
 pub mod process;
 pub mod scratch;
 pub mod wait;

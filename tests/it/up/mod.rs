@@ -1,6 +1,8 @@
 //! `evenkeel up` as its users meet it: starting, stopping, being killed, and refusing.
 
 mod durability;
+mod oidc;
 mod refusal;
 mod start;
 mod stop;
+mod tls;

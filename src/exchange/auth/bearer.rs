@@ -1,0 +1,285 @@
+//! People who log in with a token of the identity provider.
+//!
+//! The provider says who somebody is, the configuration gives a role to that person's groups, and an account of ours is made at the first
+//! login and follows the provider from then on, so that nodes, services and policies have an owner. A verified token costs neither SQL nor
+//! a signature check until it ends. Source: exchange contract 2.2.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use evenkeel_access::{Caller, Role, is_root};
+use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
+use evenkeel_store::exchange::identity::{self, IdentityKind};
+use evenkeel_store::exchange::provided_account::{self, ProvidedAccount, Subject};
+use evenkeel_store::{StoreError, retry};
+use http::{HeaderMap, header};
+use moka::sync::Cache;
+use uuid::Uuid;
+
+use crate::state::{WriteTx, forget_login};
+use crate::{ApiError, Exchange};
+
+/// Header that names the organization for people who have roles in several.
+const ORGANIZATION: &str = "x-organization";
+const SCHEME: &str = "bearer";
+/// What failed logins with tokens are counted under: whose they were to be, nobody knows.
+const UNKNOWN: (&str, &str) = ("", SCHEME);
+/// Names that stand for something else in a login.
+const RESERVED: [&str; 2] = ["apikey", "iamapikey"];
+const CAPACITY: u64 = 20_000;
+/// After this time a token is checked again, also when it has not ended: its key may have been taken back.
+const REMEMBERED_FOR: Duration = Duration::from_secs(300);
+
+/// A token and the organization that was asked for.
+pub(crate) struct Token<'r> {
+    text: &'r str,
+    org: Option<&'r str>,
+}
+
+/// Reads `Authorization: Bearer …`; `None` for other schemes.
+pub(crate) fn token(headers: &HeaderMap) -> Option<Token<'_>> {
+    let (scheme, text) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let org = headers.get(ORGANIZATION).and_then(|org| org.to_str().ok()).filter(|org| !org.is_empty());
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| Token { text: text.trim(), org })
+}
+
+#[derive(Clone)]
+struct Known {
+    caller: Arc<Caller>,
+    /// Seconds since 1970.
+    expires_at: i64,
+}
+
+/// Knows whose tokens are whose.
+pub(crate) struct BearerLogins {
+    provider: Provider,
+    process_key: [u8; 32],
+    known: Cache<[u8; 32], Known>,
+    /// Counts removals: what was read before one may not be remembered after it.
+    removals: AtomicU64,
+}
+
+impl BearerLogins {
+    pub(crate) fn new(provider: Provider) -> BearerLogins {
+        let known = Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED_FOR).build();
+        BearerLogins { provider, process_key: rand::random(), known, removals: AtomicU64::new(0) }
+    }
+
+    /// The provider.
+    pub(crate) fn provider(&self) -> &Provider {
+        &self.provider
+    }
+
+    /// Finds out whose token this is.
+    ///
+    /// # Errors
+    /// 401 for a token that is not accepted, 429 after too many of them, 403 for a person without a role here, 503 when the provider's keys or the store cannot be
+    /// reached.
+    pub(crate) async fn identify(
+        &self,
+        exchange: &Exchange,
+        token: &Token<'_>,
+        address: Option<IpAddr>,
+    ) -> Result<Arc<Caller>, ApiError> {
+        if token.text.len() > MAX_TOKEN_BYTES {
+            return Err(ApiError::invalid_credentials(format!(
+                "the bearer token is not accepted: it has more than {MAX_TOKEN_BYTES} bytes"
+            )));
+        }
+        let slot = self.slot(token);
+        if let Some(known) = self.known.get(&slot)
+            && exchange.now().as_second() < known.expires_at
+        {
+            return Ok(known.caller);
+        }
+        let removals = self.removals.load(Ordering::SeqCst);
+        let person = self.verify(exchange, token, address).await?;
+        let rule = self.provider.settings().choose_role(&person.groups, token.org);
+        let rule = rule.ok_or_else(|| {
+            ApiError::access_denied(format!("none of the groups of '{}' has a role here", person.name))
+        })?;
+        let caller = Arc::new(self.caller(exchange, &person, rule).await?);
+        self.known.insert(slot, Known { caller: caller.clone(), expires_at: person.expires_at });
+        if self.removals.load(Ordering::SeqCst) != removals {
+            self.known.invalidate(&slot);
+        }
+        Ok(caller)
+    }
+
+    /// Checks a token that is not known, unless too many from the same address were bad.
+    async fn verify(
+        &self,
+        exchange: &Exchange,
+        token: &Token<'_>,
+        address: Option<IpAddr>,
+    ) -> Result<Person, ApiError> {
+        let (org, id) = UNKNOWN;
+        exchange.limiter().check_login(address, org, id)?;
+        self.provider.verify(token.text).await.map_err(|error| {
+            if matches!(error, OidcError::Refused(_)) {
+                exchange.limiter().count_failed_login(address, org, id);
+            }
+            refused(error)
+        })
+    }
+
+    /// Forgets the tokens of an account; `id` `*` forgets all of the organization.
+    pub(crate) fn forget(&self, org: &str, id: &str) {
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        let is_of = |known: &Known| known.caller.org == org && (id == "*" || known.caller.id == id);
+        let slots = self.known.iter().filter(|(_, known)| is_of(known)).map(|(slot, _)| *slot);
+        for slot in slots.collect::<Vec<_>>() {
+            self.known.invalidate(&slot);
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn forget_all(&self) {
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        self.known.invalidate_all();
+    }
+
+    fn slot(&self, token: &Token<'_>) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.process_key);
+        for part in [token.org.unwrap_or_default(), token.text] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    /// The person's account here, made or brought up to date when that is needed.
+    async fn caller(
+        &self,
+        exchange: &Exchange,
+        person: &Person,
+        rule: &GroupRole,
+    ) -> Result<Caller, ApiError> {
+        let (org, who) = (rule.organization(), subject(person));
+        let role = role(rule.role);
+        let found = {
+            let mut connection = exchange.database().acquire().await?;
+            provided_account::find_by_subject(&mut connection, org, who).await?
+        };
+        let wanted = wanted(person, rule, found.as_ref());
+        if found.as_ref() != Some(&wanted) {
+            let may_link = self.provider.settings().link_existing_users;
+            let made = retry("account.provide", || provide(exchange, &wanted, who, may_link)).await;
+            made.map_err(|error| {
+                error.explain("account_org_fk", || {
+                    ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
+                })
+            })?;
+            tracing::info!(account.org = org, account.name = %wanted.name, role = ?role, "an account follows the identity provider");
+        }
+        Ok(Caller { role, org: org.to_owned(), id: wanted.name, owner: None })
+    }
+}
+
+fn subject(person: &Person) -> Subject<'_> {
+    Subject { identity_provider: &person.issuer, subject: &person.subject }
+}
+
+/// The account as the provider wants it. Its name stays what it was at the first login: what the person owns hangs on it.
+fn wanted(person: &Person, rule: &GroupRole, found: Option<&ProvidedAccount>) -> ProvidedAccount {
+    let known_email = found.map(|found| found.email.clone()).unwrap_or_default();
+    ProvidedAccount {
+        org: rule.organization().to_owned(),
+        name: found.map_or_else(|| person.name.clone(), |found| found.name.clone()),
+        email: person.email.clone().unwrap_or(known_email),
+        is_admin: matches!(rule.role, evenkeel_oidc::Role::Root | evenkeel_oidc::Role::OrgAdmin),
+        is_hub_admin: matches!(rule.role, evenkeel_oidc::Role::Root | evenkeel_oidc::Role::HubAdmin),
+    }
+}
+
+fn role(role: evenkeel_oidc::Role) -> Role {
+    match role {
+        evenkeel_oidc::Role::Root => Role::Root,
+        evenkeel_oidc::Role::HubAdmin => Role::HubAdmin,
+        evenkeel_oidc::Role::OrgAdmin => Role::OrgAdmin,
+        evenkeel_oidc::Role::User => Role::User,
+    }
+}
+
+async fn provide(
+    exchange: &Exchange,
+    wanted: &ProvidedAccount,
+    who: Subject<'_>,
+    may_link: bool,
+) -> Result<(), ApiError> {
+    let mut tx = exchange.begin().await?;
+    identity::lock_name(&mut tx, &wanted.org, &wanted.name).await?;
+    match provided_account::find_by_subject(&mut tx, &wanted.org, who).await? {
+        Some(_) => provided_account::update_provided(&mut tx, wanted, exchange.now()).await?,
+        None => take_name(&mut tx, exchange, wanted, who, may_link).await?,
+    }
+    tx.commit(&[forget_login(&wanted.org, &wanted.name)]).await
+}
+
+/// Gives a person who comes for the first time a name: a free one, or that of a local account when the configuration says so.
+async fn take_name(
+    tx: &mut WriteTx<'_>,
+    exchange: &Exchange,
+    wanted: &ProvidedAccount,
+    who: Subject<'_>,
+    may_link: bool,
+) -> Result<(), ApiError> {
+    let (org, name) = (wanted.org.as_str(), wanted.name.as_str());
+    let taken = || {
+        ApiError::access_denied(format!(
+            "the user name '{org}/{name}' belongs to somebody else here; an administrator of the hub can tell more"
+        ))
+    };
+    if is_root(org, name) || RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+        return Err(taken());
+    }
+    match identity::find_identity(tx, org, name).await?.map(|identity| identity.kind) {
+        None => {
+            match provided_account::insert_provided(tx, wanted, Uuid::now_v7(), who, exchange.now()).await {
+                // The same person came in by another exchange or under another name meanwhile: look again.
+                Err(StoreError::Conflict { .. }) => {
+                    Err(StoreError::Contention { name: "account.provide" }.into())
+                }
+                outcome => Ok(outcome?),
+            }
+        }
+        Some(IdentityKind::Account)
+            if may_link && provided_account::link_local(tx, org, name, who).await? =>
+        {
+            Ok(provided_account::update_provided(tx, wanted, exchange.now()).await?)
+        }
+        Some(_) => Err(taken()),
+    }
+}
+
+fn refused(error: OidcError) -> ApiError {
+    match error {
+        OidcError::Refused(_) => ApiError::invalid_credentials(error.to_string()),
+        // The cause is in the log since the fetch failed.
+        OidcError::Unavailable(_) | OidcError::Settings(_) => {
+            ApiError::unavailable("the identity provider does not answer, try again later")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_the_bearer_scheme_is_a_token() {
+        let with = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
+            token(&headers).map(|token| token.text.to_owned())
+        };
+        assert_eq!(with("bEARER  a.b.c"), Some("a.b.c".to_owned()));
+        assert_eq!(with("Basic a"), None);
+        assert_eq!(with("Bearer"), None);
+        assert!(token(&HeaderMap::new()).is_none());
+    }
+}

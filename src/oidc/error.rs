@@ -1,0 +1,23 @@
+//! Why somebody is not let in by a token.
+
+use thiserror::Error;
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OidcError {
+    /// The configuration cannot be used.
+    #[error("the oidc settings cannot be used: {0}")]
+    Settings(String),
+    /// The token is not accepted.
+    #[error("the bearer token is not accepted: {0}")]
+    Refused(String),
+    /// The provider's keys are not known and cannot be fetched now.
+    #[error("the identity provider does not answer: {0}")]
+    Unavailable(String),
+}
+
+impl OidcError {
+    pub(crate) fn refused(why: impl Into<String>) -> OidcError {
+        OidcError::Refused(why.into())
+    }
+}

@@ -1,0 +1,66 @@
+//! Reads small JSON documents of the provider.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::{Client, StatusCode, Url};
+use serde::de::DeserializeOwned;
+
+use crate::OidcError;
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(10);
+/// Discovery documents and key sets have a few kilobytes.
+const LARGEST: usize = 512 * 1024;
+
+/// A client that trusts the given authorities only, or those of the system.
+pub(crate) fn client(ca_file: Option<&Path>) -> Result<Client, OidcError> {
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_LIMIT)
+        .timeout(LIMIT)
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")));
+    if let Some(file) = ca_file {
+        let unusable = |why: String| OidcError::Settings(format!("ca-file: {}: {why}", file.display()));
+        let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+        let roots =
+            reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| unusable(error.to_string()))?;
+        if roots.is_empty() {
+            return Err(unusable("holds no certificate".to_owned()));
+        }
+        builder = builder.tls_certs_only(roots);
+    }
+    builder.build().map_err(|error| OidcError::Settings(error.to_string()))
+}
+
+/// Reads a JSON document.
+pub(crate) async fn json<T: DeserializeOwned>(client: &Client, url: Url) -> Result<T, OidcError> {
+    let failed = |why: String| OidcError::Unavailable(format!("{url}: {why}"));
+    let answer = client.get(url.clone()).send().await.map_err(|error| failed(chain(&error.without_url())))?;
+    if answer.status() != StatusCode::OK {
+        return Err(failed(format!("status {}", answer.status().as_u16())));
+    }
+    let mut body = Vec::new();
+    let mut pieces = answer.bytes_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| failed(chain(&error.without_url())))?;
+        if body.len() + piece.len() > LARGEST {
+            return Err(failed(format!("the document has more than {LARGEST} bytes")));
+        }
+        body.extend_from_slice(&piece);
+    }
+    serde_json::from_slice(&body).map_err(|error| failed(format!("not the expected JSON: {error}")))
+}
+
+/// All causes of an error in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

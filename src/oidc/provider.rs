@@ -1,0 +1,173 @@
+//! The provider: its keys in memory, fetched when they are needed, old or unknown, and not more often than the settings allow.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use jsonwebtoken::{DecodingKey, Header};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use crate::keys::{KeyDocument, KeySet};
+use crate::settings::allowed_url;
+use crate::token::{self, Person};
+use crate::{OidcError, OidcSettings, fetch};
+
+/// How long keys count without a new fetch: a key that the provider has taken back does not work for ever.
+const TRUSTED_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Longest wait of a request for a fetch of another one.
+const WAIT_LIMIT: Duration = Duration::from_secs(12);
+
+/// What is used of the discovery document.
+#[derive(Debug, Deserialize)]
+struct Discovery {
+    issuer: String,
+    jwks_uri: String,
+}
+
+struct Held {
+    keys: Arc<KeySet>,
+    fetched_at: Instant,
+}
+
+struct Inner {
+    settings: OidcSettings,
+    client: reqwest::Client,
+    held: RwLock<Option<Held>>,
+    /// The last fetch, and how it failed. Its lock makes fetches one at a time.
+    last: Mutex<Option<(Instant, Option<OidcError>)>>,
+}
+
+/// A provider of identities; cheap to clone.
+#[derive(Clone)]
+pub struct Provider(Arc<Inner>);
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Provider({})", self.0.settings.issuer)
+    }
+}
+
+impl Provider {
+    /// Takes the settings; nothing is fetched yet.
+    ///
+    /// # Errors
+    /// [`OidcError::Settings`] when they cannot be used.
+    pub fn new(settings: OidcSettings) -> Result<Provider, OidcError> {
+        settings.check()?;
+        let client = fetch::client(settings.ca_file.as_deref())?;
+        Ok(Provider(Arc::new(Inner { settings, client, held: RwLock::default(), last: Mutex::default() })))
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &OidcSettings {
+        &self.0.settings
+    }
+
+    /// Fetches the keys, so that the first login needs not wait for them.
+    pub async fn prepare(&self) {
+        if self.refresh(Instant::now()).await.is_ok() {
+            tracing::info!(oidc.issuer = %self.0.settings.issuer, "the identity provider's keys are known");
+        }
+    }
+
+    /// Checks a token and answers whose it is.
+    ///
+    /// # Errors
+    /// [`OidcError::Refused`] for a token that is not accepted, [`OidcError::Unavailable`] when no keys are known and none can be fetched.
+    pub async fn verify(&self, token: &str) -> Result<Person, OidcError> {
+        let header = token::read_header(token)?;
+        let key = self.key(&header).await?;
+        token::verify(token, &header, &key, &self.0.settings)
+    }
+
+    async fn key(&self, header: &Header) -> Result<DecodingKey, OidcError> {
+        let looked_at = Instant::now();
+        let find = |keys: &KeySet| keys.find(header.kid.as_deref(), header.alg);
+        if let Some((keys, age)) = self.held()
+            && let Some(key) = find(&keys)
+        {
+            if age > self.0.settings.key_max_age() {
+                // The known key goes on working while new ones are fetched, also when that fails.
+                let provider = self.clone();
+                tokio::spawn(async move { provider.refresh(looked_at).await });
+            }
+            return Ok(key);
+        }
+        let refreshed = self.refresh(looked_at).await;
+        match self.held() {
+            Some((keys, _)) => find(&keys).ok_or_else(|| {
+                OidcError::refused("it is signed with a key that the provider does not publish")
+            }),
+            None => Err(refreshed
+                .err()
+                .unwrap_or_else(|| OidcError::Unavailable("its keys are not known yet".to_owned()))),
+        }
+    }
+
+    /// The keys that may be used, and their age.
+    fn held(&self) -> Option<(Arc<KeySet>, Duration)> {
+        let held = self.0.held.read().unwrap_or_else(PoisonError::into_inner);
+        let held = held.as_ref()?;
+        let age = held.fetched_at.elapsed();
+        (age <= TRUSTED_FOR).then(|| (held.keys.clone(), age))
+    }
+
+    /// Fetches the keys, unless that was done or tried since `looked_at` or too short a time ago. A fetch that has begun goes on when
+    /// the request that wanted it is gone.
+    async fn refresh(&self, looked_at: Instant) -> Result<(), OidcError> {
+        let provider = self.clone();
+        let work = tokio::spawn(async move {
+            let mut last = provider.0.last.lock().await;
+            if let Some((at, failure)) = last.as_ref()
+                && (*at >= looked_at || at.elapsed() < provider.0.settings.key_refresh_min())
+            {
+                return failure.clone().map_or(Ok(()), Err);
+            }
+            let fetched = provider.fetch().await;
+            *last = Some((Instant::now(), fetched.as_ref().err().cloned()));
+            fetched
+        });
+        match tokio::time::timeout(WAIT_LIMIT, work).await {
+            Ok(Ok(outcome)) => outcome,
+            _ => Err(OidcError::Unavailable("fetching its keys takes too long".to_owned())),
+        }
+    }
+
+    async fn fetch(&self) -> Result<(), OidcError> {
+        let fetched = self.read_keys().await;
+        match &fetched {
+            Ok(keys) => {
+                let held = Held { keys: Arc::new(keys.clone()), fetched_at: Instant::now() };
+                *self.0.held.write().unwrap_or_else(PoisonError::into_inner) = Some(held);
+            }
+            Err(error) => {
+                let error = error as &dyn std::error::Error;
+                tracing::warn!(
+                    error,
+                    "the identity provider's keys could not be fetched; known keys go on working"
+                );
+            }
+        }
+        fetched.map(|_| ())
+    }
+
+    async fn read_keys(&self) -> Result<KeySet, OidcError> {
+        let issuer = &self.0.settings.issuer;
+        let unusable =
+            |why: String| OidcError::Unavailable(format!("the discovery document of {issuer}: {why}"));
+        let address = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+        let discovery: Discovery =
+            fetch::json(&self.0.client, allowed_url(&address).map_err(unusable)?).await?;
+        if discovery.issuer != *issuer {
+            return Err(unusable(format!("it is that of '{}'", discovery.issuer)));
+        }
+        let address = allowed_url(&discovery.jwks_uri).map_err(unusable)?;
+        if address.scheme() != "https" && issuer.starts_with("https:") {
+            return Err(unusable("jwks_uri must begin with https://".to_owned()));
+        }
+        let keys = KeySet::of(fetch::json::<KeyDocument>(&self.0.client, address).await?);
+        if keys.is_empty() { Err(unusable("there is no key that can be used".to_owned())) } else { Ok(keys) }
+    }
+}
