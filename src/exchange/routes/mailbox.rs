@@ -2,8 +2,10 @@
 //!
 //! Source: exchange contract section 8.
 
+use evenkeel_store::exchange::message::MessageFilter;
 use jiff::{SignedDuration, Timestamp};
 
+use super::pages::LARGE_PAGE_ROWS;
 use crate::ApiError;
 
 /// Expired messages stay this long in the table, as in the reference; nobody sees them meanwhile.
@@ -17,6 +19,38 @@ pub(super) fn parse_id(text: &str) -> Result<i64, ApiError> {
 /// How many messages a list shall hold; `None` is all of them.
 pub(super) fn limit(wanted: Option<i32>) -> Option<i64> {
     wanted.filter(|count| *count > 0).map(i64::from)
+}
+
+/// Where a page of a mailbox begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    after: Option<i64>,
+    now: Timestamp,
+    /// How many messages are still wanted; `None` is all of them.
+    left: Option<i64>,
+}
+
+impl Place {
+    /// The first page of messages that are alive at `now`.
+    pub(super) fn first(now: Timestamp, wanted: Option<i64>) -> Place {
+        Place { after: None, now, left: wanted }
+    }
+
+    fn rows(self) -> i64 {
+        self.left.unwrap_or(LARGE_PAGE_ROWS).min(LARGE_PAGE_ROWS)
+    }
+
+    /// What to ask the store for.
+    pub(super) fn filter(self) -> MessageFilter {
+        MessageFilter { message_id: None, after: self.after, now: self.now, limit: self.rows() }
+    }
+
+    /// The page after one with `count` messages whose last number is given; `None` when it was the last.
+    pub(super) fn next(self, count: usize, last: Option<i64>) -> Option<Place> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let left = self.left.map(|left| left - count);
+        (count == self.rows() && left != Some(0)).then_some(Place { after: last, left, ..self })
+    }
 }
 
 /// When a message expires.

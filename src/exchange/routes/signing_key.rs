@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 4.6 and 4.7, rows `…/keys`.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, put};
@@ -14,7 +16,8 @@ use evenkeel_store::exchange::{pattern, service};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode, header};
 
-use super::shape::{found_or_empty, no_content};
+use super::pages::{self, PAGE_ROWS, Page};
+use super::shape::no_content;
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{CurrentCaller, Path, RawBody};
@@ -113,9 +116,30 @@ async fn list_keys<K: Keys>(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, K::READ, K::KIND, &org, Some(&id)).await?;
+    let holder = Arc::new((org, id));
+    pages::answer(StatusCode::OK, "[", "]", move |after: Option<String>| {
+        page::<K>(exchange.clone(), holder.clone(), after)
+    })
+    .await
+}
+
+async fn page<K: Keys>(
+    exchange: Exchange,
+    holder: Arc<(String, String)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, id) = &*holder;
+    let mut connection = exchange.database().acquire().await?;
     let names =
-        signing_key::list_names(&mut *exchange.database().acquire().await?, K::HOLDER, &org, &id).await?;
-    Ok(found_or_empty(names.is_empty(), names))
+        signing_key::list_names(&mut connection, K::HOLDER, org, id, after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let mut page = Page::new();
+    for name in &names {
+        page.push(name)?;
+    }
+    let is_full = names.len() as i64 == PAGE_ROWS;
+    page.follow(names.into_iter().next_back().filter(|_| is_full));
+    Ok(page)
 }
 
 async fn get_key<K: Keys>(

@@ -101,11 +101,13 @@ pub struct AgbotFilter {
     pub owner: Option<String>,
 }
 
-/// Lists agbots of an organization, by id.
+/// Lists agbots of an organization: by id, those after the given one, at most `limit`.
 pub async fn list_agbots(
     conn: &mut PgConnection,
     org: &str,
     filter: &AgbotFilter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<AgbotRow>, StoreError> {
     let rows = select_agbots!(
         "agbot.list_agbots",
@@ -113,11 +115,15 @@ pub async fn list_agbots(
            AND ($2::text IS NULL OR org || '/' || agbot LIKE $2)
            AND ($3::text IS NULL OR name LIKE $3)
            AND ($4::text IS NULL OR owner_org || '/' || owner LIKE $4)
-         ORDER BY agbot",
+           AND ($5::text IS NULL OR agbot > $5)
+         ORDER BY agbot
+         LIMIT $6",
         org,
         filter.id.as_deref(),
         filter.name.as_deref(),
-        filter.owner.as_deref()
+        filter.owner.as_deref(),
+        after,
+        limit
     )
     .fetch_all(conn)
     .await?;

@@ -39,23 +39,28 @@ pub struct AgbotAgreementRow {
     pub updated_at: Timestamp,
 }
 
-/// Lists the agreements of a node by id, or the given one.
+/// Lists the agreements of a node by id, those after the given one, at most `limit`; or one agreement.
 pub async fn list_of_node(
     conn: &mut PgConnection,
     org: &str,
     node: &str,
     agreement: Option<&str>,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<NodeAgreementRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- agreement.list_of_node
         SELECT agreement, services AS "services: Json<JsonText>", agreement_service AS "agreement_service: Json<JsonText>",
                service_url, state, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM node_agreement
-        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR agreement = $3)
-        ORDER BY agreement"#,
+        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR agreement = $3) AND ($4::text IS NULL OR agreement > $4)
+        ORDER BY agreement
+        LIMIT $5"#,
         org,
         node,
         agreement,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;
@@ -72,22 +77,27 @@ pub async fn list_of_node(
         .collect())
 }
 
-/// Lists the agreements of an agbot by id, or the given one.
+/// Lists the agreements of an agbot by id, those after the given one, at most `limit`; or one agreement.
 pub async fn list_of_agbot(
     conn: &mut PgConnection,
     org: &str,
     agbot: &str,
     agreement: Option<&str>,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<AgbotAgreementRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- agreement.list_of_agbot
         SELECT agreement, service AS "service: Json<JsonText>", state, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM agbot_agreement
-        WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR agreement = $3)
-        ORDER BY agreement"#,
+        WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR agreement = $3) AND ($4::text IS NULL OR agreement > $4)
+        ORDER BY agreement
+        LIMIT $5"#,
         org,
         agbot,
         agreement,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

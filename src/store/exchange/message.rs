@@ -69,10 +69,12 @@ pub struct NewMessage<'m> {
 pub struct MessageFilter {
     /// Only this one.
     pub message_id: Option<i64>,
+    /// Only those after this one.
+    pub after: Option<i64>,
     /// Only those that expire after this instant.
     pub now: Timestamp,
     /// Most messages wanted.
-    pub limit: Option<i64>,
+    pub limit: i64,
 }
 
 /// Lists messages to a node, oldest first.
@@ -88,12 +90,14 @@ pub async fn list_to_node(
                expires_at AS "expires_at: jiff_sqlx::Timestamp"
         FROM node_message
         WHERE org = $1 AND node = $2 AND ($3::bigint IS NULL OR message_id = $3) AND expires_at > $4
+          AND ($5::bigint IS NULL OR message_id > $5)
         ORDER BY message_id
-        LIMIT $5"#,
+        LIMIT $6"#,
         org,
         node,
         filter.message_id,
         to_sql(filter.now) as _,
+        filter.after,
         filter.limit,
     )
     .fetch_all(conn)
@@ -125,12 +129,14 @@ pub async fn list_to_agbot(
                expires_at AS "expires_at: jiff_sqlx::Timestamp"
         FROM agbot_message
         WHERE org = $1 AND agbot = $2 AND ($3::bigint IS NULL OR message_id = $3) AND expires_at > $4
+          AND ($5::bigint IS NULL OR message_id > $5)
         ORDER BY message_id
-        LIMIT $5"#,
+        LIMIT $6"#,
         org,
         agbot,
         filter.message_id,
         to_sql(filter.now) as _,
+        filter.after,
         filter.limit,
     )
     .fetch_all(conn)

@@ -252,22 +252,27 @@ pub async fn delete_errors(tx: &mut PgConnection, org: &str, node: &str) -> Resu
     Ok(done.rows_affected() > 0)
 }
 
-/// Lists the statuses of management policies on a node by policy, or the one of the given policy.
+/// Lists the statuses of management policies on a node by policy, those after the given policy, at most `limit`; or the one of a policy.
 pub async fn list_management_statuses(
     conn: &mut PgConnection,
     org: &str,
     node: &str,
     policy: Option<&str>,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<(String, JsonText)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- node_part.list_management_statuses
         SELECT policy, status AS "status: Json<JsonText>"
         FROM node_management_status
-        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR policy = $3)
-        ORDER BY policy"#,
+        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR policy = $3) AND ($4::text IS NULL OR policy > $4)
+        ORDER BY policy
+        LIMIT $5"#,
         org,
         node,
         policy,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

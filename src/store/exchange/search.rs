@@ -33,6 +33,10 @@ pub struct PolicySearch<'s> {
     pub service_url: &'s str,
     /// Changed at or after this instant.
     pub since: Option<Timestamp>,
+    /// Changed at or before this instant.
+    pub until: Option<Timestamp>,
+    /// After this node in the order of the list: last change, organization, id.
+    pub after: Option<(Timestamp, &'s str, &'s str)>,
     /// Most nodes wanted.
     pub limit: Option<i64>,
 }
@@ -55,6 +59,8 @@ pub async fn list_for_policy(
             WHERE node.org = wanted.org AND node.pattern = '' AND node.public_key <> ''
               AND ($2::text IS NULL OR node.arch = $2)
               AND ($3::timestamptz IS NULL OR node.updated_at >= $3)
+              AND ($6::timestamptz IS NULL OR node.updated_at <= $6)
+              AND ($7::timestamptz IS NULL OR (node.updated_at, node.org, node.node) > ($7, $8, $9))
               AND EXISTS (
                   SELECT 1 FROM node_heartbeat WHERE node_heartbeat.org = node.org AND node_heartbeat.node = node.node
               )
@@ -70,9 +76,13 @@ pub async fn list_for_policy(
         LIMIT $5"#,
         search.orgs,
         search.arch,
-        search.since.map(to_sql) as _,
+        search.since.max(search.after.map(|after| after.0)).map(to_sql) as _,
         search.service_url,
         search.limit,
+        search.until.map(to_sql) as _,
+        search.after.map(|after| to_sql(after.0)) as _,
+        search.after.map(|after| after.1),
+        search.after.map(|after| after.2),
     )
     .fetch_all(conn)
     .await?;

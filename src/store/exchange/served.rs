@@ -33,12 +33,14 @@ pub struct ServedFilter {
     pub node_org: Option<String>,
 }
 
-/// Lists served patterns, by key.
+/// Lists served patterns: by key, those after the given one, at most `limit`.
 pub async fn list_patterns(
     conn: &mut PgConnection,
     org: &str,
     agbot: &str,
     filter: &ServedFilter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<ServedRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- served.list_patterns
@@ -49,13 +51,17 @@ pub async fn list_patterns(
           AND ($4::text IS NULL OR pattern LIKE $4)
           AND ($5::text IS NULL OR pattern_org LIKE $5)
           AND ($6::text IS NULL OR node_org LIKE $6)
-        ORDER BY entry"#,
+          AND ($7::text IS NULL OR entry > $7)
+        ORDER BY entry
+        LIMIT $8"#,
         org,
         agbot,
         filter.entry.as_deref(),
         filter.subject.as_deref(),
         filter.subject_org.as_deref(),
         filter.node_org.as_deref(),
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;
@@ -71,12 +77,14 @@ pub async fn list_patterns(
         .collect())
 }
 
-/// Lists served deployment policies, by key.
+/// Lists served deployment policies: by key, those after the given one, at most `limit`.
 pub async fn list_policies(
     conn: &mut PgConnection,
     org: &str,
     agbot: &str,
     filter: &ServedFilter,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<ServedRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- served.list_policies
@@ -87,13 +95,17 @@ pub async fn list_policies(
           AND ($4::text IS NULL OR policy LIKE $4)
           AND ($5::text IS NULL OR policy_org LIKE $5)
           AND ($6::text IS NULL OR node_org LIKE $6)
-        ORDER BY entry"#,
+          AND ($7::text IS NULL OR entry > $7)
+        ORDER BY entry
+        LIMIT $8"#,
         org,
         agbot,
         filter.entry.as_deref(),
         filter.subject.as_deref(),
         filter.subject_org.as_deref(),
         filter.node_org.as_deref(),
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

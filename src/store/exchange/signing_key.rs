@@ -14,20 +14,27 @@ pub enum KeyHolder {
     Pattern,
 }
 
-/// Lists the names of the keys of a service or pattern, in order.
+/// Lists the names of the keys of a service or pattern, in order: those after the given one, at most `limit`.
 pub async fn list_names(
     conn: &mut PgConnection,
     holder: KeyHolder,
     org: &str,
     id: &str,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<String>, StoreError> {
     Ok(match holder {
         KeyHolder::Service => {
             sqlx::query_scalar!(
                 "-- signing_key.list_of_service
-                SELECT key_id FROM service_key WHERE org = $1 AND service = $2 ORDER BY key_id",
+                SELECT key_id FROM service_key
+                WHERE org = $1 AND service = $2 AND ($3::text IS NULL OR key_id > $3)
+                ORDER BY key_id
+                LIMIT $4",
                 org,
                 id,
+                after,
+                limit,
             )
             .fetch_all(conn)
             .await?
@@ -35,9 +42,14 @@ pub async fn list_names(
         KeyHolder::Pattern => {
             sqlx::query_scalar!(
                 "-- signing_key.list_of_pattern
-                SELECT key_id FROM pattern_key WHERE org = $1 AND pattern = $2 ORDER BY key_id",
+                SELECT key_id FROM pattern_key
+                WHERE org = $1 AND pattern = $2 AND ($3::text IS NULL OR key_id > $3)
+                ORDER BY key_id
+                LIMIT $4",
                 org,
                 id,
+                after,
+                limit,
             )
             .fetch_all(conn)
             .await?

@@ -86,18 +86,23 @@ pub async fn count(conn: &mut PgConnection, scope: &Scope<'_>) -> Result<Counts,
     Ok(counts)
 }
 
-/// Number of nodes of each organization, by name; `only` limits the organizations.
+/// Number of nodes of each organization: by name, those after the given one, at most `limit`; `only` limits the organizations.
 pub async fn count_nodes_by_org(
     conn: &mut PgConnection,
     only: Option<&[String]>,
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<(String, i64)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- status.count_nodes_by_org
         SELECT organization.org, (SELECT count(*) FROM node WHERE node.org = organization.org) AS "nodes!"
         FROM organization
-        WHERE ($1::text[] IS NULL OR organization.org = ANY ($1))
-        ORDER BY organization.org"#,
+        WHERE ($1::text[] IS NULL OR organization.org = ANY ($1)) AND ($2::text IS NULL OR organization.org > $2)
+        ORDER BY organization.org
+        LIMIT $3"#,
         only,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

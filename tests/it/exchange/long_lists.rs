@@ -37,6 +37,110 @@ async fn lists_longer_than_a_page_are_whole() {
     assert_eq!(members, 1);
 }
 
+/// More than two pages of what belongs to a node and to an agbot, and of nodes without a pattern.
+const PARTS: &str = "
+    INSERT INTO node_agreement (agreement, org, node, services, agreement_service, service_url, state, updated_at)
+    SELECT 'na-' || n, 'o', 'n', '[]', '{}', '', 'up', now() FROM generate_series(1, 2500) AS n;
+    INSERT INTO agbot_agreement (agreement, org, agbot, service, state, updated_at)
+    SELECT 'aa-' || n, 'o', 'a', '{}', 'up', now() FROM generate_series(1, 2500) AS n;
+    INSERT INTO agbot (org, agbot, name, owner_org, owner, token_hash, msg_end_point, public_key, seen_at, updated_at)
+    SELECT 'o', 'bot-' || n, '', 'o', 'u', 'x', '', '', now(), now() FROM generate_series(1, 2500) AS n;
+    INSERT INTO agbot_policy (org, agbot, entry, policy_org, policy, node_org, updated_at)
+    SELECT 'o', 'a', 'e-' || n, 'o', 'p-' || n, 'o', now() FROM generate_series(1, 2500) AS n;
+    INSERT INTO agbot_pattern (org, agbot, entry, pattern_org, pattern, node_org, updated_at)
+    SELECT 'o', 'a', 'e-' || n, 'o', 'p-' || n, 'o', now() FROM generate_series(1, 2500) AS n;
+    INSERT INTO node_message (org, node, agbot_org, agbot, public_key, message, sent_at, expires_at)
+    SELECT 'o', 'n', 'o', 'a', 'k', 'm-' || n, now(), now() + interval '1 hour' FROM generate_series(1, 250) AS n;
+    INSERT INTO agbot_message (org, agbot, node_org, node, public_key, message, sent_at, expires_at)
+    SELECT 'o', 'a', 'o', 'n', 'k', 'm-' || n, now(), now() + interval '1 hour' FROM generate_series(1, 250) AS n";
+
+async fn members(api: &Api, path: &str, member: &str) -> usize {
+    let body = api.expect(200, "o/admin:pa", "GET", path, Value::Null).await;
+    body[member].as_object().map_or(0, serde_json::Map::len)
+}
+
+/// The texts of a mailbox, in order.
+async fn messages(api: &Api, path: &str) -> Vec<String> {
+    let body = api.expect(200, "o/admin:pa", "GET", path, Value::Null).await;
+    assert_eq!(body["lastIndex"], 0);
+    let messages = body["messages"].as_array().expect("a list").iter();
+    messages.filter_map(|message| Some(message["message"].as_str()?.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn long_lists_of_what_belongs_to_nodes_and_agbots_are_whole() {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    api.make_org("o").await;
+    api.make_node("o/u:pu", "o", "n").await;
+    let agbot = serde_json::json!({"token": "ta", "name": "a", "publicKey": ""});
+    api.expect(201, "o/u:pu", "PUT", "/orgs/o/agbots/a", agbot).await;
+    must(database.connection().await.execute(PARTS).await, "filling the tables");
+    for (path, member, count) in [
+        ("/orgs/o/nodes/n/agreements", "agreements", 2500),
+        ("/orgs/o/nodes/n/agreements/na-1700", "agreements", 1),
+        ("/orgs/o/agbots/a/agreements", "agreements", 2500),
+        ("/orgs/o/agbots", "agbots", 2501),
+        ("/orgs/o/agbots?name=a", "agbots", 1),
+        ("/orgs/o/agbots/a/businesspols", "businessPols", 2500),
+        ("/orgs/o/agbots/a/patterns", "patterns", 2500),
+    ] {
+        assert_eq!(members(&api, path, member).await, count, "{path}");
+    }
+    let all: Vec<String> = (1..=250).map(|number| format!("m-{number}")).collect();
+    for mailbox in ["/orgs/o/nodes/n/msgs", "/orgs/o/agbots/a/msgs"] {
+        assert_eq!(messages(&api, mailbox).await, all, "{mailbox}");
+        for count in [1, 100, 101, 200, 250, 999] {
+            let some = messages(&api, &format!("{mailbox}?maxmsgs={count}")).await;
+            assert_eq!(some, all[..count.min(250)], "{mailbox} {count}");
+        }
+    }
+    let status = api.expect(200, ROOT, "GET", "/admin/orgstatus", Value::Null).await;
+    assert_eq!(
+        (&status["nodes"]["o"], &status["nodes"]["IBM"]),
+        (&serde_json::json!(1), &serde_json::json!(0))
+    );
+    assert!(status["msg"].is_string());
+}
+
+#[tokio::test]
+async fn search_without_pages_finds_every_node_once_in_order() {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    api.make_org("o").await;
+    let service = serde_json::json!({"label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
+                                     "deployment": "{}", "deploymentSignature": "x"});
+    api.expect(201, "o/u:pu", "POST", "/orgs/o/services", service).await;
+    let policy = serde_json::json!({"label": "p",
+        "service": {"name": "s", "org": "o", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]}});
+    api.expect(201, "o/u:pu", "POST", "/orgs/o/business/policies/p", policy).await;
+    let path = "/orgs/o/business/policies/p/search";
+    let body = serde_json::json!({"changedSince": 0});
+    api.expect(404, "o/admin:pa", "POST", path, body.clone()).await;
+    for name in ["seed", "other"] {
+        let node = serde_json::json!({"token": "t", "name": name, "pattern": "", "publicKey": "k"});
+        api.expect(201, "o/u:pu", "PUT", &format!("/orgs/o/nodes/{name}"), node).await;
+    }
+    // Many nodes changed at the same instant: the order goes on by id.
+    let fill = "
+        INSERT INTO node
+        SELECT (jsonb_populate_record(seed, jsonb_build_object('node', 'many-' || n))).*
+        FROM node AS seed, generate_series(1, 2500) AS n WHERE seed.org = 'o' AND seed.node = 'seed';
+        INSERT INTO node_heartbeat (org, node, seen_at)
+        SELECT org, node, now() FROM node WHERE org = 'o' ON CONFLICT DO NOTHING;
+        UPDATE node SET updated_at = updated_at - interval '1 day' WHERE node LIKE 'many-%00'";
+    must(database.connection().await.execute(fill).await, "filling the tables");
+    let found = api.expect(201, "o/admin:pa", "POST", path, body).await;
+    assert_eq!(found["offsetUpdated"], false);
+    let ids: Vec<&str> =
+        found["nodes"].as_array().expect("a list").iter().filter_map(|node| node["id"].as_str()).collect();
+    let once: std::collections::BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!((ids.len(), once.len()), (2502, 2502));
+    assert!(ids[..25].iter().all(|id| id.ends_with("00")), "older changes come first: {:?}", &ids[..25]);
+    let late = serde_json::json!({"changedSince": 4_000_000_000_i64});
+    api.expect(404, "o/admin:pa", "POST", path, late).await;
+}
+
 #[tokio::test]
 async fn page_without_visible_rows_does_not_end_a_list() {
     let database = TestDatabase::new().await;

@@ -1,16 +1,18 @@
 //! Status pages.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::organization;
 use evenkeel_store::exchange::status::{self, Counts, Scope};
-use evenkeel_wire::exchange::administration::{
-    AdminStatus, OrganizationStatus, OrganizationsStatus, StatusCounts,
-};
+use evenkeel_wire::exchange::administration::{AdminStatus, OrganizationStatus, StatusCounts};
+use http::StatusCode;
 
 use crate::extract::{CurrentCaller, Path};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::found;
 use crate::{ApiError, Exchange};
 
@@ -80,12 +82,33 @@ pub async fn get_organizations_status(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AdminOrgStatus, FactKind::Org, &caller.org, None).await?;
     let shared = [caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
-    let only = (caller.role == Role::OrgAdmin).then_some(shared.as_slice());
-    let counts = status::count_nodes_by_org(&mut *exchange.database().acquire().await?, only).await?;
+    let only = (caller.role == Role::OrgAdmin).then(|| Arc::new(shared));
     let is_hidden = caller.role == Role::HubAdmin;
-    let nodes =
-        counts.into_iter().map(|(org, nodes)| (org, if is_hidden { HIDDEN } else { nodes })).collect();
-    Ok(found(OrganizationsStatus { msg: HEALTHY.to_owned(), nodes }))
+    let open = r#"{"msg":"Exchange server operating normally","nodes":{"#;
+    pages::answer(StatusCode::OK, open, "}}", move |after: Option<String>| {
+        count_page(exchange.clone(), only.clone(), is_hidden, after)
+    })
+    .await
+}
+
+async fn count_page(
+    exchange: Exchange,
+    only: Option<Arc<[String; 2]>>,
+    is_hidden: bool,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let mut connection = exchange.database().acquire().await?;
+    let only = only.as_deref().map(<[String; 2]>::as_slice);
+    let counts = status::count_nodes_by_org(&mut connection, only, after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = counts.len() as i64 == PAGE_ROWS;
+    let last = counts.last().map(|(org, _)| org.clone());
+    let mut page = Page::new();
+    for (org, nodes) in counts {
+        page.insert(&org, &if is_hidden { HIDDEN } else { nodes })?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 fn schema_level(caller: &Caller) -> i64 {

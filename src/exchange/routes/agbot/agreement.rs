@@ -2,7 +2,7 @@
 //!
 //! Source: exchange contract 4.2 and 4.5.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,14 +16,15 @@ use evenkeel_wire::exchange::agbot::{
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
+use http::{Method, StatusCode};
 
 use super::agbot_change;
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::node::json;
-use crate::routes::shape::{found_or_empty, no_content};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot agreement";
@@ -64,44 +65,63 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 async fn list_agreements(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    read(&state, &caller, &org, &id, None).await
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    read(exchange, org, id, None).await
 }
 
 async fn get_agreement(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, agreement)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    read(&state, &caller, &org, &id, Some(&agreement)).await
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    read(exchange, org, id, Some(agreement)).await
 }
 
 async fn read(
-    exchange: &Exchange,
-    caller: &CurrentCaller,
-    org: &str,
-    id: &str,
-    agreement: Option<&str>,
+    exchange: Exchange,
+    org: String,
+    id: String,
+    agreement: Option<String>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
-    let rows =
-        agreement::list_of_agbot(&mut *exchange.database().acquire().await?, org, id, agreement).await?;
-    let agreements: BTreeMap<String, AgbotAgreement> = rows
-        .into_iter()
-        .map(|row| {
-            let agreement = AgbotAgreement {
-                service: row.service,
-                state: row.state,
-                last_updated: wire_time(row.updated_at),
-                data_last_received: "",
-            };
-            (row.agreement, agreement)
-        })
-        .collect();
-    Ok(found_or_empty(agreements.is_empty(), AgbotAgreementsAnswer { agreements, last_index: 0 }))
+    let wanted = Arc::new((org, id, agreement));
+    pages::answer(
+        StatusCode::OK,
+        r#"{"agreements":{"#,
+        r#"},"lastIndex":0}"#,
+        move |after: Option<String>| page(exchange.clone(), wanted.clone(), after),
+    )
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, String, Option<String>)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, id, agreement) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let (one, after) = (agreement.as_deref(), after.as_deref());
+    let rows = agreement::list_of_agbot(&mut connection, org, id, one, after, PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| row.agreement.clone());
+    let mut page = Page::new();
+    for row in rows {
+        let agreement = AgbotAgreement {
+            service: row.service,
+            state: row.state,
+            last_updated: wire_time(row.updated_at),
+            data_last_received: "",
+        };
+        page.insert(&row.agreement, &agreement)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 async fn replace_agreement(

@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 4.5.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
@@ -13,14 +15,15 @@ use evenkeel_store::exchange::{agbot, node};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, MessagesQuery, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
+use http::{Method, StatusCode};
 
 use super::agbot_change;
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
-use crate::routes::mailbox::{check_space, expiry, limit, long_expired, parse_id};
-use crate::routes::shape::{found, found_or_empty, no_content};
+use crate::routes::mailbox::{Place, check_space, expiry, limit, long_expired, parse_id};
+use crate::routes::pages::{self, Page};
+use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot message";
@@ -54,10 +57,30 @@ async fn list_messages(
     Query(query): Query<MessagesQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
-    let filter = MessageFilter { message_id: None, now: exchange.now(), limit: limit(query.maxmsgs) };
-    let messages =
-        shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
-    Ok(found_or_empty(messages.is_empty(), AgbotMessagesAnswer { messages, last_index: 0 }))
+    let (mailbox, now, wanted) = (Arc::new((org, id)), exchange.now(), limit(query.maxmsgs));
+    pages::answer(StatusCode::OK, r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
+        let place = place.unwrap_or_else(|| Place::first(now, wanted));
+        page(exchange.clone(), mailbox.clone(), place)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    mailbox: Arc<(String, String)>,
+    place: Place,
+) -> Result<Page<Place>, ApiError> {
+    let (org, id) = &*mailbox;
+    let mut connection = exchange.database().acquire().await?;
+    let rows = message::list_to_agbot(&mut connection, org, id, place.filter()).await?;
+    drop(connection);
+    let next = place.next(rows.len(), rows.last().map(|row| row.message_id));
+    let mut page = Page::new();
+    for row in rows {
+        page.push(&shape(row))?;
+    }
+    page.follow(next);
+    Ok(page)
 }
 
 async fn get_message(
@@ -66,26 +89,25 @@ async fn get_message(
     Path((org, id, number)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
-    let filter = MessageFilter { message_id: Some(parse_id(&number)?), now: exchange.now(), limit: None };
-    let messages =
-        shapes(message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?);
-    if messages.is_empty() {
+    let filter =
+        MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
+    let rows = message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?;
+    if rows.is_empty() {
         return Err(ApiError::not_found("not found"));
     }
+    let messages = rows.into_iter().map(shape).collect();
     Ok(found(AgbotMessagesAnswer { messages, last_index: 0 }))
 }
 
-fn shapes(rows: Vec<MessageRow>) -> Vec<AgbotMessage> {
-    rows.into_iter()
-        .map(|row| AgbotMessage {
-            msg_id: row.message_id,
-            node_id: format!("{}/{}", row.sender_org, row.sender),
-            node_pub_key: row.public_key,
-            message: row.message,
-            time_sent: wire_time(row.sent_at),
-            time_expires: wire_time(row.expires_at),
-        })
-        .collect()
+fn shape(row: MessageRow) -> AgbotMessage {
+    AgbotMessage {
+        msg_id: row.message_id,
+        node_id: format!("{}/{}", row.sender_org, row.sender),
+        node_pub_key: row.public_key,
+        message: row.message,
+        time_sent: wire_time(row.sent_at),
+        time_expires: wire_time(row.expires_at),
+    }
 }
 
 async fn create_message(

@@ -1,6 +1,7 @@
 //! Reading agbots, and their signs of life.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,12 +11,14 @@ use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_wire::exchange::agbot::{AgbotAnswer, AgbotsAnswer, AgbotsQuery};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::time::wire_time;
+use http::StatusCode;
 use serde_json::Value;
 
 use crate::error::created;
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::node::MASKED;
-use crate::routes::shape::{attribute, found, found_or_empty};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::{attribute, found};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_agbots(
@@ -26,17 +29,36 @@ pub(super) async fn list_agbots(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, None).await?;
     let filter = AgbotFilter { id: query.idfilter, name: query.name, owner: query.owner };
-    let mut rows = agbot::list_agbots(&mut *exchange.database().acquire().await?, &org, &filter).await?;
-    if caller.role == Role::HubAdmin && org != MULTI_TENANT_ORG && org != caller.org {
-        // A hub admin looks after the shared agbots; those of other organizations it may only read one by one.
-        rows.clear();
+    // A hub admin looks after the shared agbots; those of other organizations it may only read one by one.
+    let is_hidden = caller.role == Role::HubAdmin && org != MULTI_TENANT_ORG && org != caller.org;
+    let wanted = Arc::new((org, filter, is_hidden));
+    pages::answer(StatusCode::OK, r#"{"agbots":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, AgbotFilter, bool)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, filter, is_hidden) = &*wanted;
+    let mut page = Page::new();
+    if *is_hidden {
+        return Ok(page);
     }
-    let agbots: BTreeMap<String, AgbotAnswer> = rows
-        .into_iter()
-        .map(|row| answer(&exchange, row))
-        .map(|answer| (answer.id.clone(), answer))
-        .collect();
-    Ok(found_or_empty(agbots.is_empty(), AgbotsAnswer { agbots, last_index: 0 }))
+    let mut connection = exchange.database().acquire().await?;
+    let rows = agbot::list_agbots(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| row.agbot.clone());
+    for row in rows {
+        let agbot = answer(&exchange, row);
+        page.insert(&agbot.id, &agbot)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 pub(super) async fn get_agbot(

@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 4.5.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
@@ -13,13 +15,14 @@ use evenkeel_wire::exchange::agbot::{
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
+use http::{Method, StatusCode};
 
 use super::{agbot_change, sees_served};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
-use crate::routes::shape::{found_or_empty, no_content};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot pattern";
@@ -59,7 +62,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 async fn list_patterns(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
     Query(query): Query<ServedPatternsQuery>,
@@ -70,34 +73,54 @@ async fn list_patterns(
         subject_org: query.deployment_pattern_organization,
         node_org: query.node_organization,
     };
-    read(&state, &caller, &org, &id, filter).await
+    read(exchange, caller, org, id, filter).await
 }
 
 async fn get_pattern(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, entry)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    read(&state, &caller, &org, &id, ServedFilter { entry: Some(entry), ..ServedFilter::default() }).await
+    read(exchange, caller, org, id, ServedFilter { entry: Some(entry), ..ServedFilter::default() }).await
 }
 
 async fn read(
-    exchange: &Exchange,
-    caller: &CurrentCaller,
-    org: &str,
-    id: &str,
+    exchange: Exchange,
+    caller: CurrentCaller,
+    org: String,
+    id: String,
     filter: ServedFilter,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::AgbotRead, FactKind::Agbot, org, Some(id)).await?;
-    let mut rows =
-        served::list_patterns(&mut *exchange.database().acquire().await?, org, id, &filter).await?;
-    if !sees_served(exchange, caller, org, id).await? {
-        rows.clear();
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let is_seen = sees_served(&exchange, &caller, &org, &id).await?;
+    let wanted = Arc::new((org, id, filter, is_seen));
+    pages::answer(StatusCode::OK, r#"{"patterns":{"#, "}}", move |after: Option<String>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, String, ServedFilter, bool)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, id, filter, is_seen) = &*wanted;
+    let mut page = Page::new();
+    if !is_seen {
+        return Ok(page);
     }
-    let answer = ServedPatternsAnswer {
-        patterns: rows.into_iter().map(|row| (row.entry.clone(), shape(row))).collect(),
-    };
-    Ok(found_or_empty(answer.patterns.is_empty(), answer))
+    let mut connection = exchange.database().acquire().await?;
+    let rows = served::list_patterns(&mut connection, org, id, filter, after.as_deref(), PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| row.entry.clone());
+    for row in rows {
+        let entry = row.entry.clone();
+        page.insert(&entry, &shape(row))?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 fn shape(row: ServedRow) -> ServedPattern {
@@ -148,19 +171,19 @@ async fn create_pattern(
 }
 
 async fn delete_patterns(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    remove(&state, &caller, &org, &id, None).await
+    remove(&exchange, &caller, &org, &id, None).await
 }
 
 async fn delete_pattern(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, entry)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    remove(&state, &caller, &org, &id, Some(&entry)).await
+    remove(&exchange, &caller, &org, &id, Some(&entry)).await
 }
 
 async fn remove(

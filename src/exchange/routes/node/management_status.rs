@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 4.4.1.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, put};
@@ -13,13 +15,14 @@ use evenkeel_wire::exchange::node_part::{
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
+use http::{Method, StatusCode};
 
 use super::{json, missing_node, node_change};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::shape::{found_or_empty, no_content};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node management status";
@@ -47,41 +50,57 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 async fn list_statuses(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    read(&state, &caller, &org, &id, None).await
+    read(exchange, caller, org, id, None).await
 }
 
 async fn get_status(
-    state: State<Exchange>,
+    State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, policy)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    read(&state, &caller, &org, &id, Some(&policy)).await
+    read(exchange, caller, org, id, Some(policy)).await
 }
 
 async fn read(
-    exchange: &Exchange,
-    caller: &CurrentCaller,
-    org: &str,
-    id: &str,
-    policy: Option<&str>,
+    exchange: Exchange,
+    caller: CurrentCaller,
+    org: String,
+    id: String,
+    policy: Option<String>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::NodeRead, FactKind::Node, org, Some(id)).await?;
+    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+    let wanted = Arc::new((org, id, policy));
+    pages::answer(
+        StatusCode::OK,
+        r#"{"managementStatus":{"#,
+        r#"},"lastIndex":0}"#,
+        move |after: Option<String>| page(exchange.clone(), wanted.clone(), after),
+    )
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, String, Option<String>)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, id, policy) = &*wanted;
     let mut connection = exchange.database().acquire().await?;
-    let rows = node_part::list_management_statuses(&mut connection, org, id, policy).await?;
-    let answer = ManagementStatusAnswer {
-        management_status: rows
-            .into_iter()
-            .map(|(policy, status)| {
-                (format!("{org}/{policy}"), ManagementStatus { agent_upgrade_policy_status: status })
-            })
-            .collect(),
-        last_index: 0,
-    };
-    Ok(found_or_empty(answer.management_status.is_empty(), answer))
+    let (one, after) = (policy.as_deref(), after.as_deref());
+    let rows = node_part::list_management_statuses(&mut connection, org, id, one, after, PAGE_ROWS).await?;
+    drop(connection);
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|(policy, _)| policy.clone());
+    let mut page = Page::new();
+    for (policy, status) in rows {
+        page.insert(&format!("{org}/{policy}"), &ManagementStatus { agent_upgrade_policy_status: status })?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 async fn replace_status(

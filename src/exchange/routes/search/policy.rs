@@ -2,6 +2,8 @@
 //!
 //! Source: exchange contract 7.1.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
@@ -18,6 +20,7 @@ use serde_json::json;
 use super::{exact_arch, searched_orgs, shapes};
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::searched;
 use crate::state::WriteTx;
 use crate::{ApiError, Exchange};
@@ -60,6 +63,9 @@ async fn search_nodes_by_policy(
         return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
     }
     let orgs = searched_orgs(&caller, &org, request.node_orgids.clone());
+    if request.num_entries.is_none() {
+        return search_all(exchange, caller, orgs, (org, policy), request).await;
+    }
     let answer = evenkeel_store::retry("search.nodes_by_policy", || async {
         let mut tx = exchange.begin().await?;
         let service = policy_service(&mut tx, &org, &policy).await?;
@@ -77,6 +83,8 @@ async fn search_nodes_by_policy(
                 arch: exact_arch(service.arch.as_deref().unwrap_or_default()),
                 service_url: &format!("{}/{}", service.org, service.name),
                 since: place,
+                until: None,
+                after: None,
                 limit: request.num_entries,
             },
         )
@@ -94,6 +102,81 @@ async fn search_nodes_by_policy(
     })
     .await?;
     Ok(searched(answer.nodes.is_empty(), answer))
+}
+
+/// A search without pages: it ends the series of its agbot, and all nodes are sent as they are read.
+async fn search_all(
+    exchange: Exchange,
+    caller: CurrentCaller,
+    orgs: Vec<String>,
+    (org, policy): (String, String),
+    request: PolicySearchRequest,
+) -> Result<Response, ApiError> {
+    let key = SessionKey { org: &org, policy: &policy, agbot_org: &caller.org, agbot: &caller.id };
+    let (service, since) = evenkeel_store::retry("search.all_nodes_by_policy", || async {
+        let mut tx = exchange.begin().await?;
+        let service = policy_service(&mut tx, &org, &policy).await?;
+        let stored = match caller.role {
+            Role::Agbot => search::lock_session(&mut tx, key).await?,
+            _ => None,
+        };
+        let since = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
+        if stored.is_some() {
+            search::delete_session(&mut tx, key).await?;
+        }
+        tx.commit(&[]).await?;
+        Ok::<_, ApiError>((service, since))
+    })
+    .await?;
+    let wanted = Arc::new(Wanted {
+        orgs,
+        arch: service.arch,
+        service_url: format!("{}/{}", service.org, service.name),
+        since,
+        // What changes while the answer is sent would be met again further on; its change is told by the feed.
+        until: exchange.now(),
+    });
+    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, r#"],"offsetUpdated":false}"#, move |after| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+/// Which nodes a search without pages wants.
+struct Wanted {
+    orgs: Vec<String>,
+    arch: Option<String>,
+    service_url: String,
+    since: Option<Timestamp>,
+    until: Timestamp,
+}
+
+/// Where a page ends: last change, organization, node.
+type Place = (Timestamp, String, String);
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<Wanted>,
+    after: Option<Place>,
+) -> Result<Page<Place>, ApiError> {
+    let search = PolicySearch {
+        orgs: &wanted.orgs,
+        arch: exact_arch(wanted.arch.as_deref().unwrap_or_default()),
+        service_url: &wanted.service_url,
+        since: wanted.since,
+        until: Some(wanted.until),
+        after: after.as_ref().map(|(at, org, node)| (*at, org.as_str(), node.as_str())),
+        limit: Some(PAGE_ROWS),
+    };
+    let rows = search::list_for_policy(&mut *exchange.database().acquire().await?, search).await?;
+    let is_full = rows.len() as i64 == PAGE_ROWS;
+    let last = rows.last().map(|row| (row.updated_at, row.org.clone(), row.node.clone()));
+    let mut page = Page::new();
+    for node in shapes(rows) {
+        page.push(&node)?;
+    }
+    page.follow(last.filter(|_| is_full));
+    Ok(page)
 }
 
 async fn policy_service(tx: &mut WriteTx<'_>, org: &str, policy: &str) -> Result<PolicyService, ApiError> {
