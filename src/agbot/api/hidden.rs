@@ -78,7 +78,8 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
 /// # Shape
 /// With some members hidden the numbers of slots are left out, because they count hidden nodes.
 pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -> Option<Value> {
-    if matches!(seen, SeenNodes::All) || (!members.is_empty() && members.iter().all(|node| seen.shows(node))) {
+    if matches!(seen, SeenNodes::All) || (!members.is_empty() && members.iter().all(|node| seen.shows(node)))
+    {
         return Some(shown(rollout));
     }
     if !members.iter().any(|node| seen.shows(node)) {

@@ -115,7 +115,10 @@ async fn users_are_told_of_their_own_nodes_and_nothing_of_others() {
     let own = told(&hub, ("o/u", "secret-u")).await;
     assert!(own.contains("mine-NULL") || own.contains("o/mine"), "{own}");
     assert!(!own.contains("theirs"), "{own}");
-    assert!(!own.contains("\"total\"") && !own.contains("\"done\"") && !own.contains("of 2"), "no number of hidden members: {own}");
+    assert!(
+        !own.contains("\"total\"") && !own.contains("\"done\"") && !own.contains("of 2"),
+        "no number of hidden members: {own}"
+    );
     assert!(own.contains("s 2.0.0"), "the rollout through the group of an own node: {own}");
     let (_, events) = get(&hub, ("o/u", "secret-u"), "orgs/o/agbot/events").await;
     assert_eq!(events["events"].as_array().map(Vec::len), own_events(&events), "{events}");
