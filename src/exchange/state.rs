@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
 use evenkeel_oidc::{OidcError, OidcSettings, Provider};
 use evenkeel_store::exchange::audit::{self, Subject};
-use evenkeel_store::exchange::change::{self, Change};
+use evenkeel_store::exchange::change::{self, Change, NumberedChange};
 use evenkeel_store::exchange::facts::{self, FactKind};
 use evenkeel_store::exchange::secret;
 use evenkeel_store::{Database, PgConnection, StoreError, Transaction};
@@ -17,13 +17,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ApiError;
 use crate::audit::Auditor;
 use crate::audit::request::AuditedRequest;
 use crate::auth::{BearerLogins, Credentials, SecretHasher};
-use crate::feed::{Feed, INTERNAL, sequencer_tasks};
+use crate::feed::{Feed, INTERNAL, Observer, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::limit::{Limiter, RateLimits, TrustedProxies};
+use crate::{ApiError, configuration};
 
 /// Settings of an exchange.
 #[derive(Debug, Clone)]
@@ -175,14 +175,8 @@ impl Exchange {
     }
 
     fn spawn_workers(&self, shutdown: CancellationToken) {
-        let exchange = self.clone();
-        let observe = move |row: &change::NumberedChange| {
-            if row.category == INTERNAL {
-                exchange.forget(&row.org, &row.id);
-            }
-        };
         let tasks = &self.0.tasks;
-        sequencer_tasks(self.0.feed.clone(), observe, tasks, shutdown.clone());
+        sequencer_tasks(self.0.feed.clone(), self.clone(), tasks, shutdown.clone());
         tasks.spawn(crate::audit::seal::run(self.clone(), shutdown.clone()));
         tasks.spawn(crate::housekeeping::run(self.clone(), shutdown));
         if let Some(logins) = self.bearer_logins() {
@@ -223,13 +217,17 @@ impl Exchange {
         self.0.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the settings of this exchange until it ends or reloads them.
-    pub(crate) fn change_settings(&self, settings: ExchangeSettings) {
-        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    /// Changes one setting of this exchange until it ends or reloads them.
+    fn change_setting(&self, path: &str, value: &str) {
+        let mut settings = (*self.settings()).clone();
+        // Whoever wrote the row has checked the value; another version of the program may know other settings.
+        if configuration::set(&mut settings, path, value).is_ok() {
+            *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        }
     }
 
     /// Takes back all changes of the settings.
-    pub(crate) fn reload_settings(&self) {
+    fn reload_settings(&self) {
         *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = self.0.configured.clone();
     }
 
@@ -356,6 +354,24 @@ impl Exchange {
     }
 }
 
+impl Observer for Exchange {
+    fn observe(&self, row: &NumberedChange) {
+        if row.category != INTERNAL {
+            return;
+        }
+        match (row.resource.as_str(), row.id.split_once('=')) {
+            (CONFIGURATION, Some((path, value))) => self.change_setting(path, value),
+            (CONFIGURATION, None) => self.reload_settings(),
+            (REMOVED_CHANGES, _) => self.feed().forget_rows(),
+            _ => self.forget(&row.org, &row.id),
+        }
+    }
+
+    fn start_anew(&self) {
+        self.forget("*", "*");
+    }
+}
+
 /// How long a write waits for its turn; clients give up at 45 seconds.
 const WRITE_PATIENCE: Duration = Duration::from_secs(40);
 
@@ -365,8 +381,12 @@ fn write_places(database: &Database) -> usize {
     (connections * 3 / 4).max(1)
 }
 
-/// What internal rows are about.
+/// What internal rows are about: a login to forget.
 const CREDENTIAL: &str = "credential";
+/// A setting that holds on every running exchange, its id `path=value`; without a value the configured settings hold again.
+const CONFIGURATION: &str = "configuration";
+/// Changes that were removed by hand.
+const REMOVED_CHANGES: &str = "removedchanges";
 
 /// A write in progress; dropped without a commit nothing of it stays.
 pub struct WriteTx<'e> {
@@ -459,12 +479,31 @@ fn resource_word(kind: FactKind) -> &'static str {
 /// The internal row that makes every exchange forget a credential: one login, `id` `*` for a whole organization.
 #[must_use]
 pub fn forget_login(org: &str, id: &str) -> Change {
+    internal(org, id, CREDENTIAL, "deleted")
+}
+
+/// The internal row that sets `path` to `value` on every running exchange.
+pub(crate) fn set_everywhere(path: &str, value: &str) -> Change {
+    internal("*", &format!("{path}={value}"), CONFIGURATION, "modified")
+}
+
+/// The internal row that takes back all such settings.
+pub(crate) fn reload_everywhere() -> Change {
+    internal("*", "*", CONFIGURATION, "deleted")
+}
+
+/// The internal row that makes every exchange drop the changes it has in memory, after a removal by hand.
+pub(crate) fn forget_changes() -> Change {
+    internal("*", "*", REMOVED_CHANGES, "deleted")
+}
+
+fn internal(org: &str, id: &str, resource: &'static str, operation: &'static str) -> Change {
     Change {
         org: org.to_owned(),
         id: id.to_owned(),
         category: INTERNAL,
-        resource: CREDENTIAL,
-        operation: "deleted",
+        resource,
+        operation,
         is_public: false,
     }
 }

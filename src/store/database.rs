@@ -65,8 +65,7 @@ impl Database {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
         // A connection of its own: the pool's statement limit must not cut a long migration.
-        let mut connection =
-            PgConnection::connect_with(&self.options.clone().options([("statement_timeout", "0")])).await?;
+        let mut connection = self.connect_without_limits().await?;
         connection.ensure_migrations_table("_sqlx_migrations").await.map_err(StoreError::Migration)?;
         let applied =
             connection.list_applied_migrations("_sqlx_migrations").await.map_err(StoreError::Migration)?;
@@ -78,6 +77,12 @@ impl Database {
         MIGRATOR.run(&mut connection).await.map_err(StoreError::Migration)?;
         connection.close().await?;
         Ok(())
+    }
+
+    /// A connection outside the pool on which statements may take long.
+    pub(crate) async fn connect_without_limits(&self) -> Result<PgConnection, StoreError> {
+        let limits = [("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")];
+        Ok(PgConnection::connect_with(&self.options.clone().options(limits)).await?)
     }
 
     /// The newest schema version that this program knows.
@@ -198,12 +203,12 @@ impl AsStoreError for StoreError {
 /// A connection that waits for hints.
 pub type Listener = sqlx::postgres::PgListener;
 
-/// Opens a connection that waits for hints on a channel.
+/// Opens a connection that waits for hints on channels.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] when the server does not answer.
-pub async fn listen(database: &Database, channel: &str) -> Result<Listener, StoreError> {
+pub async fn listen(database: &Database, channels: &[&str]) -> Result<Listener, StoreError> {
     let mut listener = Listener::connect_with(&database.pool).await?;
-    listener.listen(channel).await?;
+    listener.listen_all(channels.iter().copied()).await?;
     Ok(listener)
 }

@@ -65,6 +65,7 @@ async fn identify(
     headers: &HeaderMap,
     address: Option<IpAddr>,
 ) -> Result<Arc<Caller>, ApiError> {
+    exchange.feed().current().await?;
     match (exchange.bearer_logins(), bearer::token(headers)) {
         (Some(logins), Some(token)) => logins.identify(exchange, &token, address).await,
         _ => exchange.credentials().identify(parse_login(headers)?, address, exchange.limiter()).await,

@@ -2,6 +2,7 @@
 //!
 //! Source: design, section 3 "Change feed"; exchange contract section 5.
 
+mod peers;
 mod sequencer;
 mod tail;
 pub mod visibility;
@@ -17,7 +18,9 @@ use evenkeel_store::{Database, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
+use peers::Peers;
 use tail::Tail;
 use waiters::Waiters;
 
@@ -37,6 +40,17 @@ pub struct Selection {
     pub last: i64,
 }
 
+/// How far the writes of this exchange have got.
+#[derive(Debug, Clone, Default)]
+struct Published {
+    /// Requests up to this one have their numbers, and are visible here.
+    ticket: u64,
+    /// Their last number.
+    last: i64,
+    /// The other exchanges that must see it before it is acknowledged.
+    peers: Arc<[Uuid]>,
+}
+
 /// The feed of one exchange.
 pub struct Feed {
     database: Database,
@@ -44,7 +58,8 @@ pub struct Feed {
     waiters: Waiters,
     requested: AtomicU64,
     wake: Notify,
-    done: watch::Sender<u64>,
+    done: watch::Sender<Published>,
+    peers: Peers,
     draining: CancellationToken,
 }
 
@@ -54,8 +69,8 @@ impl Feed {
     /// # Errors
     /// When the store does not answer.
     pub(crate) async fn load(database: Database) -> Result<Feed, StoreError> {
+        let (peers, last) = Peers::join(database.clone()).await?;
         let mut connection = database.acquire().await?;
-        let last = change::get_last(&mut connection).await?;
         let floor = (last - KEPT_IN_MEMORY as i64).max(0);
         let tail = Tail::new(floor, KEPT_IN_MEMORY);
         tail.append(change::list_after(&mut connection, floor, KEPT_IN_MEMORY as i64).await?, last);
@@ -66,23 +81,40 @@ impl Feed {
             waiters: Waiters::default(),
             requested: AtomicU64::new(0),
             wake: Notify::new(),
-            done: watch::Sender::new(0),
+            done: watch::Sender::default(),
+            peers,
             draining: CancellationToken::new(),
         })
     }
 
-    /// Waits until every change committed before this call has its number and is visible here; false when that takes too long.
+    /// Waits until every change committed before this call has its number and is visible on every exchange; false when that takes too
+    /// long.
     pub async fn publish(&self) -> bool {
         let ticket = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
         let mut done = self.done.subscribe();
         self.wake.notify_one();
-        let reached = tokio::time::timeout(PUBLISH_PATIENCE, done.wait_for(|done| *done >= ticket)).await;
-        if reached.is_err() {
+        let visible = async {
+            let Ok(published) = done.wait_for(|done| done.ticket >= ticket).await.map(|done| done.clone())
+            else {
+                return false;
+            };
+            self.peers.wait(&published.peers, published.last).await.is_ok()
+        };
+        let is_visible = tokio::time::timeout(PUBLISH_PATIENCE, visible).await.unwrap_or(false);
+        if !is_visible {
             tracing::warn!(
                 "changes wait for their numbers longer than expected; they are stored and will follow"
             );
         }
-        matches!(reached, Ok(Ok(_)))
+        is_visible
+    }
+
+    /// Waits until what is in memory here holds every write that was acknowledged anywhere; at once but for an exchange that was cut off.
+    ///
+    /// # Errors
+    /// When the database does not answer for long.
+    pub(crate) async fn current(&self) -> Result<(), StoreError> {
+        self.peers.current().await
     }
 
     /// Looks for news of other exchanges without waiting.
@@ -165,13 +197,22 @@ impl Feed {
     }
 }
 
+/// What the exchange does with the news of the feed before anybody else sees them.
+pub(crate) trait Observer: Send + Sync + 'static {
+    /// Takes a new row, internal ones too.
+    fn observe(&self, row: &NumberedChange);
+
+    /// Drops what is in memory: this exchange was cut off from the others for a while.
+    fn start_anew(&self);
+}
+
 /// Starts the workers of the feed.
 pub(crate) fn sequencer_tasks(
     feed: Arc<Feed>,
-    observe: impl Fn(&NumberedChange) + Send + Sync + 'static,
+    observer: impl Observer,
     tasks: &TaskTracker,
     shutdown: CancellationToken,
 ) {
     tasks.spawn(sequencer::listen(feed.clone(), shutdown.clone()));
-    tasks.spawn(async move { sequencer::run(feed, observe, shutdown).await });
+    tasks.spawn(async move { sequencer::run(feed, observer, shutdown).await });
 }

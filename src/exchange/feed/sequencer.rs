@@ -7,105 +7,144 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel_store::exchange::change::{self, NumberedChange};
+use evenkeel_store::exchange::change::{self, NumberedChange, Numbering};
+use evenkeel_store::exchange::instance;
 use evenkeel_store::{StoreError, retry};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use super::Feed;
+use super::{Feed, Observer, Published};
 
 const BATCH: i64 = 5_000;
 /// How often the feed is looked at when nobody says that something happened.
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Runs until shutdown; `observe` sees every new row, also internal ones, before polls are woken.
-pub(crate) async fn run(feed: Arc<Feed>, observe: impl Fn(&NumberedChange), shutdown: CancellationToken) {
+/// Runs until shutdown; the observer sees every new row, also internal ones, before polls are woken.
+pub(crate) async fn run(feed: Arc<Feed>, observer: impl Observer, shutdown: CancellationToken) {
     loop {
         tokio::select! {
             () = feed.wake.notified() => {}
             () = tokio::time::sleep(IDLE_PERIOD) => {}
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => break,
         }
-        // Read before the pass: whoever asked by now has committed by now.
-        let ticket = feed.requested.load(Ordering::SeqCst);
-        let is_asked = ticket > *feed.done.borrow();
-        match pass(&feed, is_asked, &observe).await {
-            Ok(()) => {
-                feed.done.send_replace(ticket);
-            }
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "changes could not be numbered, trying again"
-                );
-                tokio::time::sleep(Duration::from_millis(200)).await;
-                feed.wake.notify_one();
-            }
+        if let Err(error) = round(&feed, &observer).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "changes could not be numbered, trying again"
+            );
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            feed.wake.notify_one();
         }
+    }
+    if let Err(error) = feed.peers.leave().await {
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "the lease of this exchange has to run out"
+        );
     }
 }
 
-async fn pass(feed: &Feed, is_asked: bool, observe: &impl Fn(&NumberedChange)) -> Result<(), StoreError> {
+/// Numbers, follows, tells the other exchanges, and keeps the lease that lets this one answer from memory.
+async fn round(feed: &Feed, observer: &impl Observer) -> Result<(), StoreError> {
+    // Read before the pass: whoever asked by now has committed by now.
+    let ticket = feed.requested.load(Ordering::SeqCst);
+    let is_asked = ticket > feed.done.borrow().ticket;
+    let passed = pass(feed, is_asked, observer).await?;
+    let last = feed.tail.last();
+    feed.done.send_replace(Published { ticket, last, peers: passed.peers.into() });
+    if passed.has_company {
+        feed.peers.tell(last).await?;
+    }
+    if let Some(asked_at) = feed.peers.keep(last).await? {
+        tracing::warn!("this exchange was cut off from its database for a while and reads the changes again");
+        observer.start_anew();
+        follow(feed, observer).await?;
+        feed.peers.resume(asked_at);
+    }
+    Ok(())
+}
+
+/// What a pass found out about other exchanges.
+#[derive(Default)]
+struct Passed {
+    /// Those that must see what this pass numbered.
+    peers: Vec<Uuid>,
+    /// Somebody else waits to hear of these numbers.
+    has_company: bool,
+}
+
+async fn pass(feed: &Feed, is_asked: bool, observer: &impl Observer) -> Result<Passed, StoreError> {
+    let mut passed = Passed::default();
     loop {
-        let rows = number(feed, is_asked).await?;
+        let Numbering { rows, peers } = number(feed, is_asked).await?;
         let count = rows.len() as i64;
         let known = feed.tail.last();
+        passed.has_company |= !peers.is_empty() && count > 0;
+        passed.peers = peers;
         if rows.first().is_some_and(|first| first.change_id == known + 1) {
-            take(feed, rows, known, observe);
+            take(feed, rows, known, observer);
         } else {
             // Other exchanges have numbered too.
-            follow(feed, observe).await?;
+            passed.has_company |= follow(feed, observer).await?;
         }
         if count < BATCH {
-            return Ok(());
+            return Ok(passed);
         }
     }
 }
 
-/// Numbers one batch and returns its rows. When nobody asked, it first looks whether there is something, without a lock.
-async fn number(feed: &Feed, is_asked: bool) -> Result<Vec<NumberedChange>, StoreError> {
+/// Numbers one batch. When nobody asked, it first looks whether there is something, without a lock.
+async fn number(feed: &Feed, is_asked: bool) -> Result<Numbering, StoreError> {
     if !is_asked && !change::has_outbox_rows(&mut *feed.database.acquire().await?).await? {
-        return Ok(Vec::new());
+        return Ok(Numbering::default());
     }
     retry("change.number", || async {
         let mut tx = feed.database.begin().await?;
         let last = change::lock_sequence(&mut tx).await?;
-        let numbered = change::number_outbox(&mut tx, last, BATCH).await?;
+        let numbering = change::number_outbox(&mut tx, last, BATCH, feed.peers.instance()).await?;
         tx.commit().await?;
-        Ok(numbered)
+        Ok(numbering)
     })
     .await
 }
 
 /// Shows rows that follow on what is known.
-fn take(feed: &Feed, rows: Vec<NumberedChange>, known: i64, observe: &impl Fn(&NumberedChange)) {
-    rows.iter().for_each(observe);
+fn take(feed: &Feed, rows: Vec<NumberedChange>, known: i64, observer: &impl Observer) {
+    rows.iter().for_each(|row| observer.observe(row));
     let rows = feed.tail.append(rows, known);
     feed.waiters.wake(&rows);
 }
 
-/// Takes the rows that are new in the numbered feed, whoever numbered them.
-async fn follow(feed: &Feed, observe: &impl Fn(&NumberedChange)) -> Result<(), StoreError> {
+/// Takes the rows that are new in the numbered feed, whoever numbered them; answers whether there were any.
+async fn follow(feed: &Feed, observer: &impl Observer) -> Result<bool, StoreError> {
+    let mut has_news = false;
     loop {
         let known = feed.tail.last();
         let rows = change::list_after(&mut *feed.database.acquire().await?, known, BATCH).await?;
         let count = rows.len() as i64;
         if rows.is_empty() {
-            return Ok(());
+            return Ok(has_news);
         }
-        take(feed, rows, known, observe);
+        has_news = true;
+        take(feed, rows, known, observer);
         if count < BATCH {
-            return Ok(());
+            return Ok(has_news);
         }
     }
 }
 
-/// Listens for the hint of other exchanges that there are new numbers. Only a hint: without it the idle period finds them.
+/// Listens for the hints of other exchanges: that there are new numbers, and how far they have seen them. Only hints: without them the
+/// idle period finds the numbers, and the table of exchanges the rest.
 pub(crate) async fn listen(feed: Arc<Feed>, shutdown: CancellationToken) {
     loop {
         let listening = async {
             let mut listener = sqlx_listener(&feed).await?;
             loop {
                 let hint = listener.recv().await.map_err(StoreError::from)?;
+                if hint.channel() == instance::CHANNEL {
+                    feed.peers.hear(hint.payload());
+                    continue;
+                }
                 // The echo of this exchange's own numbers tells nothing new.
                 if hint.payload().parse().is_ok_and(|last: i64| last <= feed.last()) {
                     continue;
@@ -131,5 +170,5 @@ pub(crate) async fn listen(feed: Arc<Feed>, shutdown: CancellationToken) {
 }
 
 async fn sqlx_listener(feed: &Feed) -> Result<evenkeel_store::Listener, StoreError> {
-    evenkeel_store::listen(&feed.database, change::CHANNEL).await
+    evenkeel_store::listen(&feed.database, &[change::CHANNEL, instance::CHANNEL]).await
 }

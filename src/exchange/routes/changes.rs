@@ -14,6 +14,7 @@ use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Caller, Role};
 use evenkeel_store::exchange::change::{self, NumberedChange};
 use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::retry;
 use evenkeel_wire::exchange::changes::{
     ChangedResource, ChangesAnswer, ChangesRequest, CleanupRequest, MaxChangeId, NumberedAt,
 };
@@ -26,6 +27,7 @@ use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::feed::Selection;
 use crate::feed::visibility::View;
+use crate::state::forget_changes;
 use crate::{API_VERSION, ApiError, Exchange};
 
 const TAG: &str = "changes";
@@ -238,14 +240,13 @@ async fn delete_changes(
     Body(request): Body<CleanupRequest>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AdminAction, FactKind::Org, &org, None).await?;
-    let removed = evenkeel_store::retry("change.delete", || async {
+    let removed = retry("change.delete_of_org", || async {
         let mut tx = exchange.begin().await?;
         let removed = change::delete_of_org(&mut tx, &org, &request.resources).await?;
-        tx.commit(&[]).await?;
+        tx.commit(&[forget_changes()]).await?;
         Ok::<_, ApiError>(removed)
     })
     .await?;
-    exchange.feed().forget_rows();
     if removed == 0 {
         return Err(ApiError::not_found(format!("no changes of organization '{org}' found")));
     }

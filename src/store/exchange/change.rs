@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::{StoreError, from_sql, to_sql};
 
@@ -127,13 +128,23 @@ pub async fn lock_sequence(tx: &mut PgConnection) -> Result<i64, StoreError> {
     Ok(row.last_id)
 }
 
-/// Numbers the committed outbox rows (at most `limit`) after `last_id`, tells other exchanges that there are new numbers, and returns
-/// the numbered rows, ascending. The caller holds the sequencer row.
+/// What one numbering did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Numbering {
+    /// The rows that got a number, ascending.
+    pub rows: Vec<NumberedChange>,
+    /// The other exchanges that answer from memory and must see what was numbered until now.
+    pub peers: Vec<Uuid>,
+}
+
+/// Numbers the committed outbox rows (at most `limit`) after `last_id` for the exchange `instance` and tells other exchanges that there
+/// are new numbers. The caller holds the sequencer row.
 pub async fn number_outbox(
     tx: &mut PgConnection,
     last_id: i64,
     limit: i64,
-) -> Result<Vec<NumberedChange>, StoreError> {
+    instance: Uuid,
+) -> Result<Numbering, StoreError> {
     let rows = sqlx::query!(
         r#"-- change.number_outbox
         WITH taken AS (
@@ -150,30 +161,47 @@ pub async fn number_outbox(
         ), moved AS (
             UPDATE change_sequence SET last_id = $1 + counted.count FROM counted WHERE counted.count > 0
         ), told AS (
-            SELECT pg_notify('evenkeel_change', ($1 + counted.count)::text)::text FROM counted WHERE counted.count > 0
+            SELECT pg_notify('evenkeel_change', ($1 + counted.count)::text)::text AS done FROM counted WHERE counted.count > 0
+        ), peer AS (
+            SELECT COALESCE(array_agg(instance), '{}') AS peers
+            FROM exchange_instance
+            WHERE instance <> $3 AND expires_at > clock_timestamp()
         )
-        SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp"
-        FROM numbered
-        CROSS JOIN told
+        SELECT told.done, peer.peers AS "peers!", change_id AS "change_id?", org AS "org?", id AS "id?", category AS "category?",
+            resource AS "resource?", operation AS "operation?", is_public AS "is_public?", changed_at AS "changed_at?: jiff_sqlx::Timestamp"
+        FROM peer
+        LEFT JOIN told ON true
+        LEFT JOIN numbered ON true
         ORDER BY change_id"#,
         last_id,
         limit,
+        instance,
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| NumberedChange {
-            change_id: row.change_id,
-            org: row.org,
-            id: row.id,
-            category: row.category,
-            resource: row.resource,
-            operation: row.operation,
-            is_public: row.is_public,
-            changed_at: from_sql(row.changed_at),
-        })
-        .collect())
+    let mut numbering = Numbering::default();
+    for row in rows {
+        numbering.peers = row.peers;
+        // Without a numbered row the only row is that of the peers.
+        let (Some(change_id), Some(org), Some(id)) = (row.change_id, row.org, row.id) else { continue };
+        let (Some(category), Some(resource), Some(operation)) = (row.category, row.resource, row.operation)
+        else {
+            continue;
+        };
+        let (Some(is_public), Some(changed_at)) = (row.is_public, row.changed_at) else { continue };
+        let changed_at = from_sql(changed_at);
+        numbering.rows.push(NumberedChange {
+            change_id,
+            org,
+            id,
+            category,
+            resource,
+            operation,
+            is_public,
+            changed_at,
+        });
+    }
+    Ok(numbering)
 }
 
 /// Lists numbered changes above `after`, ascending, at most `limit`.

@@ -13,6 +13,7 @@ pub mod facts;
 pub mod ha_group;
 pub mod heartbeat;
 pub mod identity;
+pub mod instance;
 pub mod management_policy;
 pub mod message;
 pub mod node;

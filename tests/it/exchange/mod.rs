@@ -14,4 +14,5 @@ mod oidc;
 mod privacy;
 mod publications;
 mod request;
+mod several;
 mod world;

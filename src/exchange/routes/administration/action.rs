@@ -12,11 +12,19 @@ use evenkeel_wire::exchange::administration::{ConfigurationChange, EmptyToken};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller};
 use crate::routes::shape::found;
-use crate::state::forget_login;
+use crate::state::{forget_login, reload_everywhere, set_everywhere};
 use crate::{ApiError, Exchange, configuration};
 
 async fn authorize(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
     exchange.authorize(caller, Access::AdminAction, FactKind::Org, &caller.org, None).await
+}
+
+/// Leaves a row that every running exchange obeys, this one too, before the answer.
+async fn tell_all(exchange: &Exchange, row: Change) -> Result<(), ApiError> {
+    retry("administration.tell_all", || async {
+        exchange.begin().await?.commit(std::slice::from_ref(&row)).await
+    })
+    .await
 }
 
 pub async fn set_configuration(
@@ -27,7 +35,7 @@ pub async fn set_configuration(
     authorize(&exchange, &caller).await?;
     let mut settings = (*exchange.settings()).clone();
     configuration::set(&mut settings, &request.var_path, &request.value)?;
-    exchange.change_settings(settings);
+    tell_all(&exchange, set_everywhere(&request.var_path, request.value.trim())).await?;
     Ok(created("Config value set successfully"))
 }
 
@@ -36,7 +44,7 @@ pub async fn reload_configuration(
     caller: CurrentCaller,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller).await?;
-    exchange.reload_settings();
+    tell_all(&exchange, reload_everywhere()).await?;
     Ok(created("Reload successful"))
 }
 
@@ -45,10 +53,7 @@ pub async fn clear_caches(
     caller: CurrentCaller,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller).await?;
-    retry("administration.clear_caches", || async {
-        exchange.begin().await?.commit(&[forget_login("*", "*")]).await
-    })
-    .await?;
+    tell_all(&exchange, forget_login("*", "*")).await?;
     Ok(created("cache cleared"))
 }
 

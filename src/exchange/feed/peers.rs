@@ -1,0 +1,146 @@
+//! The exchanges on one database: a write is acknowledged when each of them has seen it, so that none answers from an older memory.
+//!
+//! Each holds a lease. While it lasts, writers wait for its word that it has seen their change; an exchange whose lease has run out answers
+//! nothing before it has joined again and read what it missed. The words travel as notifications, and stand in a table for when those
+//! are lost. An exchange that is alone waits for nobody. Source: docs/adr/0011.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use evenkeel_store::exchange::{change, instance};
+use evenkeel_store::{Database, StoreError, retry};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// How long an exchange answers from memory after its last word to the database. Longer than the rests of a busy machine; a write waits
+/// as long for an exchange that was killed.
+const LEASE: Duration = Duration::from_secs(3);
+/// Age at which the lease is renewed.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// How long a writer believes in notifications before it looks into the table.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long a request waits for an exchange that has to join again.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Other exchanges remembered at most; those that ended are forgotten with the rest.
+const REMEMBERED: usize = 1_000;
+
+/// This exchange's lease, and what it knows of the others.
+pub struct Peers {
+    database: Database,
+    instance: Uuid,
+    /// Up to when this exchange may answer from memory.
+    current_until: watch::Sender<Instant>,
+    /// How far each of the others has seen the feed.
+    seen: watch::Sender<HashMap<Uuid, i64>>,
+}
+
+impl Peers {
+    /// Joins the exchanges of a database. What is numbered from now on waits for this one; answers also the last number given before.
+    pub async fn join(database: Database) -> Result<(Peers, i64), StoreError> {
+        let asked_at = Instant::now();
+        let instance = Uuid::new_v4();
+        let last = register(&database, instance, None).await?;
+        let current_until = watch::Sender::new(asked_at + LEASE);
+        Ok((Peers { database, instance, current_until, seen: watch::Sender::default() }, last))
+    }
+
+    /// Id of this exchange.
+    pub fn instance(&self) -> Uuid {
+        self.instance
+    }
+
+    /// Keeps the lease of an exchange that has seen the feed up to `seen_id`. Answers when it was asked for a lease that had to be taken anew:
+    /// then everything in memory is doubtful until the feed is read to its end, and [`Peers::resume`] is to be called.
+    pub async fn keep(&self, seen_id: i64) -> Result<Option<Instant>, StoreError> {
+        let asked_at = Instant::now();
+        let until = *self.current_until.borrow();
+        if until > asked_at + (LEASE - RENEWAL) {
+            return Ok(None);
+        }
+        if until > asked_at {
+            let mut connection = self.database.acquire().await?;
+            let is_renewed = instance::renew_instance(&mut connection, self.instance, seen_id, LEASE).await?;
+            // An answer that came too late does not count: somebody may have found the old lease run out meanwhile.
+            if is_renewed && Instant::now() < until {
+                self.resume(asked_at);
+                return Ok(None);
+            }
+        }
+        register(&self.database, self.instance, Some(seen_id)).await?;
+        Ok(Some(asked_at))
+    }
+
+    /// Answers from memory again, with the lease that was asked for at an instant.
+    pub fn resume(&self, asked_at: Instant) {
+        self.current_until.send_replace(asked_at + LEASE);
+    }
+
+    /// Tells the others how far this exchange has seen the feed.
+    pub async fn tell(&self, seen_id: i64) -> Result<(), StoreError> {
+        instance::tell_seen(&mut *self.database.acquire().await?, self.instance, seen_id).await
+    }
+
+    /// Takes another one's word from a notification.
+    pub fn hear(&self, payload: &str) {
+        let Some((instance, seen_id)) = payload.split_once(' ') else { return };
+        let (Ok(instance), Ok(seen_id)) = (instance.parse(), seen_id.parse()) else { return };
+        if instance == self.instance {
+            return;
+        }
+        self.seen.send_modify(|seen| {
+            if seen.len() >= REMEMBERED {
+                seen.clear();
+            }
+            let known = seen.entry(instance).or_insert(seen_id);
+            *known = (*known).max(seen_id);
+        });
+    }
+
+    /// Waits until the given exchanges have seen the feed up to `wanted_id`, or answer nothing any more.
+    pub async fn wait(&self, peers: &[Uuid], wanted_id: i64) -> Result<(), StoreError> {
+        let mut behind = peers.to_vec();
+        let mut seen = self.seen.subscribe();
+        while !behind.is_empty() {
+            let all_have_seen = seen.wait_for(|seen| {
+                behind.iter().all(|peer| seen.get(peer).is_some_and(|seen_id| *seen_id >= wanted_id))
+            });
+            if tokio::time::timeout(LOOK_AGAIN, all_have_seen).await.is_ok() {
+                return Ok(());
+            }
+            let mut connection = self.database.acquire().await?;
+            behind = instance::list_behind(&mut connection, &behind, wanted_id).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until this exchange may answer from memory; at once while its lease lasts.
+    pub async fn current(&self) -> Result<(), StoreError> {
+        if *self.current_until.borrow() > Instant::now() {
+            return Ok(());
+        }
+        let mut current_until = self.current_until.subscribe();
+        let renewed = current_until.wait_for(|until| *until > Instant::now());
+        match tokio::time::timeout(PATIENCE, renewed).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(StoreError::Contention { name: "exchange.lease" }),
+        }
+    }
+
+    /// Leaves: nobody waits for this exchange any more, and it answers nothing.
+    pub async fn leave(&self) -> Result<(), StoreError> {
+        self.current_until.send_replace(Instant::now());
+        instance::delete_instance(&mut *self.database.acquire().await?, self.instance).await
+    }
+}
+
+/// Registers between two numberings, and answers the last number given. Who has seen nothing yet reads up to there.
+async fn register(database: &Database, instance: Uuid, seen_id: Option<i64>) -> Result<i64, StoreError> {
+    retry("instance.register", || async {
+        let mut tx = database.begin().await?;
+        let last = change::lock_sequence(&mut tx).await?;
+        instance::upsert_instance(&mut tx, instance, seen_id.unwrap_or(last), LEASE).await?;
+        tx.commit().await?;
+        Ok(last)
+    })
+    .await
+}
