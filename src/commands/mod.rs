@@ -7,6 +7,7 @@ mod demo;
 mod exchange;
 mod hub;
 mod hzn;
+mod import;
 mod limits;
 mod migrate;
 mod oidc;
@@ -52,6 +53,8 @@ enum Command {
     Hzn(hzn::HznArguments),
     /// Brings the database's schema to this version.
     Migrate(migrate::MigrateArguments),
+    /// Brings the database of a running reference exchange over; its clients go on with the credentials they have.
+    Import(import::ImportArguments),
     /// Prints the document of the exchange's API.
     Openapi,
     /// Measures speed and memory, each beside a comparison in the same run.
@@ -81,6 +84,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::DemoService(arguments) => demo::service::run(&arguments),
         Command::Hzn(arguments) => return hzn::run(arguments.words()),
         Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Import(arguments) => import::run(arguments),
         Command::Openapi => openapi::run(),
         Command::Bench(arguments) => bench::run(arguments),
         Command::BenchHello => bench::run_hello(),

@@ -41,6 +41,7 @@ impl ConfigArguments {
             HttpOptions::KEYS,
             LimitOptions::KEYS,
             super::oidc::KEYS,
+            SourceSettings::KEYS,
         ];
         SettingsFile::read(self.config.as_deref(), &known).map_err(|error| refused(&error))
     }
@@ -124,6 +125,27 @@ impl DatabaseSettings {
     /// The size of the connection pool.
     pub fn connections(&self) -> u32 {
         self.database_connections.unwrap_or(DATABASE_CONNECTIONS).max(2)
+    }
+}
+
+settings! {
+    /// The database that an import reads.
+    pub struct SourceSettings {
+        /// PostgreSQL of the exchange to import from, as a URL; better in a file when it holds a password.
+        from: Secret<String> = "from", "EVENKEEL_FROM";
+        /// File that holds the URL.
+        from_file: PathBuf = "from-file", "EVENKEEL_FROM_FILE";
+    }
+}
+
+impl SourceSettings {
+    /// The URL.
+    pub fn url(&self) -> Result<Secret<String>, Failure> {
+        match (&self.from, &self.from_file) {
+            (Some(url), None) => Ok(url.clone()),
+            (None, Some(file)) => secret_of_setting(file),
+            _ => Err(Failure::new(ExitStatus::Usage, "give either from or from-file")),
+        }
     }
 }
 

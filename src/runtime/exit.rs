@@ -29,11 +29,15 @@ pub enum ExitStatus {
     Postgres = 8,
     /// A second signal, or the time limit, ended the process before it had drained.
     NotDrained = 9,
+    /// The source of an import is not the database of a reference exchange at the level that the import understands.
+    ImportSource = 10,
+    /// The import left rows out that cannot be taken; all others are there (or would be, in a dry run).
+    ImportIncomplete = 11,
 }
 
 impl ExitStatus {
     /// Every status with the words of the table in the documentation.
-    pub const TABLE: [(ExitStatus, &'static str); 10] = [
+    pub const TABLE: [(ExitStatus, &'static str); 12] = [
         (ExitStatus::Success, "done, or stopped cleanly by a signal"),
         (ExitStatus::Failure, "any other failure"),
         (ExitStatus::Usage, "a bad option, setting or configuration file"),
@@ -44,6 +48,8 @@ impl ExitStatus {
         (ExitStatus::DataFolderLocked, "the data folder is in use by another process"),
         (ExitStatus::Postgres, "the embedded PostgreSQL cannot be found, fetched or started"),
         (ExitStatus::NotDrained, "ended by a second signal or by the time limit before it had drained"),
+        (ExitStatus::ImportSource, "the source of the import is no reference exchange at schema level 62"),
+        (ExitStatus::ImportIncomplete, "the import left rows out that cannot be taken, and listed them"),
     ];
 
     /// The number that the shell sees.

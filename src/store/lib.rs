@@ -5,6 +5,7 @@
 pub mod agbot;
 pub mod error;
 pub mod exchange;
+pub mod import;
 
 mod database;
 mod time;

@@ -1,0 +1,327 @@
+//! What belongs to a node or an agbot: policies, status, errors, agreements, HA groups, messages, what agbots serve.
+
+use super::table::Check::{Flag, Id, List, Object, OptionalText, Text, Time, Whole};
+use super::table::{Feed, Rule, Table, id_of, org_of};
+
+pub(super) const NO_NODE: Rule =
+    ("NOT EXISTS (SELECT FROM node AS n WHERE n.org = s.org AND n.node = s.node)", "its node is not there");
+const NO_AGBOT: Rule = (
+    "NOT EXISTS (SELECT FROM agbot AS a WHERE a.org = s.org AND a.agbot = s.agbot)",
+    "its agbot is not there",
+);
+
+pub(super) const NODE_POLICY: Table = Table {
+    name: "nodepolicies",
+    source: concat!(
+        "SELECT nodeid, ",
+        org_of!("nodeid"),
+        ", ",
+        id_of!("nodeid"),
+        ", label, description, properties, constraints, deployment, management, nodepolicyversion, \"lastUpdated\"
+          FROM public.nodepolicies"
+    ),
+    target: "node_policy",
+    columns: &[
+        ("org", Id),
+        ("node", Id),
+        ("label", Text),
+        ("description", Text),
+        ("properties", List),
+        ("constraints", List),
+        ("deployment", Object),
+        ("management", Object),
+        ("version", Text),
+        ("updated_at", Time),
+    ],
+    key: &["org", "node"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[NO_NODE],
+    feed: Some(Feed::private("node", "nodepolicies", "node")),
+};
+
+pub(super) const NODE_STATUS: Table = Table {
+    name: "nodestatus",
+    source: concat!(
+        "SELECT nodeid, ",
+        org_of!("nodeid"),
+        ", ",
+        id_of!("nodeid"),
+        ", connectivity, services, runningservices, \"lastUpdated\" FROM public.nodestatus"
+    ),
+    target: "node_status",
+    columns: &[
+        ("org", Id),
+        ("node", Id),
+        ("connectivity", Object),
+        ("services", List),
+        ("running_services", Text),
+        ("updated_at", Time),
+    ],
+    key: &["org", "node"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[NO_NODE],
+    feed: Some(Feed::private("node", "nodestatus", "node")),
+};
+
+pub(super) const NODE_ERROR: Table = Table {
+    name: "nodeerror",
+    source: concat!(
+        "SELECT nodeid, ",
+        org_of!("nodeid"),
+        ", ",
+        id_of!("nodeid"),
+        ", errors, \"lastUpdated\" FROM public.nodeerror"
+    ),
+    target: "node_error",
+    columns: &[("org", Id), ("node", Id), ("errors", List), ("updated_at", Time)],
+    key: &["org", "node"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[NO_NODE],
+    feed: Some(Feed::private("node", "nodeerrors", "node")),
+};
+
+pub(super) const NODE_AGREEMENT: Table = Table {
+    name: "nodeagreements",
+    source: concat!(
+        "SELECT agid, agid, ",
+        org_of!("nodeid"),
+        ", ",
+        id_of!("nodeid"),
+        ", services,
+          '{\"orgid\":' || to_json(agrsvcorgid) || ',\"pattern\":' || to_json(agrsvcpattern) || ',\"url\":' || to_json(agrsvcurl) || '}',
+          agrsvcurl, state, \"lastUpdated\" FROM public.nodeagreements"
+    ),
+    target: "node_agreement",
+    columns: &[
+        ("agreement", Id),
+        ("org", Id),
+        ("node", Id),
+        ("services", List),
+        ("agreement_service", Object),
+        ("service_url", Text),
+        ("state", Text),
+        ("updated_at", Time),
+    ],
+    key: &["agreement"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[NO_NODE],
+    feed: Some(Feed::private("node", "nodeagreements", "node")),
+};
+
+pub(super) const AGBOT_AGREEMENT: Table = Table {
+    name: "agbotagreements",
+    source: concat!(
+        "SELECT agrid, agrid, ",
+        org_of!("agbotid"),
+        ", ",
+        id_of!("agbotid"),
+        ", '{\"orgid\":' || to_json(serviceorgid) || ',\"pattern\":' || to_json(servicepattern) || ',\"url\":' || to_json(serviceurl) || '}',
+          state, \"lastUpdated\" FROM public.agbotagreements"
+    ),
+    target: "agbot_agreement",
+    columns: &[
+        ("agreement", Id),
+        ("org", Id),
+        ("agbot", Id),
+        ("service", Object),
+        ("state", Text),
+        ("updated_at", Time),
+    ],
+    key: &["agreement"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[NO_AGBOT],
+    feed: Some(Feed::private("agbot", "agbotagreements", "agbot")),
+};
+
+pub(super) const AGBOT_PATTERN: Table = Table {
+    name: "agbotpatterns",
+    source: concat!(
+        "SELECT agbotid || ' ' || patid, ",
+        org_of!("agbotid"),
+        ", ",
+        id_of!("agbotid"),
+        ", patid, patternorgid, pattern, nodeorgid, lastupdated FROM public.agbotpatterns"
+    ),
+    target: "agbot_pattern",
+    columns: &[
+        ("org", Id),
+        ("agbot", Id),
+        ("entry", Id),
+        ("pattern_org", Text),
+        ("pattern", Text),
+        ("node_org", Text),
+        ("updated_at", Time),
+    ],
+    key: &["org", "agbot", "entry"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[NO_AGBOT],
+    feed: Some(Feed::private("agbot", "agbotpatterns", "agbot")),
+};
+
+pub(super) const AGBOT_POLICY: Table = Table {
+    name: "agbotbusinesspols",
+    source: concat!(
+        "SELECT agbotid || ' ' || buspolid, ",
+        org_of!("agbotid"),
+        ", ",
+        id_of!("agbotid"),
+        ", buspolid, businesspolorgid, businesspol, nodeorgid, lastupdated FROM public.agbotbusinesspols"
+    ),
+    target: "agbot_policy",
+    columns: &[
+        ("org", Id),
+        ("agbot", Id),
+        ("entry", Id),
+        ("policy_org", Text),
+        ("policy", Text),
+        ("node_org", Text),
+        ("updated_at", Time),
+    ],
+    key: &["org", "agbot", "entry"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[NO_AGBOT],
+    feed: Some(Feed::private("agbot", "agbotbusinesspols", "agbot")),
+};
+
+pub(super) const HA_GROUP: Table = Table {
+    name: "node_group",
+    source: "SELECT orgid || '/' || name, orgid, name, description, admin, \"lastUpdated\" FROM public.node_group",
+    target: "ha_group",
+    columns: &[
+        ("org", Id),
+        ("name", Id),
+        ("description", OptionalText),
+        ("is_admin", Flag),
+        ("updated_at", Time),
+    ],
+    key: &["org", "name"],
+    fixed: &[],
+    newer_by: Some("updated_at"),
+    rules: &[
+        ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", "its organization is not there"),
+        (
+            "EXISTS (SELECT FROM import_ha_group AS o WHERE o.org = s.org AND o.name = s.name AND o.ctid < s.ctid)",
+            "another group of the organization has the same name",
+        ),
+    ],
+    feed: Some(Feed::private("ha_group", "ha_group", "name")),
+};
+
+pub(super) const HA_GROUP_MEMBER: Table = Table {
+    name: "node_group_assignment",
+    source: concat!(
+        "SELECT member.node, ",
+        org_of!("member.node"),
+        ", ",
+        id_of!("member.node"),
+        ", grp.orgid, grp.name FROM public.node_group_assignment AS member
+          LEFT JOIN public.node_group AS grp ON grp.\"group\" = member.\"group\""
+    ),
+    target: "ha_group_member",
+    columns: &[("org", Id), ("node", Id), ("staged_org", Text), ("ha_group", Text)],
+    key: &["org", "node"],
+    fixed: &[],
+    newer_by: None,
+    rules: &[
+        NO_NODE,
+        ("s.staged_org <> s.org", "its group belongs to another organization, or is not there"),
+        (
+            "NOT EXISTS (SELECT FROM ha_group AS g WHERE g.org = s.org AND g.name = s.ha_group)",
+            "its group is not there",
+        ),
+        (
+            "EXISTS (SELECT FROM import_ha_group_member AS o
+                     WHERE o.org = s.org AND o.node = s.node AND o.ha_group <> s.ha_group)",
+            "a node is in one group at most, and this one is in several",
+        ),
+        (
+            "EXISTS (SELECT FROM import_ha_group_member AS o
+                     WHERE o.org = s.org AND o.node = s.node AND o.ctid < s.ctid)",
+            "the same membership twice",
+        ),
+        (
+            "EXISTS (SELECT FROM ha_group_member AS m
+                     WHERE m.org = s.org AND m.node = s.node AND m.ha_group <> s.ha_group)",
+            "here the node is in another group",
+        ),
+    ],
+    feed: Some(Feed::private("node", "node", "node")),
+};
+
+pub(super) const NODE_MESSAGE: Table = Table {
+    name: "nodemsgs",
+    source: concat!(
+        "SELECT msgid, msgid, ",
+        org_of!("nodeid"),
+        ", ",
+        id_of!("nodeid"),
+        ", ",
+        org_of!("agbotid"),
+        ", ",
+        id_of!("agbotid"),
+        ", agbotpubkey, message, timesent, timeexpires FROM public.nodemsgs"
+    ),
+    target: "node_message",
+    columns: &[
+        ("message_id", Whole),
+        ("org", Id),
+        ("node", Id),
+        ("agbot_org", Id),
+        ("agbot", Id),
+        ("public_key", Text),
+        ("message", Text),
+        ("sent_at", Time),
+        ("expires_at", Time),
+    ],
+    key: &["message_id"],
+    fixed: &[],
+    newer_by: None,
+    rules: &[
+        NO_NODE,
+        (
+            "NOT EXISTS (SELECT FROM agbot AS a WHERE a.org = s.agbot_org AND a.agbot = s.agbot)",
+            "its agbot is not there",
+        ),
+        ("s.expires_at <= clock_timestamp()", "it has expired"),
+    ],
+    feed: Some(Feed::private("node", "nodemsgs", "node")),
+};
+
+pub(super) const AGBOT_MESSAGE: Table = Table {
+    name: "agbotmsgs",
+    source: concat!(
+        "SELECT msgid, msgid, ",
+        org_of!("agbotid"),
+        ", ",
+        id_of!("agbotid"),
+        ", ",
+        org_of!("nodeid"),
+        ", ",
+        id_of!("nodeid"),
+        ", nodepubkey, message, timesent, timeexpires FROM public.agbotmsgs"
+    ),
+    target: "agbot_message",
+    columns: &[
+        ("message_id", Whole),
+        ("org", Id),
+        ("agbot", Id),
+        ("node_org", Id),
+        ("node", Id),
+        ("public_key", Text),
+        ("message", Text),
+        ("sent_at", Time),
+        ("expires_at", Time),
+    ],
+    key: &["message_id"],
+    fixed: &[],
+    newer_by: None,
+    rules: &[NO_AGBOT, ("s.expires_at <= clock_timestamp()", "it has expired")],
+    feed: Some(Feed::private("agbot", "agbotmsgs", "agbot")),
+};
