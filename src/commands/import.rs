@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::import::{ImportError, ImportOptions, Observer, Refusal, Source, TableCount, import};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -143,7 +143,7 @@ impl Observer for Progress {
 
 fn print_counts(counts: &[TableCount]) {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["table", "read", "not taken", "new", "updated", "newer here", "unchanged", "removed"]);
     for count in counts {
         let numbers = [

@@ -5,6 +5,7 @@ mod agent;
 mod cli;
 mod docs;
 mod exchange;
+mod import;
 mod openapi;
 mod support;
 mod up;

@@ -80,6 +80,12 @@ async fn check_level(connection: &mut PgConnection) -> Result<(), ImportError> {
     }
 }
 
+/// A table or column that is missing tells of another version; anything else of a source that does not answer.
 pub(super) fn unreadable(error: sqlx::Error) -> ImportError {
+    if let sqlx::Error::Database(told) = &error
+        && matches!(told.code().as_deref(), Some("42P01" | "42703"))
+    {
+        return ImportError::WrongSource { found: told.message().to_owned() };
+    }
     ImportError::Source(StoreError::from(error))
 }

@@ -83,6 +83,15 @@ impl TestDatabase {
         Self { name, url }
     }
 
+    /// A database without any table of ours.
+    pub async fn empty() -> Self {
+        let server = server().await;
+        let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        administrate(format!("CREATE DATABASE {name} TEMPLATE template0")).await;
+        let url = url_of(&server.postgres, &name);
+        Self { name, url }
+    }
+
     /// Its URL, with the password.
     pub fn url(&self) -> &str {
         &self.url
