@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::fleet::Fleet;
-use crate::support::{Hub, Scratch, TestDatabase, eventually};
+use crate::support::{Hub, Scratch, TestDatabase, eventually, free_address};
 
 const PAUSE: &str = "/orgs/o/agbot/rollouts/everywhere/pause";
 
@@ -47,9 +47,18 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
     let scratch = Scratch::new();
     let second_scratch = Scratch::new();
     let database = TestDatabase::new().await;
+    let address = free_address();
     // So long a look at each member that the rollout is still under way when it is paused.
-    let options =
-        ["--database-url", database.url(), "--upgrade-monitor-secs", "4", "--upgrade-grace-secs", "1"];
+    let options = [
+        "--listen",
+        &address,
+        "--database-url",
+        database.url(),
+        "--upgrade-monitor-secs",
+        "4",
+        "--upgrade-grace-secs",
+        "1",
+    ];
     let mut hub = Hub::start(&scratch, &options).await;
     let fleet = Fleet::start(&scratch, &hub, 3).await;
     add_user(&hub, "o", "admin", true).await;
@@ -78,13 +87,13 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
     assert_eq!(act("pause").await, 200, "paused already");
     becomes(&hub, "paused by o/admin").await;
 
-    // Another hub on the same database knows, and goes on with it when the first one is gone.
+    // Another hub on the same database, at the address that the agents know, goes on when the first one is gone.
+    hub.program.kill().await;
     let mut more = options.to_vec();
     let password = scratch.join("hub/root-password").to_string_lossy().into_owned();
     more.extend(["--root-password-file", &password]);
     let second = Hub::start(&second_scratch, &more).await;
     std::fs::copy(&password, second_scratch.join("hub/root-password")).expect("the same password");
-    hub.program.kill().await;
     eventually("the first member has what was begun", || async {
         (fleet.versions().values().filter(|version| *version == "2.0.0").count() == 1).then_some(())
     })
