@@ -1,6 +1,7 @@
 //! `hzn exchange …`: what the exchange records, by its public API (agbot 5.2; exchange API 4 and 6).
 
 pub mod agbot;
+pub mod audit;
 pub mod deployment;
 pub mod ha_group;
 pub mod ha_group_edit;
@@ -63,6 +64,9 @@ enum ExchangeCommand {
     /// Management policies: which agent software nodes get
     #[command(subcommand)]
     Nmp(nmp::NmpCommand),
+    /// Who did what in the organization, and whether somebody altered the record of it
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Counts of what the exchange holds
     Status,
     /// Version of the exchange
@@ -101,6 +105,7 @@ pub async fn run(arguments: ExchangeArguments, context: &Context) -> Outcome {
         ExchangeCommand::Deployment(command) => deployment::run(command, context, &exchange).await,
         ExchangeCommand::Hagroup(command) => ha_group::run(command, context, &exchange).await,
         ExchangeCommand::Nmp(command) => nmp::run(command, context, &exchange).await,
+        ExchangeCommand::Audit(command) => audit::run(command, context, &exchange).await,
         ExchangeCommand::Status => {
             let path = evenkeel_client::Path::new(&["admin", "status"]);
             let status = exchange.api.get("reading the status of the exchange", &path).await?;

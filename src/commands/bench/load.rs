@@ -148,6 +148,14 @@ impl Outcome {
         if self.secs > 0.0 { self.count as f64 / self.secs } else { 0.0 }
     }
 
+    /// Both together.
+    pub fn and(mut self, other: Outcome) -> Outcome {
+        self.count += other.count;
+        self.secs += other.secs;
+        self.micros.extend(other.micros);
+        self
+    }
+
     /// The time, in milliseconds, within which this share of the requests was answered.
     pub fn quantile_millis(&mut self, share: f64) -> f64 {
         self.micros.sort_unstable();

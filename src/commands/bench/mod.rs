@@ -10,6 +10,7 @@ mod groups;
 mod hello;
 mod index;
 mod load;
+mod logins;
 mod memory;
 mod poll;
 mod process;
@@ -38,6 +39,8 @@ enum Benchmark {
     Poll(Options),
     /// Durable creation and deletion of HA groups, beside pgbench with the same statements
     Groups(Options),
+    /// Idle change polls while a thousand bad logins a second come, beside the same polls without them
+    Logins(Options),
     /// Upgrade claims, beside an implementation that locks the whole table
     Claims(Options),
     /// Memory of an idle hub and an idle agent, and the time to the first answer
@@ -54,6 +57,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         Benchmark::Index(arguments) => index::run(&arguments),
         Benchmark::Poll(options) => measure(&options, poll::run(&options)),
         Benchmark::Groups(options) => measure(&options, groups::run(&options)),
+        Benchmark::Logins(options) => measure(&options, logins::run(&options)),
         Benchmark::Claims(options) => measure(&options, claims::run(&options)),
         Benchmark::Memory(options) => measure(&options, memory::run(&options)),
         Benchmark::Exchange(options) => measure(&options, exchange::run(&options)),

@@ -1,7 +1,7 @@
 //! The audit record: who did what, from where, with which outcome; one for each write, in the transaction of the write.
 //!
 //! [`request`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Nothing of a body, a credential
-//! or a token is in a record. Source: `docs/adr/0010-audit-records-are-sealed-afterwards.md`.
+//! or a token is in a record. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
 
 pub(crate) mod request;
 pub(crate) mod seal;

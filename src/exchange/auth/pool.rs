@@ -12,8 +12,9 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::ApiError;
 
-/// How much the threads give way, as `nice` counts it: whatever else is ready to run comes first.
-const NICENESS: i32 = 15;
+/// How much the threads give way, as `nice` counts it: enough for requests to come first, not so much that logins starve on a machine that
+/// others load, too.
+const NICENESS: i32 = 5;
 /// How long a computation waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -241,3 +241,24 @@ async fn callers_and_addresses_are_told_when_to_come_back() {
         200
     );
 }
+
+#[tokio::test]
+async fn what_is_too_large_or_too_deep_is_refused_with_its_rule() {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    api.make_org("o").await;
+    let path = "/orgs/o/nodes/n/policy";
+    api.make_node(USER, "o", "n").await;
+    let large = json!({"properties": [], "constraints": [], "description": "x".repeat(1024 * 1024)});
+    api.expect(413, USER, "PUT", path, large).await;
+    let mut deep = json!("x");
+    for _ in 0..200 {
+        deep = json!([deep]);
+    }
+    let refused = api.expect(400, USER, "PUT", path, json!({"properties": deep})).await;
+    assert!(refused["msg"].as_str().is_some_and(|text| text.contains("recursion limit")), "{refused}");
+    let refused =
+        api.expect(400, USER, "GET", &format!("/orgs/o/nodes/{}", "n".repeat(1025)), Value::Null).await;
+    assert!(refused["msg"].as_str().is_some_and(|text| text.contains("1024")), "{refused}");
+    api.expect(401, &format!("o/{}:x", "u".repeat(8 * 1024)), "GET", "/orgs/o", Value::Null).await;
+}

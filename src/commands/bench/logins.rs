@@ -1,0 +1,145 @@
+//! `evenkeel bench logins`: what a flood of bad logins does to the polls of nodes that are logged in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use evenkeel_runtime::{ExitStatus, Failure};
+use tokio::task::JoinSet;
+
+use super::fleet::{Nodes, ORG, Scribe};
+use super::load::{Connection, Load, Outcome, request};
+use super::poll::poll_requests;
+use super::report::{Options, Report, Row, Target};
+use super::stage::Stage;
+
+const POLL_CONNECTIONS: usize = 32;
+/// Polls a second while it is measured: a busy exchange that is not at its end.
+const POLL_RATE: f64 = 500.0;
+const ATTACK_CONNECTIONS: usize = 256;
+const ATTACK_RATE: f64 = 1_000.0;
+/// The times of polls with the flood divided by those without.
+const RATIO: f64 = 2.0;
+const UNAUTHORIZED: u16 = 401;
+const TOO_MANY: u16 = 429;
+
+/// Runs the benchmark.
+pub async fn run(options: &Options) -> Result<Report, Failure> {
+    let stage = Stage::open().await?;
+    let outcome = measure(options, &stage).await;
+    stage.close().await;
+    outcome
+}
+
+async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
+    let length = Duration::from_secs(if options.short { 2 } else { 10 });
+    let scribe = Scribe::new(stage.connect().await?).await?;
+    let nodes = scribe.nodes("n", if options.short { 200 } else { 1_000 }).await?;
+    let victims = scribe.nodes_with_chosen_token("v", 50).await?;
+    let (_exchange, address) = stage.start_exchange().await?;
+    let last = scribe.last_number().await?;
+    let polls = Arc::new(poll_requests(&nodes, last + 1));
+    let load = Load { address, connections: POLL_CONNECTIONS, requests: polls };
+    load.once().await?;
+    load.open(POLL_RATE, length / 4).await?;
+
+    // Half before and half after the flood, so that a machine that changes its speed does not favour one of them.
+    let before = load.open(POLL_RATE, length / 2).await?;
+    let (mut flooded, attack) = flood(address, &victims, &load, length).await?;
+    let after = load.open(POLL_RATE, length / 2).await?;
+    let mut quiet = before.and(after);
+
+    let mut report = Report::new("logins");
+    for (name, share, target) in [("p99", 0.99, Some(Target::RatioAtMost(RATIO))), ("median", 0.5, None)] {
+        let row = Row::new(
+            format!("{name} of an idle poll under {ATTACK_RATE:.0} bad logins/s"),
+            flooded.quantile_millis(share),
+            "ms",
+        );
+        let row = row.beside("without", quiet.quantile_millis(share));
+        report.push(match target {
+            Some(target) => row.target(target),
+            None => row,
+        });
+    }
+    let secs = length.as_secs_f64();
+    report.push(Row::new("bad logins answered", attack.count() as f64 / secs, "/s"));
+    report.push(Row::new("of them checked (401)", attack.checked as f64 / secs, "/s"));
+    report.push(Row::new("of them turned away (429)", attack.turned_away as f64 / secs, "/s"));
+    report.note(format!(
+        "{POLL_RATE:.0} polls/s of {} nodes over {POLL_CONNECTIONS} connections; bad logins over {ATTACK_CONNECTIONS} connections from one \
+         address, each with another password, as {} nodes whose tokens are kept as Argon2id.",
+        nodes.count(),
+        victims.count()
+    ));
+    Ok(report)
+}
+
+/// Answers to bad logins.
+#[derive(Debug, Default, Clone, Copy)]
+struct Answers {
+    checked: u64,
+    turned_away: u64,
+}
+
+impl Answers {
+    fn count(self) -> u64 {
+        self.checked + self.turned_away
+    }
+}
+
+/// Polls while bad logins come.
+async fn flood(
+    address: SocketAddr,
+    victims: &Nodes,
+    polls: &Load,
+    length: Duration,
+) -> Result<(Outcome, Answers), Failure> {
+    let turn = Arc::new(AtomicU64::new(0));
+    let begin = Instant::now();
+    let mut attackers = JoinSet::new();
+    for _ in 0..ATTACK_CONNECTIONS {
+        let names: Vec<String> = (0..victims.count()).map(|number| victims.id(number)).collect();
+        attackers.spawn(attack(address, names, turn.clone(), begin, length));
+    }
+    let polled = polls.open(POLL_RATE, length).await?;
+    let mut answers = Answers::default();
+    while let Some(ended) = attackers.join_next().await {
+        let ended = ended.map_err(|error| Failure::new(ExitStatus::Failure, error.to_string()))?;
+        let one = ended.map_err(|error| {
+            Failure::new(ExitStatus::Failure, format!("a bad login was not answered: {error}"))
+        })?;
+        answers.checked += one.checked;
+        answers.turned_away += one.turned_away;
+    }
+    Ok((polled, answers))
+}
+
+async fn attack(
+    address: SocketAddr,
+    names: Vec<String>,
+    turn: Arc<AtomicU64>,
+    begin: Instant,
+    length: Duration,
+) -> std::io::Result<Answers> {
+    let mut connection = Connection::open(address).await?;
+    let mut answers = Answers::default();
+    loop {
+        let number = turn.fetch_add(1, Ordering::Relaxed);
+        let after = Duration::from_secs_f64(number as f64 / ATTACK_RATE);
+        if after >= length || begin.elapsed() >= length {
+            return Ok(answers);
+        }
+        tokio::time::sleep_until((begin + after).into()).await;
+        let name = &names[number as usize % names.len()];
+        let login = format!("{ORG}/{name}:guess-{number}");
+        match connection.send(&request("GET", &format!("/v1/orgs/{ORG}"), &login, None)).await? {
+            UNAUTHORIZED => answers.checked += 1,
+            TOO_MANY => answers.turned_away += 1,
+            other => {
+                return Err(std::io::Error::other(format!("a bad login was answered with {other}")));
+            }
+        }
+    }
+}
