@@ -1,6 +1,7 @@
 //! What the audit record knows of the request that runs in this task.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -180,6 +181,27 @@ pub(crate) async fn run(
         }
     }
     response
+}
+
+/// Carries out what a login itself writes: the account that a person of an identity provider gets here.
+pub(crate) async fn run_login<T>(
+    caller: Caller,
+    address: Option<IpAddr>,
+    work: impl Future<Output = T>,
+) -> T {
+    let parameters = [caller.org.clone(), caller.id.clone()];
+    let request = AuditedRequest {
+        address: address.map(|address| address.to_string()).unwrap_or_default(),
+        id: String::new(),
+        method: Method::PUT,
+        operation: Operation { name: "provide_account", status: 200 },
+        org: cut(&caller.org),
+        resource: cut(&format!("/orgs/{}/users/{}", caller.org, caller.id)),
+        subject: subject("/orgs/{organization}/users/{username}", &parameters),
+        is_recorded: AtomicBool::new(false),
+        caller: Arc::new(caller),
+    };
+    CURRENT.scope(Arc::new(request), work).await
 }
 
 fn below_version(path: &str) -> &str {

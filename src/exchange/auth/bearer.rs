@@ -18,6 +18,7 @@ use http::{HeaderMap, header};
 use moka::sync::Cache;
 use uuid::Uuid;
 
+use crate::audit::request::run_login;
 use crate::state::{WriteTx, forget_login};
 use crate::{ApiError, Exchange};
 
@@ -100,7 +101,7 @@ impl BearerLogins {
         let rule = rule.ok_or_else(|| {
             ApiError::access_denied(format!("none of the groups of '{}' has a role here", person.name))
         })?;
-        let caller = Arc::new(self.caller(exchange, &person, rule).await?);
+        let caller = Arc::new(self.caller(exchange, &person, rule, address).await?);
         self.known.insert(slot, Known { caller: caller.clone(), expires_at: person.expires_at });
         if self.removals.load(Ordering::SeqCst) != removals {
             self.known.invalidate(&slot);
@@ -156,6 +157,7 @@ impl BearerLogins {
         exchange: &Exchange,
         person: &Person,
         rule: &GroupRole,
+        address: Option<IpAddr>,
     ) -> Result<Caller, ApiError> {
         let (org, who) = (rule.organization(), subject(person));
         let role = role(rule.role);
@@ -164,9 +166,11 @@ impl BearerLogins {
             provided_account::find_by_subject(&mut connection, org, who).await?
         };
         let wanted = wanted(person, rule, found.as_ref());
+        let caller = Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None };
         if found.as_ref() != Some(&wanted) {
             let may_link = self.provider.settings().link_existing_users;
-            let made = retry("account.provide", || provide(exchange, &wanted, who, may_link)).await;
+            let work = retry("account.provide", || provide(exchange, &wanted, who, may_link));
+            let made = run_login(caller.clone(), address, work).await;
             made.map_err(|error| {
                 error.explain("account_org_fk", || {
                     ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
@@ -174,7 +178,7 @@ impl BearerLogins {
             })?;
             tracing::info!(account.org = org, account.name = %wanted.name, role = ?role, "an account follows the identity provider");
         }
-        Ok(Caller { role, org: org.to_owned(), id: wanted.name, owner: None })
+        Ok(caller)
     }
 }
 

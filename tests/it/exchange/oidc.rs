@@ -53,6 +53,8 @@ async fn people_have_the_role_of_their_group_and_own_what_they_make() {
         users["users"]["plant/ann"].is_object() && users["users"]["plant/chief"]["admin"] == true,
         "{users}"
     );
+    let told = api.expect(200, &chief, "GET", "/orgs/plant/audit?caller=plant/ann", Value::Null).await;
+    assert_eq!(told["records"][0]["operation"], "provide_account", "{told}");
     let hub = bearer(&key.sign(&provider.claims("hub", &["hub-admins"])));
     api.expect(201, &hub, "POST", "/orgs/lab", json!({"label": "", "description": ""})).await;
     api.expect(403, &hub, "GET", "/orgs/plant/nodes", Value::Null).await;
