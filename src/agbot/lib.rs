@@ -16,6 +16,7 @@ mod observe;
 mod purge;
 
 pub use act::{UpgradeQuestion, grant_on};
+pub use api::AgbotApi;
 pub use context::Context;
 pub use error::AgbotError;
 pub use settings::AgbotSettings;
@@ -60,15 +61,11 @@ impl Agbot {
         Ok(Agbot { context, tasks })
     }
 
-    /// The agbot's own API: permission for agent upgrades, agreements, claims, reasons.
+    /// The agbot's own API.
     pub fn router(&self) -> axum::Router {
-        api::router(self.context.clone())
-    }
-
-    /// Whether everything it serves has been read at least once.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.context.is_loaded()
+        let api = AgbotApi::default();
+        api.open(self);
+        api.router()
     }
 
     /// Waits until all workers have handed over; call after the shutdown token was cancelled.

@@ -176,7 +176,10 @@ async fn agbot_token(folder: &DataFolder, database: &Database) -> Result<Secret<
 /// The file with the messaging key of the hub's agbot.
 async fn agbot_key_file(folder: &DataFolder, database: &Database) -> Result<PathBuf, Failure> {
     let make = || {
-        let made = PrivateKey::generate(&mut rand::rng(), KEY_BITS).and_then(|key| key.to_pkcs1_pem());
+        // It takes part of a second, in which this thread answers nobody.
+        let made = tokio::task::block_in_place(|| {
+            PrivateKey::generate(&mut rand::rng(), KEY_BITS).and_then(|key| key.to_pkcs1_pem())
+        });
         made.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
     };
     agree(folder, database, ("hub_agbot_key", KEY_FILE), make).await?;

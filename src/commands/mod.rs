@@ -71,11 +71,14 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     if hzn::is_called_so(&arguments) {
         return hzn::run(arguments);
     }
-    let arguments = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => return refuse(&error),
+    let command = match parse_alone(&arguments) {
+        Some(command) => command,
+        None => match Arguments::try_parse_from(arguments) {
+            Ok(arguments) => arguments.command,
+            Err(error) => return refuse(&error),
+        },
     };
-    let outcome = match arguments.command {
+    let outcome = match command {
         Command::Up(arguments) => up::run(arguments),
         Command::Exchange(arguments) => exchange::run(arguments),
         Command::Agbot(arguments) => agbot::run(arguments),
@@ -97,6 +100,24 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             failure.status.into()
         }
     }
+}
+
+/// Reads the arguments of a command that runs for long, by itself: the tree of all commands would stay in its memory.
+///
+/// `None` where only the whole tree knows what to say: another command, help, a wrong option.
+fn parse_alone(arguments: &[OsString]) -> Option<Command> {
+    match arguments.get(1)?.to_str()? {
+        "up" => alone(arguments).map(Command::Up),
+        "exchange" => alone(arguments).map(Command::Exchange),
+        "agbot" => alone(arguments).map(Command::Agbot),
+        "agent" => alone(arguments).map(Command::Agent),
+        _ => None,
+    }
+}
+
+fn alone<T: clap::Args>(arguments: &[OsString]) -> Option<T> {
+    let command = T::augment_args(clap::Command::new("evenkeel"));
+    T::from_arg_matches(&command.try_get_matches_from(&arguments[1..]).ok()?).ok()
 }
 
 /// Help and version are answers, not failures.

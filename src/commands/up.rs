@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_agbot::{Agbot, AgbotApi};
 use evenkeel_exchange::OidcSettings;
 use evenkeel_runtime::files::{DataFolder, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
@@ -138,31 +139,56 @@ async fn serve(
     )
     .await?;
     let exchange = &running.exchange;
-    let agbot =
-        start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone()).await?;
     let front = Front::new(lifecycle, database, tls, settings.http.limits()?);
-    let ready = agbot.clone();
+    let api = AgbotApi::default();
+    let agbot_api = api.clone();
     front.health.depend("agbot", move || {
-        let is_ready = ready.is_ready();
+        let is_ready = agbot_api.is_ready();
         async move { if is_ready { Ok(()) } else { Err("still reading what it serves".to_owned()) } }
     });
     if let Some((listener, address)) = listeners.agbot {
         tracing::info!(agbot.url = %front.url(address), "the agbot has a listener of its own");
-        front.serve(lifecycle, listener, agbot.router().merge(front.health.router()));
+        front.serve(lifecycle, listener, api.router().merge(front.health.router()));
     }
-    front.serve(lifecycle, listener, exchange.router().merge(agbot.router()).merge(front.health.router()));
-    let announced = announce(folder, &front.url(address));
-    if announced.is_ok() {
-        shutdown.cancelled().await;
-    }
-    shutdown.cancel();
-    let handed_over = tokio::time::timeout(TASK_LIMIT, agbot.finish());
-    let (have_ended, handed_over) = tokio::join!(lifecycle.finish_tasks(TASK_LIMIT), handed_over);
-    if !have_ended || handed_over.is_err() {
+    // The exchange answers at once; at its first start the agbot makes its keys meanwhile.
+    front.serve(lifecycle, listener, exchange.router().merge(api.router()).merge(front.health.router()));
+    let agbot = start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone());
+    let outcome = match shutdown.run_until_cancelled(agbot).await {
+        Some(Ok(agbot)) => {
+            api.open(&agbot);
+            let announced = announce(folder, &front.url(address));
+            if announced.is_ok() {
+                shutdown.cancelled().await;
+            }
+            end(lifecycle, Some(agbot)).await;
+            announced
+        }
+        Some(Err(failure)) => {
+            end(lifecycle, None).await;
+            Err(failure)
+        }
+        None => {
+            end(lifecycle, None).await;
+            Ok(())
+        }
+    };
+    running.finish().await;
+    outcome
+}
+
+/// Ends the requests under way, and hands over the agbot's work.
+async fn end(lifecycle: &Lifecycle, agbot: Option<Agbot>) {
+    lifecycle.shutdown().cancel();
+    let handed_over = async {
+        match agbot {
+            Some(agbot) => tokio::time::timeout(TASK_LIMIT, agbot.finish()).await.is_ok(),
+            None => true,
+        }
+    };
+    let (have_ended, is_handed_over) = tokio::join!(lifecycle.finish_tasks(TASK_LIMIT), handed_over);
+    if !have_ended || !is_handed_over {
         tracing::warn!("some work did not end in time");
     }
-    running.finish().await;
-    announced
 }
 
 /// Tells where the hub answers: in the log for people, in a file for programs that let it choose the port.

@@ -217,10 +217,16 @@ impl Endpoint {
         self.method != Method::GET && self.unaudited.is_none()
     }
 
-    /// Adds the operation and its aliases to a router.
-    pub(crate) fn mount(&self, mut router: Router<Exchange>) -> Router<Exchange> {
+    /// Adds the operation and its aliases to a router, below `base`; `wrap` may put something around it.
+    pub(crate) fn mount(
+        &self,
+        base: &str,
+        mut router: Router<Exchange>,
+        wrap: impl FnOnce(MethodRouter<Exchange>) -> MethodRouter<Exchange>,
+    ) -> Router<Exchange> {
+        let wrapped = wrap(self.router.clone());
         for path in &self.paths {
-            router = router.route(path, self.router.clone());
+            router = router.route(&format!("{base}{path}"), wrapped.clone());
         }
         router
     }

@@ -1,21 +1,57 @@
 //! Signs of life: kept in memory, written in batches once a second.
 //!
-//! The very first sign of a node is written at once, because searches leave out nodes that were never seen.
+//! The very first sign of a node is written before it is answered, because searches leave out nodes that were never seen; those
+//! that come at the same time go together.
 //! Source: design, "Heartbeats"; exchange contract section 8.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
 use evenkeel_store::{Database, StoreError, retry};
 use jiff::Timestamp;
+use tokio::sync::oneshot;
 
-type Key = (String, String);
+struct Sign {
+    at: Timestamp,
+    /// Not written yet; then its key is in [`Seen::pending`].
+    is_pending: bool,
+}
 
 #[derive(Default)]
 struct Seen {
-    latest: HashMap<Key, Timestamp>,
-    pending: HashSet<Key>,
+    /// By organization and id, so that a sign of somebody known copies no names.
+    latest: HashMap<String, HashMap<String, Sign>>,
+    /// May hold keys that were forgotten since.
+    pending: Vec<(String, String)>,
+}
+
+impl Seen {
+    fn find(&mut self, org: &str, id: &str) -> Option<&mut Sign> {
+        self.latest.get_mut(org)?.get_mut(id)
+    }
+
+    fn insert(&mut self, org: &str, id: &str, sign: Sign) {
+        self.latest.entry(org.to_owned()).or_default().insert(id.to_owned(), sign);
+    }
+
+    /// Notes a sign of somebody already known, to be written; false when it is new.
+    fn note(&mut self, org: &str, id: &str, at: Timestamp) -> bool {
+        let Some(sign) = self.find(org, id) else { return false };
+        sign.at = at;
+        if !std::mem::replace(&mut sign.is_pending, true) {
+            self.pending.push((org.to_owned(), id.to_owned()));
+        }
+        true
+    }
+
+    fn forget(&mut self, org: &str, id: &str) {
+        if id == "*" {
+            self.latest.remove(org);
+        } else if let Some(ids) = self.latest.get_mut(org) {
+            ids.remove(id);
+        }
+    }
 }
 
 /// Last signs of life of nodes and agbots.
@@ -23,11 +59,20 @@ pub struct Heartbeats {
     database: Database,
     nodes: Mutex<Seen>,
     agbots: Mutex<Seen>,
+    /// First signs that wait for the next batch, and whose turn it is to write one.
+    first: Mutex<Vec<(SignOfLife, oneshot::Sender<()>)>>,
+    first_turn: tokio::sync::Mutex<()>,
 }
 
 impl Heartbeats {
     pub(crate) fn new(database: Database) -> Heartbeats {
-        Heartbeats { database, nodes: Mutex::default(), agbots: Mutex::default() }
+        Heartbeats {
+            database,
+            nodes: Mutex::default(),
+            agbots: Mutex::default(),
+            first: Mutex::default(),
+            first_turn: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Notes that a node was seen.
@@ -35,27 +80,64 @@ impl Heartbeats {
     /// # Errors
     /// Only for a node not seen before by this exchange, whose sign is written at once.
     pub async fn touch_node(&self, org: &str, node: &str, at: Timestamp) -> Result<(), StoreError> {
-        if note(&self.nodes, org, node, at) {
+        if lock(&self.nodes).note(org, node, at) {
             return Ok(());
         }
-        let beat = SignOfLife { org: org.to_owned(), id: node.to_owned(), seen_at: at };
-        let mut connection = self.database.acquire().await?;
-        heartbeat::upsert_nodes(&mut connection, &[beat]).await?;
-        self.remember_node(org, node, at);
+        self.write_first(SignOfLife { org: org.to_owned(), id: node.to_owned(), seen_at: at }).await
+    }
+
+    /// Writes a first sign together with those of others: while one batch is on its way, the next one gathers.
+    async fn write_first(&self, beat: SignOfLife) -> Result<(), StoreError> {
+        loop {
+            let (done, is_done) = oneshot::channel();
+            self.first.lock().unwrap_or_else(PoisonError::into_inner).push((beat.clone(), done));
+            let turn = self.first_turn.lock().await;
+            let batch = std::mem::take(&mut *self.first.lock().unwrap_or_else(PoisonError::into_inner));
+            let written = if batch.is_empty() { Ok(()) } else { self.write_batch(batch).await };
+            drop(turn);
+            if is_done.await.is_ok() {
+                return Ok(());
+            }
+            written?;
+            // Whoever had this sign in its batch has failed or was given up: it is written anew.
+        }
+    }
+
+    async fn write_batch(&self, batch: Vec<(SignOfLife, oneshot::Sender<()>)>) -> Result<(), StoreError> {
+        // One statement may not touch a row twice.
+        let beats: BTreeMap<(&str, &str), &SignOfLife> =
+            batch.iter().map(|(beat, _)| ((beat.org.as_str(), beat.id.as_str()), beat)).collect();
+        let beats: Vec<SignOfLife> = beats.into_values().cloned().collect();
+        retry("heartbeat.first", || async {
+            let mut tx = self.database.begin().await?;
+            heartbeat::relax_durability(&mut tx).await?;
+            heartbeat::upsert_nodes(&mut tx, &beats).await?;
+            tx.commit().await
+        })
+        .await?;
+        for (beat, done) in batch {
+            self.remember_node(&beat.org, &beat.id, beat.seen_at);
+            // It may have given up meanwhile.
+            let _ = done.send(());
+        }
         Ok(())
     }
 
     /// Remembers a sign that the caller has written itself.
     pub fn remember_node(&self, org: &str, node: &str, at: Timestamp) {
-        lock(&self.nodes).latest.insert((org.to_owned(), node.to_owned()), at);
+        let mut seen = lock(&self.nodes);
+        if !seen.note(org, node, at) {
+            seen.insert(org, node, Sign { at, is_pending: false });
+        }
     }
 
     /// Notes that an agbot was seen.
     pub fn touch_agbot(&self, org: &str, agbot: &str, at: Timestamp) {
-        let key = (org.to_owned(), agbot.to_owned());
         let mut seen = lock(&self.agbots);
-        seen.latest.insert(key.clone(), at);
-        seen.pending.insert(key);
+        if !seen.note(org, agbot, at) {
+            seen.insert(org, agbot, Sign { at, is_pending: false });
+            seen.note(org, agbot, at);
+        }
     }
 
     /// The later of the stored sign of life of a node and the one in memory.
@@ -73,15 +155,7 @@ impl Heartbeats {
     /// Forgets a node or agbot that is gone; id `*` forgets the whole organization.
     pub fn forget(&self, org: &str, id: &str) {
         for side in [&self.nodes, &self.agbots] {
-            let mut seen = lock(side);
-            if id == "*" {
-                seen.latest.retain(|key, _| key.0 != org);
-                seen.pending.retain(|key| key.0 != org);
-            } else {
-                let key = (org.to_owned(), id.to_owned());
-                seen.latest.remove(&key);
-                seen.pending.remove(&key);
-            }
+            lock(side).forget(org, id);
         }
     }
 
@@ -119,22 +193,8 @@ fn lock(side: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
     side.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes a sign of somebody already known; false when it is new.
-fn note(side: &Mutex<Seen>, org: &str, id: &str, at: Timestamp) -> bool {
-    let key = (org.to_owned(), id.to_owned());
-    let mut seen = lock(side);
-    match seen.latest.get_mut(&key) {
-        Some(latest) => {
-            *latest = at;
-            seen.pending.insert(key);
-            true
-        }
-        None => false,
-    }
-}
-
 fn latest(side: &Mutex<Seen>, org: &str, id: &str, stored: Option<Timestamp>) -> Option<Timestamp> {
-    let in_memory = lock(side).latest.get(&(org.to_owned(), id.to_owned())).copied();
+    let in_memory = lock(side).find(org, id).map(|sign| sign.at);
     in_memory.max(stored)
 }
 
@@ -143,9 +203,10 @@ fn take(side: &Mutex<Seen>) -> Vec<SignOfLife> {
     let pending = std::mem::take(&mut seen.pending);
     let mut batch: Vec<SignOfLife> = pending
         .into_iter()
-        .filter_map(|key| {
-            let seen_at = *seen.latest.get(&key)?;
-            Some(SignOfLife { org: key.0, id: key.1, seen_at })
+        .filter_map(|(org, id)| {
+            let sign = seen.find(&org, &id)?;
+            // Somebody forgotten and seen again since stands here twice.
+            std::mem::replace(&mut sign.is_pending, false).then_some(SignOfLife { seen_at: sign.at, org, id })
         })
         .collect();
     batch.sort_by(|a, b| (&a.org, &a.id).cmp(&(&b.org, &b.id)));
@@ -154,7 +215,58 @@ fn take(side: &Mutex<Seen>) -> Vec<SignOfLife> {
 
 fn put_back(side: &Mutex<Seen>, batch: Vec<SignOfLife>) {
     let mut seen = lock(side);
-    for beat in batch {
-        seen.pending.insert((beat.org, beat.id));
+    for SignOfLife { org, id, .. } in batch {
+        if let Some(sign) = seen.find(&org, &id)
+            && !std::mem::replace(&mut sign.is_pending, true)
+        {
+            seen.pending.push((org, id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("valid")
+    }
+
+    fn ids(batch: &[SignOfLife]) -> Vec<(&str, i64)> {
+        batch.iter().map(|beat| (beat.id.as_str(), beat.seen_at.as_second())).collect()
+    }
+
+    #[test]
+    fn each_sign_is_written_once_with_its_latest_instant() {
+        let side = Mutex::new(Seen::default());
+        assert!(!lock(&side).note("o", "a", at(1)), "nobody knows it yet");
+        for id in ["b", "a"] {
+            lock(&side).insert("o", id, Sign { at: at(1), is_pending: false });
+        }
+        assert!(take(&side).is_empty());
+        for second in [2, 3] {
+            assert!(lock(&side).note("o", "b", at(second)) && lock(&side).note("o", "a", at(second)));
+        }
+        let batch = take(&side);
+        assert_eq!(ids(&batch), [("a", 3), ("b", 3)]);
+        assert!(take(&side).is_empty());
+        lock(&side).note("o", "a", at(4));
+        put_back(&side, batch);
+        assert_eq!(ids(&take(&side)), [("a", 4), ("b", 3)]);
+        assert_eq!(latest(&side, "o", "a", Some(at(9))), Some(at(9)));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_written() {
+        let side = Mutex::new(Seen::default());
+        for (org, id) in [("o", "a"), ("o", "b"), ("p", "a")] {
+            lock(&side).insert(org, id, Sign { at: at(1), is_pending: false });
+            lock(&side).note(org, id, at(2));
+        }
+        lock(&side).forget("o", "b");
+        lock(&side).forget("p", "*");
+        lock(&side).insert("o", "b", Sign { at: at(3), is_pending: false });
+        assert_eq!(ids(&take(&side)), [("a", 2)]);
+        assert_eq!(latest(&side, "p", "a", None), None);
     }
 }

@@ -14,6 +14,7 @@ mod audit;
 mod auth;
 mod configuration;
 mod extract;
+mod front;
 mod heartbeat;
 mod housekeeping;
 mod limit;

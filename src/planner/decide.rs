@@ -24,7 +24,7 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     let focus = focus::of(model, event, now);
     pair::plan_all(&mut pass, &focus);
     rolling::unit::plan_all(&mut pass, &focus);
-    rolling::sweep::plan_all(&mut pass);
+    rolling::sweep::plan_all(&mut pass, &focus);
     pass.rule_out(focus.ruled_out);
     pass.finish()
 }

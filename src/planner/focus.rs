@@ -21,13 +21,17 @@ pub(crate) struct Focus {
     pub pairs: BTreeSet<(NodeId, PolicyId)>,
     /// Units whose rollout is to be planned.
     pub units: BTreeSet<(GroupId, PolicyId)>,
+    /// Groups whose claims are to be swept.
+    pub groups: BTreeSet<GroupId>,
+    /// Whether the claims of all groups are to be swept.
+    pub sweeps_all: bool,
     /// Nodes per policy that its index left out.
     pub ruled_out: BTreeMap<PolicyId, u64>,
 }
 
 /// Answers where to look.
 pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
-    let mut focus = Focus::default();
+    let mut focus = Focus { sweeps_all: can_free_any_claim(event), ..Focus::default() };
     focus.add_event(model, event);
     for (_, node, policy) in model.watches.iter().take_while(|(at, ..)| *at <= now) {
         focus.add_pair(model, node, policy);
@@ -73,7 +77,10 @@ impl Focus {
             }
             Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
             Event::Tick => self.add_all_active_units(model),
-            Event::HeartbeatsSeen { .. } | Event::NmpStatusChanged { .. } | Event::NmpRemoved { .. } => {}
+            Event::NmpStatusChanged { status } => {
+                self.groups.extend(model.group_of.get(&status.node).cloned())
+            }
+            Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } => {}
         }
     }
 
@@ -180,6 +187,9 @@ impl Focus {
 
     /// Units of the group that hold a claim or are being rolled: what happens to one member may free another.
     fn add_active_units_of(&mut self, model: &Model, group: &GroupId) {
+        if !self.groups.insert(group.clone()) {
+            return;
+        }
         let from = (group.clone(), PolicyId::from_text("/"));
         let rollouts = model.rollouts.range(from..).take_while(|((one, _), _)| one == group);
         let open = rollouts.filter(|(_, rollout)| rollout.is_open());
@@ -208,4 +218,22 @@ impl Focus {
             }
         }
     }
+}
+
+/// Answers whether an event can end the reason of a claim of a group that it does not name: by time, by silence, or by what is gone.
+///
+/// All others concern the claims of the groups of their nodes. To sweep all claims for each of them would make an upgrade of
+/// many groups at once cost the square of their number.
+fn can_free_any_claim(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Tick
+            | Event::FullReconcile
+            | Event::PartitionsChanged { .. }
+            | Event::HeartbeatsSeen { .. }
+            | Event::HaGroupChanged { .. }
+            | Event::NodeRemoved { .. }
+            | Event::DeploymentPolicyRemoved { .. }
+            | Event::NmpRemoved { .. }
+    )
 }

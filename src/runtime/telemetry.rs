@@ -2,12 +2,21 @@
 //!
 //! Standard output belongs to data. Credentials and bodies are never logged, at any level.
 
+use std::fmt;
 use std::io::IsTerminal;
 use std::str::FromStr;
 
 use serde::Deserialize;
 use thiserror::Error;
-use tracing_subscriber::EnvFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::{Format, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, layer};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::http::with_current_id;
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -44,13 +53,72 @@ pub struct FilterError {
 /// # Errors
 /// When `filter` is not a list of levels and modules.
 pub fn start(format: LogFormat, filter: &str) -> Result<(), FilterError> {
-    let filter = EnvFilter::try_new(filter).map_err(|_| FilterError { filter: filter.to_owned() })?;
+    let targets = Targets::from_str(filter).map_err(|_| FilterError { filter: filter.to_owned() })?;
     let stderr = std::io::stderr;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+    let registry = tracing_subscriber::registry().with(targets);
     // A second call (tests in one process) keeps the first subscriber.
     let _ = match format {
-        LogFormat::Text => builder.with_ansi(stderr().is_terminal()).try_init(),
-        LogFormat::Json => builder.json().with_current_span(true).with_span_list(false).try_init(),
+        LogFormat::Text => {
+            let line = Format::default().with_ansi(stderr().is_terminal());
+            let lines = layer().with_ansi(stderr().is_terminal()).with_writer(stderr);
+            registry.with(lines.event_format(OfRequest { line, end: "\n" })).try_init()
+        }
+        LogFormat::Json => {
+            let line = Format::default().json().with_current_span(true).with_span_list(false);
+            let lines = layer().json().with_writer(stderr);
+            registry.with(lines.event_format(OfRequest { line, end: "}\n" })).try_init()
+        }
     };
     Ok(())
+}
+
+/// Lines that name the request they belong to, if any.
+struct OfRequest<F> {
+    line: F,
+    /// What each line ends with; the name goes before it.
+    end: &'static str,
+}
+
+impl<S, N, F> FormatEvent<S, N> for OfRequest<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let Some(id) = with_current_id(str::to_owned) else {
+            return self.line.format_event(context, writer, event);
+        };
+        let mut line = String::new();
+        self.line.format_event(context, Writer::new(&mut line), event)?;
+        writer.write_str(&named(&line, self.end, &id))
+    }
+}
+
+/// A line with the id of its request. Ids are visible ASCII, but may hold quotes.
+fn named(line: &str, end: &str, id: &str) -> String {
+    let id = serde_json::Value::from(id);
+    match line.strip_suffix(end) {
+        Some(text) if end.starts_with('}') => format!("{text},\"request.id\":{id}{end}"),
+        Some(text) => format!("{text} request.id={id}{end}"),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_request_name_it() {
+        assert_eq!(named("INFO done\n", "\n", "a1"), "INFO done request.id=\"a1\"\n");
+        let json = named("{\"level\":\"INFO\"}\n", "}\n", "a\"b");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["request.id"], "a\"b");
+    }
 }

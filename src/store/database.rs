@@ -24,6 +24,11 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 /// How often a request waits that long when the server does answer, and only others are faster.
 const BUSY_WAITS: u32 = 3;
 
+/// Commits durably, and with it everything that was committed before.
+const FLUSH_MIGRATIONS: &str = "-- database.migrate
+    SET synchronous_commit = on;
+    UPDATE _sqlx_migrations SET success = success WHERE version = (SELECT max(version) FROM _sqlx_migrations)";
+
 /// How long an idle connection is believed to be alive.
 const TRUSTED: Duration = Duration::from_millis(500);
 
@@ -66,6 +71,8 @@ impl Database {
         let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
         // A connection of its own: the pool's statement limit must not cut a long migration.
         let mut connection = self.connect_without_limits().await?;
+        // One flush at the end is enough for all migrations: what comes later is not on disk before them.
+        sqlx::raw_sql("SET synchronous_commit = off").execute(&mut connection).await?;
         connection.ensure_migrations_table("_sqlx_migrations").await.map_err(StoreError::Migration)?;
         let applied =
             connection.list_applied_migrations("_sqlx_migrations").await.map_err(StoreError::Migration)?;
@@ -75,6 +82,9 @@ impl Database {
             return Err(StoreError::NewerSchema { found, known });
         }
         MIGRATOR.run(&mut connection).await.map_err(StoreError::Migration)?;
+        if applied.len() < MIGRATOR.iter().count() {
+            sqlx::raw_sql(FLUSH_MIGRATIONS).execute(&mut connection).await?;
+        }
         connection.close().await?;
         Ok(())
     }

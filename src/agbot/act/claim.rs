@@ -88,9 +88,9 @@ async fn rows_of_group(tx: &mut PgConnection, group: &str) -> Result<Vec<Claim>,
 }
 
 async fn insert(tx: &mut PgConnection, request: &ClaimRequest, now: Timestamp) -> Result<Claim, AgbotError> {
-    let fencing = table::next_fencing(tx).await?.unsigned_abs();
-    let claim = request.clone().into_claim(fencing, now);
-    table::insert_claim(tx, &row_of(&claim)?).await?;
+    let mut claim = request.clone().into_claim(0, now);
+    let fencing = table::insert_claim(tx, &row_of(&claim)?).await?.unsigned_abs();
+    claim.fencing = fencing;
     let seen: Vec<&str> = request.seen_running.iter().map(NodeId::as_str).collect();
     let detail = json!({"scope": claim.scope.text(), "fencing": fencing, "seenRunning": seen, "version": claim.version});
     record_event(tx, &event("hagroup.lock-granted", &claim, detail, now)).await?;
@@ -228,18 +228,19 @@ pub async fn grant_on(
         let now = clock();
         let stale = now.saturating_sub(WAITING).unwrap_or(now);
         let mut tx = database.begin().await?;
-        table::lock_group(&mut tx, group.id.as_str()).await?;
+        let released_at = table::lock_group(&mut tx, group.id.as_str()).await?;
         let rows = rows_of_group(&mut tx, group.id.as_str()).await?;
-        let refusals: Vec<Refusal> = table::list_waits(&mut tx, group.id.as_str(), stale)
-            .await?
+        let waits = table::list_waits(&mut tx, group.id.as_str()).await?;
+        let ends_waits = waits.iter().any(|row| row.node == node.as_str() || row.refreshed_at < stale);
+        let refusals: Vec<Refusal> = waits
             .into_iter()
+            .filter(|row| row.refreshed_at >= stale)
             .map(|row| Refusal {
                 node: NodeId::from_text(&row.node),
                 first_at: row.since,
                 last_at: row.refreshed_at,
             })
             .collect();
-        let released_at = table::find_released_at(&mut tx, group.id.as_str()).await?;
         let view = GroupView { group, rows: &rows, members, refusals: &refusals, released_at };
         let answer = match decide_agent_upgrade(view, node, nmp, now, settings) {
             Ok((Grant::Held, request)) => match rows.iter().find(|row| row.scope == request.scope) {
@@ -247,7 +248,9 @@ pub async fn grant_on(
                 None => Ok(insert(&mut tx, &request, now).await?),
             },
             Ok((Grant::Insert, request)) => {
-                table::delete_waits(&mut tx, group.id.as_str(), node.as_str(), stale).await?;
+                if ends_waits {
+                    table::delete_waits(&mut tx, group.id.as_str(), node.as_str(), stale).await?;
+                }
                 Ok(insert(&mut tx, &request, now).await?)
             }
             Err(blocked) => {

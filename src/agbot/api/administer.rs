@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use axum::response::{IntoResponse, Response};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::event::Event;
@@ -23,9 +23,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answer;
 use super::caller::may_administrate;
 use super::status::shown;
+use super::{Running, answer};
 use crate::AgbotError;
 use crate::act::record_event;
 use crate::context::Context;
@@ -41,7 +41,7 @@ pub(super) struct OfGroup {
 
 /// `POST /orgs/{org}/agbot/rollouts/{policy}/{action}`: 200 with the rollouts as they are now, 409 when none of them can do that.
 pub(super) async fn act_on_rollouts(
-    State(context): State<Arc<Context>>,
+    Running(context): Running,
     Path((org, policy, word)): Path<(String, String, String)>,
     query: Result<Query<OfGroup>, QueryRejection>,
     headers: HeaderMap,
@@ -150,7 +150,7 @@ pub(super) struct OfClaim {
 
 /// `DELETE /orgs/{org}/hagroups/{group}/upgrades`: frees the claims of the group, or those that the query names.
 pub(super) async fn free_group(
-    State(context): State<Arc<Context>>,
+    Running(context): Running,
     Path((org, group)): Path<(String, String)>,
     query: Result<Query<OfClaim>, QueryRejection>,
     headers: HeaderMap,
@@ -160,7 +160,7 @@ pub(super) async fn free_group(
 
 /// `DELETE /orgs/{org}/hagroups/{group}/upgrades/{node}`: frees the claims that a member holds.
 pub(super) async fn free_member(
-    State(context): State<Arc<Context>>,
+    Running(context): Running,
     Path((org, group, node)): Path<(String, String, String)>,
     query: Result<Query<OfClaim>, QueryRejection>,
     headers: HeaderMap,

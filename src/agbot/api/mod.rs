@@ -10,19 +10,59 @@ mod status;
 mod stream;
 mod upgrade;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Json;
 use axum::Router;
+use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::StatusCode;
+use http::request::Parts;
 use serde_json::json;
 
+use crate::Agbot;
 use crate::context::Context;
 
-/// The routes, with and without `/v1`.
-pub(crate) fn router(context: Arc<Context>) -> Router {
+/// The API of an agbot that may still be on its way: until it is there, every answer is 503.
+///
+/// So a hub can answer for its exchange before its agbot has made its keys.
+#[derive(Clone, Default)]
+pub struct AgbotApi(Arc<OnceLock<Arc<Context>>>);
+
+impl AgbotApi {
+    /// From now on the agbot answers; a second one changes nothing.
+    pub fn open(&self, agbot: &Agbot) {
+        let _ = self.0.set(agbot.context.clone());
+    }
+
+    /// Whether the agbot is there and has read everything it serves at least once.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.get().is_some_and(|context| context.is_loaded())
+    }
+
+    /// The routes: permission for agent upgrades, agreements, claims, reasons; with and without `/v1`.
+    pub fn router(&self) -> Router {
+        router(self.clone())
+    }
+}
+
+/// The agbot, as an argument of a handler.
+struct Running(Arc<Context>);
+
+impl FromRequestParts<AgbotApi> for Running {
+    type Rejection = Response;
+
+    async fn from_request_parts(_: &mut Parts, api: &AgbotApi) -> Result<Self, Response> {
+        let context = api.0.get().cloned();
+        context
+            .map(Running)
+            .ok_or_else(|| answer(StatusCode::SERVICE_UNAVAILABLE, "the agbot is starting, try again"))
+    }
+}
+
+fn router(api: AgbotApi) -> Router {
     let routes = || {
         Router::new()
             .route("/org/{org}/node/{node}/upgrade", post(upgrade::upgrade_node))
@@ -39,7 +79,7 @@ pub(crate) fn router(context: Arc<Context>) -> Router {
             .route("/orgs/{org}/agbot/events", get(status::list_events))
             .route("/agbot/status", get(status::status))
     };
-    Router::new().merge(routes()).nest("/v1", routes()).with_state(context)
+    Router::new().merge(routes()).nest("/v1", routes()).with_state(api)
 }
 
 /// An answer with the API's body: `code` repeats the status as text.

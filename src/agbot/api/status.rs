@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
@@ -15,18 +15,18 @@ use evenkeel_store::agbot::{agreement, event};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::answer;
 use super::caller::{seen_nodes, sees_counts};
 use super::hidden;
 use super::stream::{self, PAGE, Page};
+use super::{Running, answer};
 use crate::context::Context;
 
 const NEWEST: i64 = 500;
 
-type Asked = (State<Arc<Context>>, Path<String>, HeaderMap);
+type Asked = (Running, Path<String>, HeaderMap);
 
 /// Health of the agbot; needs no credentials. Counts are for people to whom the exchange shows its own.
-pub(super) async fn status(State(context): State<Arc<Context>>, headers: HeaderMap) -> Json<Value> {
+pub(super) async fn status(Running(context): Running, headers: HeaderMap) -> Json<Value> {
     let mut status = json!({
         "agbot": context.name(),
         "loaded": context.is_loaded(),
@@ -43,7 +43,7 @@ pub(super) async fn status(State(context): State<Arc<Context>>, headers: HeaderM
 
 /// Claims of a group and what waits for them.
 pub(super) async fn list_upgrades(
-    State(context): State<Arc<Context>>,
+    Running(context): Running,
     Path((org, group)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
@@ -72,7 +72,7 @@ pub(super) async fn list_upgrades(
 }
 
 /// Agreements of an organization's nodes, live and ended.
-pub(super) async fn list_agreements((State(context), Path(org), headers): Asked) -> Response {
+pub(super) async fn list_agreements((Running(context), Path(org), headers): Asked) -> Response {
     let nodes = match seen_nodes(&context, &headers, &org).await {
         Ok(seen) => seen.ids().map(Arc::new),
         Err((status, why)) => return answer(status, why),
@@ -108,7 +108,7 @@ async fn live_page(
 }
 
 /// How each pair of node and policy stands, in words.
-pub(super) async fn list_reasons((State(context), Path(org), headers): Asked) -> Response {
+pub(super) async fn list_reasons((Running(context), Path(org), headers): Asked) -> Response {
     let seen = match seen_nodes(&context, &headers, &org).await {
         Ok(seen) => Arc::new(seen),
         Err((status, why)) => return answer(status, why),
@@ -147,7 +147,7 @@ pub(super) fn shown(rollout: &Rollout) -> Value {
 }
 
 /// Rollouts through the organization's groups.
-pub(super) async fn list_rollouts((State(context), Path(org), headers): Asked) -> Response {
+pub(super) async fn list_rollouts((Running(context), Path(org), headers): Asked) -> Response {
     let seen = match seen_nodes(&context, &headers, &org).await {
         Ok(seen) => seen,
         Err((status, why)) => return answer(status, why),
@@ -169,7 +169,7 @@ pub(super) async fn list_rollouts((State(context), Path(org), headers): Asked) -
 }
 
 /// What the agbot did lately, newest first.
-pub(super) async fn list_events((State(context), Path(org), headers): Asked) -> Response {
+pub(super) async fn list_events((Running(context), Path(org), headers): Asked) -> Response {
     let seen = match seen_nodes(&context, &headers, &org).await {
         Ok(seen) => seen,
         Err((status, why)) => return answer(status, why),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::Response;
 use evenkeel_client::model::Node;
 use evenkeel_planner::agent_upgrade::MemberView;
@@ -18,8 +18,8 @@ use evenkeel_planner::model::Liveness;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::answer;
 use super::caller::{Verdict, credentials, read_node};
+use super::{Running, answer};
 use crate::act::{UpgradeQuestion, grant_agent_upgrade};
 use crate::context::Context;
 use crate::observe::facts;
@@ -34,7 +34,7 @@ struct UpgradeRequest {
 
 /// `POST /org/{org}/node/{node}/upgrade`: 200 go ahead, 409 not now.
 pub(super) async fn upgrade_node(
-    State(context): State<Arc<Context>>,
+    Running(context): Running,
     Path((org, node)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
@@ -63,7 +63,7 @@ pub(super) async fn upgrade_node(
 
 /// `POST /org/{org}/hagroup/{group}/nodemanagement/{node}/{nmp}`: 201 go ahead, 409 not now.
 pub(super) async fn manage_node(
-    State(context): State<Arc<Context>>,
+    Running(context): Running,
     Path((org, group, node, nmp)): Path<(String, String, String, String)>,
     headers: HeaderMap,
 ) -> Response {

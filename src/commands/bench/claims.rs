@@ -29,14 +29,14 @@ const TIMES: f64 = 10.0;
 const SCOPE: &str = "agent";
 
 /// Runs the benchmark.
-pub async fn run(options: &Options) -> Result<Report, Failure> {
+pub async fn run(options: Options) -> Result<Report, Failure> {
     let stage = Stage::open().await?;
     let outcome = measure(options, &stage).await;
     stage.close().await;
     outcome
 }
 
-async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
+async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let length = Duration::from_millis(if options.short { 800 } else { 8_000 });
     let database = stage.connect().await?;
     hold_others(&database).await?;
@@ -58,8 +58,8 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
         .beside("with LOCK TABLE", rates[1])
         .target(Target::RatioAtLeast(TIMES)),
     );
-    report.note("Each client asks for a member of a group of its own; both ways decide by the same rules, record the same");
-    report.note("event and commit durably (fsync on). The held claims belong to other groups.");
+    report.note("Each client asks for a member of a group of its own; both ways decide by the same rules, record the same event and commit durably. The held claims belong to other groups.");
+    report.note(stage.version().await?);
     Ok(report)
 }
 
@@ -168,20 +168,19 @@ impl Asker {
         };
         let (_, request) = decide_agent_upgrade(view, &self.node, &self.nmp, now, &self.settings)
             .map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
-        let fencing = table::next_fencing(&mut tx).await?;
         let row = ClaimRow {
             ha_group: self.group.id.as_str().to_owned(),
             scope: SCOPE.to_owned(),
             node: self.node.as_str().to_owned(),
             purpose: json!({"purpose": "agent-upgrade", "nmp": self.nmp.as_str()}),
             version: request.version,
-            fencing,
+            fencing: 0,
             phase: "stopping".to_owned(),
             since: now,
             phase_at: now,
             deadline: now.saturating_add(SignedDuration::from_hours(1)).unwrap_or(now),
         };
-        table::insert_claim(&mut tx, &row).await?;
+        let fencing = table::insert_claim(&mut tx, &row).await?;
         events::insert_event(&mut tx, &self.event("hagroup.lock-granted", fencing)).await?;
         tx.commit().await?;
         Ok(fencing)

@@ -8,9 +8,10 @@ use evenkeel_runtime::Failure;
 
 use super::fleet::{Nodes, ORG, OWNER, Scribe};
 use super::load::{Load, request};
+use super::memory::median;
 use super::poll::{heartbeat_requests, poll_requests};
 use super::process::Process;
-use super::report::{Options, Report, Row, Target};
+use super::report::{Options, Report, Row, Target, number};
 use super::stage::{ROOT_PASSWORD, Stage};
 
 const CONNECTIONS: usize = 32;
@@ -18,6 +19,8 @@ const CONNECTIONS: usize = 32;
 const SHARE: f64 = 0.1;
 const REFERENCE: &str = "reference";
 const RESIDENT_MIB: f64 = 80.0;
+/// First contacts cost Argon2id and a little of everything else.
+const BOUNDED: f64 = 1.3;
 const RECORDS: usize = 300;
 /// Nodes in each list, of those in the organization.
 const LISTED: usize = 1_000;
@@ -27,21 +30,23 @@ struct Size {
     nodes: usize,
     fleet: usize,
     length: Duration,
+    /// Runs at half load.
+    runs: usize,
 }
 
 /// Runs the benchmark.
-pub async fn run(options: &Options) -> Result<Report, Failure> {
+pub async fn run(options: Options) -> Result<Report, Failure> {
     let stage = Stage::open().await?;
     let outcome = measure(options, &stage).await;
     stage.close().await;
     outcome
 }
 
-async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
+async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let size = if options.short {
-        Size { nodes: 100, fleet: 2_000, length: Duration::from_millis(300) }
+        Size { nodes: 100, fleet: 2_000, length: Duration::from_millis(300), runs: 1 }
     } else {
-        Size { nodes: 1_000, fleet: 100_000, length: Duration::from_secs(3) }
+        Size { nodes: 1_000, fleet: 100_000, length: Duration::from_secs(3), runs: 5 }
     };
     let mut report = Report::new("exchange");
     let scribe = Scribe::new(stage.connect().await?).await?;
@@ -54,14 +59,17 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
     report.push(
         Row::new("resident after all of this", exchange.resident_mib(), "MiB")
             .beside(REFERENCE, 1200.0)
-            .target(Target::AtMost(RESIDENT_MIB)),
+            .lasting_target(Target::AtMost(RESIDENT_MIB)),
     );
     bench.first_contacts(&scribe, &mut report).await?;
     report.push(Row::new("resident with the whole fleet's logins", exchange.resident_mib(), "MiB"));
     report.note(format!(
-        "{} nodes in groups of two, {CONNECTIONS} connections, PostgreSQL on the same machine with fsync on; CPU is the exchange's.",
-        size.nodes
+        "{} nodes in groups of two, {CONNECTIONS} connections, {}; CPU is the exchange's.",
+        size.nodes,
+        stage.version().await?
     ));
+    report.note("Half load is half of the requests a second that the same connections got when they sent without pause; p99 is the median of the p99 of several runs.");
+
     report.note("The reference's figures were measured the same way on other occasions, not in this run.");
     Ok(report)
 }
@@ -111,18 +119,29 @@ impl Bench<'_> {
             [("node GET", node_requests(nodes), 5.0), ("durable write (node PATCH)", patches(nodes), 25.0)];
         for (name, requests, bound) in figures {
             let load = self.load(requests);
-            let full = load.closed(self.size.length).await?.rate();
-            let mut half = load.open(full / 2.0, self.size.length).await?;
-            report.push(
-                Row::new(
-                    format!("p99 of a {name} at half load ({:.0}/s)", full / 2.0),
-                    half.quantile_millis(0.99),
-                    "ms",
-                )
-                .beside("median", half.quantile_millis(0.5))
-                .target(Target::AtMost(bound)),
-            );
+            self.at_half_load(&format!("a {name}"), &load, bound, report).await?;
         }
+        Ok(())
+    }
+
+    async fn at_half_load(
+        &self,
+        name: &str,
+        load: &Load,
+        bound: f64,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let rate = load.closed(self.size.length).await?.rate() / 2.0;
+        let (mut slow, mut usual) = (Vec::new(), Vec::new());
+        for _ in 0..self.size.runs {
+            let mut half = load.open(rate, self.size.length).await?;
+            slow.push(half.quantile_millis(0.99));
+            usual.push(half.quantile_millis(0.5));
+        }
+        let name = format!("p99 of {name} at half load ({}/s)", number(rate));
+        report.push(
+            Row::new(name, median(slow), "ms").beside("median", median(usual)).target(Target::AtMost(bound)),
+        );
         Ok(())
     }
 
@@ -131,11 +150,13 @@ impl Bench<'_> {
         let chosen = scribe.nodes_with_chosen_token("c", self.size.nodes).await?;
         let before = self.exchange.cpu_secs();
         let outcome = self.load(node_requests(&chosen)).once().await?;
+        let each = (self.exchange.cpu_secs() - before) * 1000.0 / outcome.count.max(1) as f64;
         report.push(
             Row::new(format!("first contact of {} nodes, chosen tokens", outcome.count), outcome.secs, "s")
-                .beside(REFERENCE, 107.0),
+                .beside("Argon2id alone", scribe.secs_of_argon2(self.size.nodes).await?)
+                .target(Target::RatioAtMost(BOUNDED)),
         );
-        let each = (self.exchange.cpu_secs() - before) * 1000.0 / outcome.count.max(1) as f64;
+        report.push(Row::new("the same, beside the reference", outcome.secs, "s").beside(REFERENCE, 107.0));
         report.push(Row::new("CPU of one of them (Argon2id)", each, "ms"));
         let fleet = scribe.nodes("f", self.size.fleet).await?;
         let outcome = self.load(heartbeat_requests(&fleet)).once().await?;
@@ -155,17 +176,7 @@ impl Bench<'_> {
         // A thousand ids of the fleet begin with the same three digits.
         let path = format!("/v1/orgs/{ORG}/nodes?idfilter={ORG}%2Ff000%25");
         let load = self.load(vec![request("GET", &path, OWNER, None); CONNECTIONS]);
-        let full = load.closed(self.size.length).await?.rate();
-        let mut half = load.open(full / 2.0, self.size.length).await?;
-        report.push(
-            Row::new(
-                format!("p99 of a list of {LISTED} of {total} nodes at half load ({:.1}/s)", full / 2.0),
-                half.quantile_millis(0.99),
-                "ms",
-            )
-            .beside("median", half.quantile_millis(0.5))
-            .target(Target::AtMost(100.0)),
-        );
+        self.at_half_load(&format!("a list of {LISTED} of {total} nodes"), &load, 100.0, report).await?;
         let root = format!("root/root:{ROOT_PASSWORD}");
         let all = Load {
             connections: 1,

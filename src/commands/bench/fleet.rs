@@ -1,7 +1,7 @@
 //! Rows for benchmarks, written straight into the database: organization, owner, nodes, groups, changes.
 
-use evenkeel_exchange::SecretHasher;
-use evenkeel_runtime::Failure;
+use evenkeel_exchange::{ApiError, ExchangeSettings, SecretHasher};
+use evenkeel_runtime::{ExitStatus, Failure};
 use evenkeel_store::exchange::change::{self, Change};
 use evenkeel_store::exchange::secret;
 use evenkeel_store::{Database, StoreError};
@@ -15,6 +15,8 @@ use crate::commands::hub::no_database;
 pub const ORG: &str = "bench";
 /// Login of the administrator who owns the nodes.
 pub const OWNER: &str = "bench/operator:operator-password";
+/// A token that a person chose, which is kept as Argon2id.
+const CHOSEN_TOKEN: &str = "chosen-by-a-person";
 /// Rows of one statement.
 const BATCH: usize = 5_000;
 /// A public key as agents have it, as far as its length goes.
@@ -97,16 +99,28 @@ impl Scribe {
         Ok(nodes)
     }
 
+    /// Seconds of so many checks of a chosen token and nothing else, as many at once as an exchange does.
+    pub async fn secs_of_argon2(&self, count: usize) -> Result<f64, Failure> {
+        let hasher = SecretHasher::new([7; 32], ExchangeSettings::default().login_slots);
+        let hash = hasher.hash(CHOSEN_TOKEN).await.map_err(|error| failed(&error))?;
+        let begin = std::time::Instant::now();
+        let checks = (0..count).map(|_| hasher.verify(CHOSEN_TOKEN, &hash));
+        for is_right in futures_util::future::join_all(checks).await {
+            if !is_right.map_err(|error| failed(&error))? {
+                return Err(Failure::new(ExitStatus::Failure, "a right token was refused"));
+            }
+        }
+        Ok(begin.elapsed().as_secs_f64())
+    }
+
     /// Nodes with a token that a person chose.
     pub async fn nodes_with_chosen_token(
         &self,
         prefix: &'static str,
         count: usize,
     ) -> Result<Nodes, Failure> {
-        let token = "chosen-by-a-person".to_owned();
-        let hash = self.hasher.hash(&token).await;
-        let hash =
-            hash.map_err(|error| Failure::from_error(evenkeel_runtime::ExitStatus::Failure, &error))?;
+        let token = CHOSEN_TOKEN.to_owned();
+        let hash = self.hasher.hash(&token).await.map_err(|error| failed(&error))?;
         let nodes = Nodes { prefix, tokens: Tokens::Chosen(token), count };
         self.insert(&nodes, &vec![hash; count]).await?;
         Ok(nodes)
@@ -193,6 +207,10 @@ async fn acquire(
 /// Plans must not be those for empty tables.
 async fn analyze(connection: &mut PgConnection) -> Result<(), Failure> {
     sqlx::query("ANALYZE").execute(connection).await.map(drop).map_err(|error| refused(&error))
+}
+
+fn failed(error: &ApiError) -> Failure {
+    Failure::from_error(ExitStatus::Failure, error)
 }
 
 fn store(error: StoreError) -> Failure {

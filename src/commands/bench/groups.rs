@@ -33,14 +33,14 @@ COMMIT;
 ";
 
 /// Runs the benchmark.
-pub async fn run(options: &Options) -> Result<Report, Failure> {
+pub async fn run(options: Options) -> Result<Report, Failure> {
     let stage = Stage::open().await?;
     let outcome = measure(options, &stage).await;
     stage.close().await;
     outcome
 }
 
-async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
+async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let length = Duration::from_secs(if options.short { 1 } else { 8 });
     let scribe = Scribe::new(stage.connect().await?).await?;
     let nodes = scribe.nodes("n", 4 * CLIENTS).await?;
@@ -68,8 +68,9 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
     );
     report.push(Row::new("p99 of one create or delete", ours.quantile_millis(0.99), "ms"));
     report.note(format!(
-        "{} ran {before:.0} pairs/s before and {after:.0} after, on the same server with fsync on, without numbering the changes.",
-        other.name()
+        "{} ran {before:.0} pairs/s before and {after:.0} after, without numbering the changes; {}.",
+        other.name(),
+        stage.version().await?
     ));
     if matches!(other, Other::Loop { .. }) {
         report.note(

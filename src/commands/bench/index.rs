@@ -1,141 +1,198 @@
 //! `evenkeel bench index`: how fast the agbot finds the nodes of a policy and the policies of a node.
 
-use std::{
-    fs,
-    hint::black_box,
-    time::{Duration, Instant},
-};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use evenkeel_planner::bench::{Fleet, PolicySet};
 use evenkeel_runtime::{ExitStatus, Failure};
 
+use super::process::{resident_mib, thread_time};
+use super::report::{Options, Report, Row, Target};
+
 /// The naive way is asked on so many nodes and scaled, because the whole fleet as lists would not fit.
 const NAIVE_NODES: u32 = 20_000;
-
 /// Targets: p99 of one policy against a million nodes, and of one node against ten thousand policies.
-const POLICY_TARGET: Duration = Duration::from_millis(10);
-const NODE_TARGET: Duration = Duration::from_micros(200);
-const MEMORY_TARGET_MIB: u64 = 2048;
+const POLICY_MILLIS: f64 = 10.0;
+const NODE_MICROS: f64 = 200.0;
+const MEMORY_MIB: f64 = 2_048.0;
+/// At any size and in any build the index must win at least so clearly.
+const FASTER: f64 = 1.0;
 
 /// Options of `bench index`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Copy, Args)]
 pub struct IndexArguments {
-    /// Nodes in the fleet, 20 properties each
-    #[arg(long, default_value_t = 1_000_000)]
-    nodes: u32,
-    /// Deployment policies for the other direction
-    #[arg(long, default_value_t = 10_000)]
-    policies: u32,
-    /// Questions in each direction
-    #[arg(long, default_value_t = 2_000)]
-    rounds: u32,
+    #[command(flatten)]
+    pub options: Options,
+    /// Nodes in the fleet, 20 properties each [default: 1000000, short: 20000]
+    #[arg(long)]
+    nodes: Option<u32>,
+    /// Deployment policies for the other direction [default: 10000, short: 2000]
+    #[arg(long)]
+    policies: Option<u32>,
+    /// Questions in each direction [default: 2000, short: 200]
+    #[arg(long)]
+    rounds: Option<u32>,
     /// Seed of the generated fleet
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Fail when a target is missed
-    #[arg(long)]
-    check: bool,
 }
 
-/// Measures both directions and prints them with their comparison.
-pub fn run(arguments: &IndexArguments) -> Result<(), Failure> {
-    let forward = measure_policies(arguments)?;
-    let backward = measure_nodes(arguments)?;
-    if arguments.check && !(forward && backward) {
-        return Err(Failure::new(ExitStatus::Failure, "a target was missed"));
+impl IndexArguments {
+    /// The usual sizes.
+    pub fn usual(options: Options) -> IndexArguments {
+        IndexArguments { options, nodes: None, policies: None, rounds: None, seed: 1 }
     }
-    Ok(())
+
+    fn size(&self) -> Size {
+        let usual = |whole, short| if self.options.short { short } else { whole };
+        Size {
+            nodes: self.nodes.unwrap_or(usual(1_000_000, 20_000)).max(1),
+            policies: self.policies.unwrap_or(usual(10_000, 2_000)).max(1),
+            rounds: self.rounds.unwrap_or(usual(2_000, 200)).max(1),
+            seed: self.seed,
+        }
+    }
 }
 
-fn measure_policies(arguments: &IndexArguments) -> Result<bool, Failure> {
-    let before = resident_mib();
+struct Size {
+    nodes: u32,
+    policies: u32,
+    rounds: u32,
+    seed: u64,
+}
+
+/// Measures both directions.
+pub fn run(arguments: &IndexArguments) -> Result<Report, Failure> {
+    let size = arguments.size();
+    let mut report = Report::new("index");
+    measure_policies(&size, &mut report)?;
+    measure_nodes(&size, &mut report)?;
+    report.note("Each question is one evaluation on one thread; the naive way asks every node, or every policy, in turn and gives the same answers.");
+    Ok(report)
+}
+
+fn measure_policies(size: &Size, report: &mut Report) -> Result<(), Failure> {
+    let (nodes, rounds) = (size.nodes, size.rounds);
+    let before = resident_mib("self");
     let begin = Instant::now();
-    let fleet = Fleet::new(arguments.nodes, arguments.rounds.clamp(1, 2_000), arguments.seed);
-    println!("index of {} nodes built in {:.1?}", arguments.nodes, begin.elapsed());
+    let fleet = Fleet::new(nodes, rounds.min(2_000), size.seed);
+    let built = begin.elapsed();
     let mut times = Times::default();
     let mut found = 0;
-    for round in 0..arguments.rounds as usize {
+    for round in 0..rounds as usize {
         found += times.measure(|| fleet.ask(round));
     }
-    let resident = resident_mib();
-    let sample_size = NAIVE_NODES.min(arguments.nodes).max(1);
+    let resident = resident_mib("self");
+    let sample_size = NAIVE_NODES.min(nodes);
     let sample = fleet.sample(sample_size);
     let mut naive = Times::default();
     for policy in 0..fleet.policy_count().min(50) {
         let expected = naive.measure(|| fleet.ask_naively(policy, &sample));
         if expected != fleet.ask_among(policy, sample_size) {
-            return Err(Failure::new(
-                ExitStatus::Failure,
-                format!("the index answers policy {policy} wrongly"),
-            ));
+            return Err(wrong(&format!("policy {policy}")));
         }
     }
-    let scale = f64::from(arguments.nodes) / f64::from(sample_size);
-    println!(
-        "one policy against {} nodes, {} questions, {found} nodes found",
-        arguments.nodes, arguments.rounds
+    let scale = f64::from(nodes) / f64::from(sample_size);
+    let name = format!("one policy against {nodes} nodes of 20 properties");
+    let naive_millis = |part| naive.micros(part) * scale / 1_000.0;
+    report.push(
+        Row::new(format!("{name}, p99"), times.micros(0.99) / 1_000.0, "ms")
+            .beside("naive", naive_millis(0.99))
+            .target(Target::AtMost(POLICY_MILLIS)),
     );
-    println!("  index   p50 {:>10.1?}  p99 {:>10.1?}", times.quantile(0.5), times.quantile(0.99));
-    println!(
-        "  naive   p50 {:>10.1?}  p99 {:>10.1?}  ({sample_size} nodes asked, scaled by {scale:.0})",
-        naive.quantile(0.5).mul_f64(scale),
-        naive.quantile(0.99).mul_f64(scale)
+    report.push(
+        Row::new(format!("{name}, p99 of its CPU time"), times.cpu_micros(0.99) / 1_000.0, "ms")
+            .beside("naive", naive.cpu_micros(0.99) * scale / 1_000.0),
     );
-    println!("  resident {resident} MiB ({before} MiB before), target {MEMORY_TARGET_MIB} MiB");
-    Ok(times.quantile(0.99) <= POLICY_TARGET && resident <= MEMORY_TARGET_MIB)
+    report.push(
+        Row::new(format!("{name}, median"), times.micros(0.5) / 1_000.0, "ms")
+            .beside("naive", naive_millis(0.5))
+            .lasting_target(Target::RatioAtMost(FASTER)),
+    );
+    report.push(
+        Row::new(format!("resident with {nodes} nodes in the index"), resident, "MiB")
+            .beside("before", before)
+            .lasting_target(Target::AtMost(MEMORY_MIB)),
+    );
+    report.note(format!(
+        "The index was built in {:.1} s; {rounds} different policies found {} nodes on average. The naive time is that of {sample_size} nodes, times {scale:.0}.",
+        built.as_secs_f64(),
+        found / u64::from(rounds)
+    ));
+    Ok(())
 }
 
-fn measure_nodes(arguments: &IndexArguments) -> Result<bool, Failure> {
-    let set = PolicySet::new(arguments.policies, arguments.rounds.clamp(1, 2_000), arguments.seed);
+fn measure_nodes(size: &Size, report: &mut Report) -> Result<(), Failure> {
+    let (policies, rounds) = (size.policies, size.rounds);
+    let set = PolicySet::new(policies, rounds.min(2_000), size.seed);
     let mut times = Times::default();
     let mut found = 0;
-    for round in 0..arguments.rounds as usize {
+    for round in 0..rounds as usize {
         found += times.measure(|| set.ask(round));
     }
     let mut naive = Times::default();
     for node in 0..set.node_count().min(100) {
         let expected = naive.measure(|| set.ask_naively(node));
         if expected != set.ask(node) {
-            return Err(Failure::new(ExitStatus::Failure, format!("the index answers node {node} wrongly")));
+            return Err(wrong(&format!("node {node}")));
         }
     }
-    println!(
-        "one node against {} policies, {} questions, {found} policies found",
-        arguments.policies, arguments.rounds
+    let name = format!("one node change against {policies} policies");
+    report.push(
+        Row::new(format!("{name}, p99"), times.micros(0.99), "µs")
+            .beside("naive", naive.micros(0.99))
+            .target(Target::AtMost(NODE_MICROS)),
     );
-    println!("  index   p50 {:>10.1?}  p99 {:>10.1?}", times.quantile(0.5), times.quantile(0.99));
-    println!("  naive   p50 {:>10.1?}  p99 {:>10.1?}", naive.quantile(0.5), naive.quantile(0.99));
-    Ok(times.quantile(0.99) <= NODE_TARGET)
+    report.push(
+        Row::new(format!("{name}, p99 of its CPU time"), times.cpu_micros(0.99), "µs")
+            .beside("naive", naive.cpu_micros(0.99)),
+    );
+    report.push(
+        Row::new(format!("{name}, median"), times.micros(0.5), "µs")
+            .beside("naive", naive.micros(0.5))
+            .lasting_target(Target::RatioAtMost(FASTER)),
+    );
+    let average = found / rounds as usize;
+    report.note(format!("{rounds} changed nodes satisfied {average} policies on average."));
+    Ok(())
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::new(ExitStatus::Failure, format!("the index answers {what} wrongly"))
 }
 
 /// Measured times of one way.
 #[derive(Default)]
 struct Times {
-    all: Vec<Duration>,
+    wall: Vec<Duration>,
+    cpu: Vec<Duration>,
 }
 
 impl Times {
     fn measure<T>(&mut self, ask: impl FnOnce() -> T) -> T {
-        let begin = Instant::now();
+        let (begin, cpu) = (Instant::now(), thread_time());
         let answer = black_box(ask());
-        self.all.push(begin.elapsed());
+        self.cpu.push(thread_time().saturating_sub(cpu));
+        self.wall.push(begin.elapsed());
         answer
     }
 
-    fn quantile(&self, part: f64) -> Duration {
-        let mut sorted = self.all.clone();
-        sorted.sort_unstable();
-        let last = sorted.len().saturating_sub(1);
-        sorted.get((last as f64 * part).round() as usize).copied().unwrap_or_default()
+    /// The time, in microseconds, within which this part of the questions was answered.
+    fn micros(&self, part: f64) -> f64 {
+        micros(&self.wall, part)
+    }
+
+    /// The same of the time in which this thread had a processor: what else the machine does is not in it.
+    fn cpu_micros(&self, part: f64) -> f64 {
+        micros(&self.cpu, part)
     }
 }
 
-/// Resident memory of this process, 0 where the system does not tell.
-fn resident_mib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib =
-        line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
-    kib.unwrap_or(0) / 1024
+fn micros(times: &[Duration], part: f64) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let last = sorted.len().saturating_sub(1);
+    let at = (last as f64 * part).ceil() as usize;
+    sorted.get(at).map_or(0.0, |time| time.as_secs_f64() * 1_000_000.0)
 }

@@ -25,14 +25,14 @@ const UNAUTHORIZED: u16 = 401;
 const TOO_MANY: u16 = 429;
 
 /// Runs the benchmark.
-pub async fn run(options: &Options) -> Result<Report, Failure> {
+pub async fn run(options: Options) -> Result<Report, Failure> {
     let stage = Stage::open().await?;
     let outcome = measure(options, &stage).await;
     stage.close().await;
     outcome
 }
 
-async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
+async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let length = Duration::from_secs(if options.short { 2 } else { 10 });
     let scribe = Scribe::new(stage.connect().await?).await?;
     let nodes = scribe.nodes("n", if options.short { 200 } else { 1_000 }).await?;

@@ -5,32 +5,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_runtime::Failure;
-use sqlx::PgConnection;
 
 use super::fleet::{Nodes, ORG, Scribe};
 use super::load::{Load, request};
 use super::process::Process;
 use super::report::{Options, Report, Row, Target};
-use super::stage::{Stage, refused};
+use super::stage::Stage;
+use super::statements::Recorder;
 
 const CONNECTIONS: usize = 32;
-/// Share of the smallest server's requests per CPU-second.
+/// Share of the smallest server's requests per CPU-second, and what even a build without optimisation must reach.
 const SHARE: f64 = 0.5;
-/// Statements of a poll: none; what is counted is the background of seconds, spread over many thousand polls.
-const STATEMENTS: f64 = 0.01;
-/// Counters of the database are up to date so long after its connections fell silent.
-const SETTLE: Duration = Duration::from_millis(1_200);
+/// Servers take turns so often: a machine that changes its speed favours none of them.
+const TURNS: u32 = 3;
+/// A statement of every poll would run some thousand times a second; what runs by the clock runs this often at most.
+const RUNS_PER_SECOND: f64 = 4.0;
 
 /// Runs the benchmark.
-pub async fn run(options: &Options) -> Result<Report, Failure> {
+pub async fn run(options: Options) -> Result<Report, Failure> {
     let stage = Stage::open().await?;
     let outcome = measure(options, &stage).await;
     stage.close().await;
     outcome
 }
 
-async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
-    let length = Duration::from_millis(if options.short { 500 } else { 6_000 });
+async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
+    let length = Duration::from_millis(if options.short { 600 } else { 9_000 });
     let scribe = Scribe::new(stage.connect().await?).await?;
     let nodes = scribe.nodes("n", if options.short { 200 } else { 1_000 }).await?;
     let (exchange, address) = stage.start_exchange().await?;
@@ -46,43 +46,54 @@ async fn measure(options: &Options, stage: &Stage) -> Result<Report, Failure> {
     load(address, &beats).once().await?;
     load(address, &polls).once().await?;
 
-    let smallest = per_cpu_second(&hello, &load(hello_address, &plain), length).await?;
     for (name, requests) in [("idle poll", &polls), ("heartbeat", &beats)] {
-        let same = per_cpu_second(&hello, &load(hello_address, requests), length / 2).await?;
-        let ours = per_cpu_second(&exchange, &load(address, requests), length).await?;
+        let rivals = [
+            (&exchange, load(address, requests)),
+            (&hello, load(hello_address, &plain)),
+            (&hello, load(hello_address, requests)),
+        ];
+        let [ours, smallest, same] = per_cpu_second(rivals, length).await?;
         report.push(
             Row::new(format!("{name}, of {} nodes", nodes.count()), ours, "/CPU-s")
-                .beside("hello world", smallest)
+                .beside("hello world, GET /", smallest)
                 .target(Target::RatioAtLeast(SHARE)),
         );
         report.push(
             Row::new(format!("{name}, beside the same requests"), ours, "/CPU-s").beside("hello world", same),
         );
     }
-    let mut observer = stage.observer().await?;
-    let idle = transactions_during(&mut observer, async {
-        tokio::time::sleep(length).await;
-        Ok(0)
-    })
-    .await?;
-    let polls = load(address, &polls);
-    let busy = transactions_during(&mut observer, async { Ok(polls.closed(length).await?.count) }).await?;
-    let answered = busy.requests.max(1) as f64;
-    report.push(
-        Row::new("SQL transactions for each idle poll", busy.transactions / answered, "")
-            .target(Target::AtMost(STATEMENTS)),
-    );
+    for (name, requests) in [("idle poll", &polls), ("heartbeat", &beats)] {
+        statements(name, stage, &load(address, requests), length / 3, &mut report).await?;
+    }
     report.note(format!(
-        "{CONNECTIONS} kept-alive connections; a server's CPU is its user and system time from /proc."
-    ));
-    report.note(format!(
-        "{:.0} transactions in {:.1} s without requests, {:.0} in as long with {} polls: sequencer and batched signs of life.",
-        idle.transactions,
-        length.as_secs_f64(),
-        busy.transactions,
-        busy.requests
+        "{CONNECTIONS} kept-alive connections; a server's CPU is its user and system time from /proc; the servers took {TURNS} turns each."
     ));
     Ok(report)
+}
+
+/// Counts the statements while nothing but these requests happens.
+async fn statements(
+    name: &str,
+    stage: &Stage,
+    load: &Load,
+    length: Duration,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mut recorder = Recorder::new(stage).await?;
+    let (outcome, statements) = recorder.during(load.closed(length)).await?;
+    let most = statements.most() as f64 / outcome.secs.max(1.0);
+    report.push(
+        Row::new(format!("{name}: runs of the most frequent SQL statement"), most, "/s")
+            .beside("requests", outcome.rate())
+            .lasting_target(Target::AtMost(RUNS_PER_SECOND)),
+    );
+    report.note(format!(
+        "{name}: {} requests in {:.1} s; the server wrote down these statements: {}.",
+        outcome.count,
+        outcome.secs,
+        statements.list()
+    ));
+    Ok(())
 }
 
 /// Idle polls of all nodes: from a number that nothing has yet.
@@ -106,34 +117,20 @@ fn load(address: SocketAddr, requests: &Arc<Vec<Vec<u8>>>) -> Load {
     Load { address, connections: CONNECTIONS, requests: requests.clone() }
 }
 
-/// Requests that a server answers for each second of its CPU time.
-pub async fn per_cpu_second(server: &Process, load: &Load, length: Duration) -> Result<f64, Failure> {
-    load.closed(length / 10).await?;
-    let before = server.cpu_secs();
-    let outcome = load.closed(length).await?;
+/// Requests that each server answers for a second of its CPU time; they take turns.
+async fn per_cpu_second<const N: usize>(
+    rivals: [(&Process, Load); N],
+    length: Duration,
+) -> Result<[f64; N], Failure> {
+    let mut sums = [(0.0, 0.0); N];
+    for _ in 0..TURNS {
+        for ((server, load), (count, cpu)) in rivals.iter().zip(&mut sums) {
+            load.closed(length / 20).await?;
+            let before = server.cpu_secs();
+            *count += load.closed(length / TURNS).await?.count as f64;
+            *cpu += server.cpu_secs() - before;
+        }
+    }
     // The clock has steps of 10 ms: less than one of them was not measured.
-    Ok(outcome.count as f64 / (server.cpu_secs() - before).max(0.01))
-}
-
-struct Counted {
-    transactions: f64,
-    requests: u64,
-}
-
-async fn transactions_during(
-    observer: &mut PgConnection,
-    work: impl Future<Output = Result<u64, Failure>>,
-) -> Result<Counted, Failure> {
-    tokio::time::sleep(SETTLE).await;
-    let before = transactions(observer).await?;
-    let requests = work.await?;
-    tokio::time::sleep(SETTLE).await;
-    Ok(Counted { transactions: (transactions(observer).await? - before) as f64, requests })
-}
-
-async fn transactions(observer: &mut PgConnection) -> Result<i64, Failure> {
-    let count = sqlx::query_scalar(
-        "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'evenkeel'",
-    );
-    count.fetch_one(observer).await.map_err(|error| refused(&error))
+    Ok(sums.map(|(count, cpu)| count / cpu.max(0.01)))
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_runtime::{ExitStatus, Failure};
 use nix::sys::signal::{Signal, kill};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 /// CPU time is counted in hundredths of a second, on every architecture that this program runs on.
@@ -79,6 +80,14 @@ impl Process {
         }
     }
 
+    /// Waits for its end, which must be a good one.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(self.failure("has failed")),
+        }
+    }
+
     fn failure(&self, what: &str) -> Failure {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
@@ -98,6 +107,11 @@ impl Process {
     /// Resident memory in MiB.
     pub fn resident_mib(&self) -> f64 {
         resident_mib(&self.child.id().to_string())
+    }
+
+    /// Resident memory in MiB that no other process shares: without pages of the program's file.
+    pub fn private_mib(&self) -> f64 {
+        mib(&self.child.id().to_string(), "RssAnon:")
     }
 
     /// Lets it stand still, or go on.
@@ -128,10 +142,19 @@ impl Drop for Process {
     }
 }
 
+/// CPU time of this thread.
+pub fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
 /// Resident memory of a process (`self` for this one) in MiB, 0 where the system does not tell.
 pub fn resident_mib(process: &str) -> f64 {
+    mib(process, "VmRSS:")
+}
+
+fn mib(process: &str, field: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0
 }

@@ -5,21 +5,24 @@ use std::fmt::Write as _;
 use clap::{Args, ValueEnum};
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
-use evenkeel_runtime::{ExitStatus, Failure};
 use serde_json::{Value, json};
 
 /// Options that every benchmark has.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Copy, Args)]
 pub struct Options {
-    /// Take only a few seconds: proves that everything still runs, says little about speed
+    /// Take only a few seconds with a smaller fleet: proves that everything still runs, and judges only what holds at any size
     #[arg(long)]
     pub short: bool,
     /// How to print the numbers
     #[arg(long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
-    /// End with status 1 when a target is missed
-    #[arg(long)]
-    pub check: bool,
+}
+
+impl Options {
+    /// Whether all targets are judged: they are set for whole runs of release builds.
+    pub fn judges_all(self) -> bool {
+        !self.short && !cfg!(debug_assertions)
+    }
 }
 
 /// How to print.
@@ -27,6 +30,8 @@ pub struct Options {
 pub enum Output {
     /// A table for people.
     Table,
+    /// The same for `docs/benchmarks.md`.
+    Markdown,
     /// One JSON object.
     Json,
 }
@@ -52,12 +57,13 @@ pub struct Row {
     unit: &'static str,
     comparison: Option<(String, f64)>,
     target: Option<Target>,
+    holds_always: bool,
 }
 
 impl Row {
     /// A measure without comparison and target.
     pub fn new(measure: impl Into<String>, value: f64, unit: &'static str) -> Row {
-        Row { measure: measure.into(), value, unit, comparison: None, target: None }
+        Row { measure: measure.into(), value, unit, comparison: None, target: None, holds_always: false }
     }
 
     /// What it is compared with, in the same unit.
@@ -66,10 +72,15 @@ impl Row {
         self
     }
 
-    /// What must hold.
+    /// What must hold in whole runs of release builds.
     pub fn target(mut self, target: Target) -> Row {
         self.target = Some(target);
         self
+    }
+
+    /// What must hold in every build and at every size.
+    pub fn lasting_target(self, target: Target) -> Row {
+        Row { holds_always: true, ..self.target(target) }
     }
 
     fn ratio(&self) -> Option<f64> {
@@ -87,26 +98,32 @@ impl Row {
         })
     }
 
-    fn cells(&self) -> [String; 5] {
+    /// Whether the target counts and does not hold.
+    fn is_missed(&self, judges_all: bool) -> bool {
+        (judges_all || self.holds_always) && self.is_met() == Some(false)
+    }
+
+    fn cells(&self, judges_all: bool) -> [String; 5] {
         let beside = self
             .comparison
             .as_ref()
-            .map(|(what, value)| format!("{} {} {what}", number(*value), self.unit))
+            .map(|(what, value)| format!("{} {what}", quantity(*value, self.unit)))
             .unwrap_or_default();
         let ratio = self.ratio().map(|ratio| format!("{}×", number(ratio))).unwrap_or_default();
         let verdict = match self.is_met() {
+            _ if !(judges_all || self.holds_always) => "not judged",
             Some(true) => "met",
             Some(false) => "MISSED",
             None => "",
         };
         let target = match self.target {
-            Some(Target::AtMost(bound)) => format!("≤ {} {}: {verdict}", number(bound), self.unit),
-            Some(Target::AtLeast(bound)) => format!("≥ {} {}: {verdict}", number(bound), self.unit),
+            Some(Target::AtMost(bound)) => format!("≤ {}: {verdict}", quantity(bound, self.unit)),
+            Some(Target::AtLeast(bound)) => format!("≥ {}: {verdict}", quantity(bound, self.unit)),
             Some(Target::RatioAtLeast(bound)) => format!("≥ {}×: {verdict}", number(bound)),
             Some(Target::RatioAtMost(bound)) => format!("≤ {}×: {verdict}", number(bound)),
             None => String::new(),
         };
-        [self.measure.clone(), format!("{} {}", number(self.value), self.unit), beside, ratio, target]
+        [self.measure.clone(), quantity(self.value, self.unit), beside, ratio, target]
     }
 
     fn json(&self) -> Value {
@@ -151,34 +168,14 @@ impl Report {
         self.notes.push(note.into());
     }
 
-    /// Prints the report.
-    ///
-    /// # Errors
-    /// When a target is missed and that was to be checked.
-    pub fn finish(&self, options: &Options) -> Result<(), Failure> {
-        match options.output {
-            Output::Table => print!("{}", self.text()),
-            Output::Json => println!("{}", self.json()),
-        }
-        let missed = self.rows.iter().filter(|row| row.is_met() == Some(false)).count();
-        if options.check && missed > 0 {
-            return Err(Failure::new(ExitStatus::Failure, format!("{missed} targets were missed")));
-        }
-        Ok(())
+    /// How many targets are missed, of those that count.
+    pub fn missed(&self, judges_all: bool) -> usize {
+        self.rows.iter().filter(|row| row.is_missed(judges_all)).count()
     }
 
-    fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(ASCII_MARKDOWN).set_header(["measure", "here", "beside", "ratio", "target"]);
-        for row in &self.rows {
-            table.add_row(row.cells());
-        }
-        for column in [1, 3] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let mut text = format!("bench {} ({} build)\n{table}\n", self.name, build());
+    /// The report for people.
+    pub fn text(&self, judges_all: bool) -> String {
+        let mut text = format!("bench {} ({} build)\n{}\n", self.name, build(), self.table(judges_all));
         for note in &self.notes {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "  {note}");
@@ -186,19 +183,53 @@ impl Report {
         text
     }
 
-    fn json(&self) -> Value {
+    /// The report as a section of a page.
+    pub fn markdown(&self, judges_all: bool) -> String {
+        let mut text = format!("### `evenkeel bench {}`\n\n{}\n", self.name, self.table(judges_all));
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "- {note}");
+        }
+        text
+    }
+
+    /// The report for programs.
+    pub fn json(&self, judges_all: bool) -> Value {
         let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
-        json!({"bench": self.name, "build": build(), "rows": rows, "notes": self.notes})
+        json!({
+            "bench": self.name, "build": build(), "missed": self.missed(judges_all), "rows": rows,
+            "notes": self.notes,
+        })
+    }
+
+    fn table(&self, judges_all: bool) -> Table {
+        let mut table = Table::new();
+        table.load_style(ASCII_MARKDOWN).set_header(["measure", "here", "beside", "ratio", "target"]);
+        for row in &self.rows {
+            table.add_row(row.cells(judges_all));
+        }
+        for column in [1, 3] {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
     }
 }
 
 /// Targets are meant for release builds.
-fn build() -> &'static str {
+pub fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }
 }
 
+fn quantity(value: f64, unit: &str) -> String {
+    if unit.is_empty() { number(value) } else { format!("{} {unit}", number(value)) }
+}
+
 /// Three digits that count, thousands without a fraction.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
@@ -224,5 +255,16 @@ mod tests {
     fn ratio_to_nothing_meets_no_target() {
         let row = Row::new("m", 6.0, "ms").beside("other", 0.0).target(Target::RatioAtLeast(0.6));
         assert_eq!(row.is_met(), Some(false));
+    }
+
+    #[test]
+    fn short_runs_judge_only_what_always_holds() {
+        let row = || Row::new("m", 6.0, "ms");
+        let mut report = Report::new("r");
+        report.push(row().target(Target::AtMost(5.0)));
+        report.push(row().lasting_target(Target::AtMost(5.0)));
+        assert_eq!((report.missed(true), report.missed(false)), (2, 1));
+        let text = report.text(false);
+        assert!(text.contains("≤ 5.00 ms: not judged") && text.contains("≤ 5.00 ms: MISSED"), "{text}");
     }
 }

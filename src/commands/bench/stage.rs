@@ -62,6 +62,22 @@ impl Stage {
         self.postgres.url().expose()
     }
 
+    /// What the server writes down.
+    pub fn server_log(&self) -> PathBuf {
+        self.postgres.log_file().to_owned()
+    }
+
+    /// The version of the server, for readers of the numbers.
+    pub async fn version(&self) -> Result<String, Failure> {
+        let mut observer = self.observer().await?;
+        let version = sqlx::query_scalar::<_, String>("SHOW server_version").fetch_one(&mut observer).await;
+        let version = version.map_err(|error| refused(&error))?;
+        Ok(format!(
+            "PostgreSQL {}, fsync on, on the same machine",
+            version.split(' ').next().unwrap_or_default()
+        ))
+    }
+
     fn url_file(&self) -> PathBuf {
         self.folder().join("database-url")
     }
@@ -79,6 +95,19 @@ impl Stage {
     pub async fn observer(&self) -> Result<PgConnection, Failure> {
         let url = self.url().replacen("/evenkeel?", "/postgres?", 1);
         PgConnection::connect(&url).await.map_err(|error| refused(&error))
+    }
+
+    /// Makes another, empty database; answers the file with its URL.
+    pub async fn empty_database(&self, name: &str) -> Result<PathBuf, Failure> {
+        let mut observer = self.observer().await?;
+        // A name of our own making: letters and digits.
+        let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(statement).execute(&mut observer).await.map_err(|error| refused(&error))?;
+        let file = self.folder().join(format!("database-url-{name}"));
+        let url = self.url().replacen("/evenkeel?", &format!("/{name}?"), 1);
+        write_private_file(&file, url.as_bytes())
+            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+        Ok(file)
     }
 
     /// Starts an exchange alone and waits until it answers.
@@ -101,9 +130,15 @@ impl Stage {
         Ok((process, address))
     }
 
-    /// Starts a whole hub on the database; `listen` is an address, `data` its data folder.
-    pub fn start_hub(&self, listen: SocketAddr, data: &Path) -> Result<Process, Failure> {
-        let url = self.url_file().display().to_string();
+    /// Starts a whole hub on the stage's database, or on that of a file; `listen` is an address, `data` its data folder.
+    pub fn start_hub(
+        &self,
+        listen: SocketAddr,
+        data: &Path,
+        database: Option<&Path>,
+    ) -> Result<Process, Failure> {
+        let usual = self.url_file();
+        let url = database.unwrap_or(&usual).display().to_string();
         let password = self.password_file().display().to_string();
         let (listen, data) = (listen.to_string(), data.display().to_string());
         let arguments = [

@@ -1,7 +1,7 @@
 //! `evenkeel demo`: a hub and three edge agents as real processes; a service reaches all of them by policy, and its next version rolls
 //! through their HA group while at least one copy answers at every instant.
 
-mod fleet;
+pub mod fleet;
 mod observer;
 mod processes;
 pub mod service;
@@ -282,7 +282,8 @@ fn summary(
     Ok(())
 }
 
-fn arch() -> &'static str {
+/// Architecture of this machine, as nodes and services name it.
+pub fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -155,13 +155,13 @@ pub(crate) async fn run(
     exchange: &Exchange,
     operations: &AuditedOperations,
     request: Request,
-    caller: Arc<Caller>,
-    address: String,
     next: Next,
 ) -> Response {
-    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+    let Some(caller) = request.extensions().get::<Arc<Caller>>().cloned() else {
         return next.run(request).await;
-    }
+    };
+    let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
+    let address = address.map(|address| address.to_string()).unwrap_or_default();
     let (mut parts, body) = request.into_parts();
     let audited = AuditedRequest::of(operations, &mut parts, caller, address).await;
     let request = Request::from_parts(parts, body);

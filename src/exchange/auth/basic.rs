@@ -9,11 +9,43 @@ use crate::ApiError;
 /// Longest accepted header value; ids and secrets are short.
 const MAX_HEADER: usize = 8 * 1024;
 
-/// Credentials as sent.
+/// Credentials as sent: `org/id:secret` in one piece.
 pub struct Login {
-    pub org: String,
-    pub id: String,
-    pub secret: String,
+    text: String,
+    org_end: usize,
+    who_end: usize,
+}
+
+impl Login {
+    /// The login of these parts, which hold no separators of their own place.
+    pub fn new(org: &str, id: &str, secret: &str) -> Login {
+        Login { text: format!("{org}/{id}:{secret}"), org_end: org.len(), who_end: org.len() + 1 + id.len() }
+    }
+
+    /// Organization.
+    pub fn org(&self) -> &str {
+        &self.text[..self.org_end]
+    }
+
+    /// Name inside the organization.
+    pub fn id(&self) -> &str {
+        &self.text[self.org_end + 1..self.who_end]
+    }
+
+    /// `org/id`, in which the organization ends at the first slash.
+    pub fn who(&self) -> &str {
+        &self.text[..self.who_end]
+    }
+
+    /// Password, token or key.
+    pub fn secret(&self) -> &str {
+        &self.text[self.who_end + 1..]
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 /// The 401 for credentials that are absent, garbled or wrong.
@@ -53,7 +85,8 @@ pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
     if org.is_empty() || id.is_empty() {
         return Err(unknown_identity());
     }
-    Ok(Login { org: org.to_owned(), id: id.to_owned(), secret: secret.to_owned() })
+    let (org_end, who_end) = (org.len(), who.len());
+    Ok(Login { text, org_end, who_end })
 }
 
 #[cfg(test)]
@@ -72,7 +105,9 @@ mod tests {
     #[test]
     fn organization_ends_at_the_first_slash_and_secret_starts_after_the_first_colon() {
         let login = parse("o/a/b:s:t").expect("valid");
-        assert_eq!((login.org.as_str(), login.id.as_str(), login.secret.as_str()), ("o", "a/b", "s:t"));
+        assert_eq!((login.org(), login.id(), login.secret()), ("o", "a/b", "s:t"));
+        assert_eq!((login.who(), login.text()), ("o/a/b", "o/a/b:s:t"));
+        assert_eq!(Login::new("o", "a/b", "s:t").secret(), "s:t");
     }
 
     #[test]

@@ -6,8 +6,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use evenkeel_access::{Account, Caller, Role};
+use evenkeel_access::{Account, Caller, ROOT_NAME, ROOT_ORG, Role};
 use evenkeel_store::Database;
 use evenkeel_store::exchange::identity::{self, Identity, IdentityKind};
 use moka::sync::Cache;
@@ -22,6 +23,7 @@ use crate::limit::Limiter;
 /// Id that stands for "any API key of this organization".
 const API_KEY_LOGIN: &str = "apikey";
 const CAPACITY: u64 = 200_000;
+const REMEMBERED: Duration = Duration::from_secs(5_400);
 /// Good secrets that are still recognized when the login itself is no longer in memory.
 const PROVEN_CAPACITY: u64 = 50_000;
 
@@ -39,7 +41,7 @@ impl Attempt<'_> {
         if self.is_proven {
             return Ok(());
         }
-        self.limiter.check_login(self.address, &self.login.org, &self.login.id)
+        self.limiter.check_login(self.address, self.login.org(), self.login.id())
     }
 
     fn lane(&self) -> Lane {
@@ -58,7 +60,10 @@ pub struct Credentials {
     database: Database,
     hasher: SecretHasher,
     process_key: [u8; 32],
-    checked: Cache<(String, String), Checked>,
+    /// By `org/id`.
+    checked: Cache<String, Checked>,
+    /// API keys, by organization and verifier.
+    checked_keys: Cache<String, Checked>,
     /// Logins known to be wrong: the same wrong secret again costs no slow hash.
     refused: Cache<[u8; 32], ()>,
     /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
@@ -74,17 +79,12 @@ impl Credentials {
             database,
             hasher,
             process_key: rand::random(),
-            checked: Cache::builder()
-                .max_capacity(CAPACITY)
-                .time_to_live(std::time::Duration::from_secs(5400))
-                .build(),
-            refused: Cache::builder()
-                .max_capacity(10_000)
-                .time_to_live(std::time::Duration::from_secs(10))
-                .build(),
+            checked: Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED).build(),
+            checked_keys: Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED).build(),
+            refused: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(10)).build(),
             proven: Cache::builder()
                 .max_capacity(PROVEN_CAPACITY)
-                .time_to_live(std::time::Duration::from_secs(86_400))
+                .time_to_live(Duration::from_secs(86_400))
                 .build(),
             removals: AtomicU64::new(0),
         }
@@ -110,22 +110,22 @@ impl Credentials {
         limiter: &Limiter,
     ) -> Result<Arc<Caller>, ApiError> {
         let verifier = self.verifier(&login);
-        let is_api_key = login.id == API_KEY_LOGIN;
-        let slot = if is_api_key {
-            (login.org.clone(), format!("{}\0{}", login.id, hex(&verifier)))
-        } else {
-            (login.org.clone(), login.id.clone())
+        let is_api_key = login.id() == API_KEY_LOGIN;
+        let key_slot = is_api_key.then(|| format!("{}/{}", login.org(), hex(&verifier)));
+        let (checked, slot) = match &key_slot {
+            Some(slot) => (&self.checked_keys, slot.as_str()),
+            None => (&self.checked, login.who()),
         };
-        if let Some(checked) = self.checked.get(&slot)
-            && bool::from(checked.verifier.ct_eq(&verifier))
+        if let Some(found) = checked.get(slot)
+            && bool::from(found.verifier.ct_eq(&verifier))
         {
-            return Ok(checked.caller);
+            return Ok(found.caller);
         }
         let is_proven = self.proven.contains_key(&verifier);
         let attempt = Attempt { login: &login, address, limiter, is_proven };
         attempt.check()?;
         if self.refused.contains_key(&verifier) {
-            limiter.count_failed_login(address, &login.org, &login.id);
+            limiter.count_failed_login(address, login.org(), login.id());
             return Err(bad_credentials());
         }
         let removals = self.removals.load(Ordering::SeqCst);
@@ -136,7 +136,7 @@ impl Credentials {
             Err(error) => {
                 if error.is_unauthorized() {
                     self.proven.invalidate(&verifier);
-                    limiter.count_failed_login(address, &login.org, &login.id);
+                    limiter.count_failed_login(address, login.org(), login.id());
                 }
                 if matches!(&error, ApiError::Answer { message, .. } if message == "invalid.credentials")
                     && self.removals.load(Ordering::SeqCst) == removals
@@ -146,29 +146,33 @@ impl Credentials {
                 return Err(error);
             }
         };
-        self.checked.insert(slot.clone(), Checked { verifier, caller: caller.clone() });
+        checked.insert(slot.to_owned(), Checked { verifier, caller: caller.clone() });
         self.proven.insert(verifier, ());
         if self.removals.load(Ordering::SeqCst) != removals {
-            self.checked.invalidate(&slot);
+            checked.invalidate(slot);
         }
         Ok(caller)
+    }
+
+    /// Remembers root, whose password was checked or set a moment ago.
+    pub(crate) fn remember_root(&self, password: &str) {
+        let login = Login::new(ROOT_ORG, ROOT_NAME, password);
+        let caller =
+            Caller { role: Role::Root, org: ROOT_ORG.to_owned(), id: ROOT_NAME.to_owned(), owner: None };
+        let checked = Checked { verifier: self.verifier(&login), caller: Arc::new(caller) };
+        self.checked.insert(login.who().to_owned(), checked);
     }
 
     /// Forgets one login; `id` `*` forgets all of the organization, API keys go with any account of theirs.
     pub(crate) fn forget(&self, org: &str, id: &str) {
         self.removals.fetch_add(1, Ordering::SeqCst);
-        self.checked.invalidate(&(org.to_owned(), id.to_owned()));
         self.refused.invalidate_all();
-        let of_this_org: Vec<(String, String)> = self
-            .checked
-            .iter()
-            .filter(|(slot, checked)| {
-                slot.0 == org && (id == "*" || (slot.1.contains('\0') && checked.caller.id == id))
-            })
-            .map(|(slot, _)| (*slot).clone())
-            .collect();
-        for slot in of_this_org {
-            self.checked.invalidate(&slot);
+        let is_concerned = |caller: &Caller| caller.org == org && (id == "*" || caller.id == id);
+        invalidate_where(&self.checked_keys, is_concerned);
+        if id == "*" {
+            invalidate_where(&self.checked, is_concerned);
+        } else {
+            self.checked.invalidate(&format!("{org}/{id}"));
         }
     }
 
@@ -176,52 +180,57 @@ impl Credentials {
     pub(crate) fn forget_all(&self) {
         self.removals.fetch_add(1, Ordering::SeqCst);
         self.checked.invalidate_all();
+        self.checked_keys.invalidate_all();
         self.refused.invalidate_all();
     }
 
     fn verifier(&self, login: &Login) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new_keyed(&self.process_key);
-        for part in [&login.org, &login.id, &login.secret] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-        *hasher.finalize().as_bytes()
+        // There is one way to read the text: organization and id end at their first separators.
+        *blake3::keyed_hash(&self.process_key, login.text().as_bytes()).as_bytes()
     }
 
     async fn check_secret(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
         let login = attempt.login;
         let mut connection = self.database.acquire().await?;
-        let found = identity::find_identity(&mut connection, &login.org, &login.id).await?;
+        let found = identity::find_identity(&mut connection, login.org(), login.id()).await?;
         drop(connection);
         let identity = found.ok_or_else(unknown_identity)?;
         let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
-        if !self.hasher.verify_in(attempt.lane(), &login.secret, stored, || attempt.check()).await? {
+        if !self.hasher.verify_in(attempt.lane(), login.secret(), stored, || attempt.check()).await? {
             return Err(bad_credentials());
         }
         if is_outdated(stored) && identity.kind == IdentityKind::Account {
-            let fresh = self.hasher.hash(&login.secret).await?;
+            let fresh = self.hasher.hash(login.secret()).await?;
             let mut connection = self.database.acquire().await?;
-            identity::update_password_hash(&mut connection, &login.org, &login.id, stored, &fresh).await?;
+            identity::update_password_hash(&mut connection, login.org(), login.id(), stored, &fresh).await?;
         }
-        Ok(caller(&login.org, identity))
+        Ok(caller(login.org(), identity))
     }
 
     async fn check_api_key(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
         let login = attempt.login;
         let mut connection = self.database.acquire().await?;
-        let hash = self.hasher.keyed(&login.secret);
-        if let Some(identity) = identity::find_by_api_key(&mut connection, &login.org, &hash).await? {
-            return Ok(caller(&login.org, identity));
+        let hash = self.hasher.keyed(login.secret());
+        if let Some(identity) = identity::find_by_api_key(&mut connection, login.org(), &hash).await? {
+            return Ok(caller(login.org(), identity));
         }
-        let imported = identity::list_imported_api_keys(&mut connection, &login.org).await?;
+        let imported = identity::list_imported_api_keys(&mut connection, login.org()).await?;
         drop(connection);
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
-            if self.hasher.verify_in(attempt.lane(), &login.secret, &stored, || attempt.check()).await? {
-                return Ok(caller(&login.org, identity));
+            if self.hasher.verify_in(attempt.lane(), login.secret(), &stored, || attempt.check()).await? {
+                return Ok(caller(login.org(), identity));
             }
         }
         Err(bad_credentials())
+    }
+}
+
+fn invalidate_where(cache: &Cache<String, Checked>, is_concerned: impl Fn(&Caller) -> bool) {
+    let concerned = cache.iter().filter(|(_, checked)| is_concerned(&checked.caller));
+    let slots: Vec<Arc<String>> = concerned.map(|(slot, _)| slot).collect();
+    for slot in slots {
+        cache.invalidate(slot.as_str());
     }
 }
 

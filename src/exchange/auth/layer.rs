@@ -1,63 +1,35 @@
-//! Middleware around every route below `/v1`: limits first, then credentials, then routing.
+//! What a request below `/v1` must pass before its route: limits first, then credentials.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::Request;
 use evenkeel_access::Caller;
-use http::{HeaderMap, Method};
+use http::HeaderMap;
 
 use super::basic::parse_login;
 use super::bearer;
-use crate::audit::request::{AuditedOperations, run};
-use crate::endpoint::Endpoint;
 use crate::{ApiError, Exchange};
 
-/// What the middleware knows of the routes.
-pub(crate) struct Guarded {
-    /// Paths that are read without credentials.
-    open: BTreeSet<&'static str>,
-    audited: AuditedOperations,
-}
-
-impl Guarded {
-    pub(crate) fn of(endpoints: &[Endpoint]) -> Guarded {
-        let open = endpoints.iter().filter(|endpoint| endpoint.is_public);
-        Guarded {
-            open: open.flat_map(|endpoint| endpoint.paths.clone()).collect(),
-            audited: AuditedOperations::of(endpoints),
-        }
-    }
-}
-
-/// Lets reads of open routes through, and everything else with good credentials only; puts the caller into the request's extensions.
-pub(crate) async fn guard(
-    State((exchange, guarded)): State<(Exchange, Arc<Guarded>)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Counts a request of anybody.
+///
+/// # Errors
+/// 429 when there were too many from its address.
+pub(crate) fn count(exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
     let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
-    let limiter = exchange.limiter();
-    if let Err(error) = limiter.count_address(address) {
-        return error.into_response();
-    }
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    if is_read && guarded.open.contains(request.uri().path()) {
-        return next.run(request).await;
-    }
-    let caller = match identify(&exchange, request.headers(), address).await {
-        Ok(caller) => caller,
-        Err(error) => return error.into_response(),
-    };
-    if let Err(error) = limiter.count_caller(&caller, address) {
-        return error.into_response();
-    }
-    request.extensions_mut().insert(caller.clone());
-    let address = address.map(|address| address.to_string()).unwrap_or_default();
-    run(&exchange, &guarded.audited, request, caller, address, next).await
+    exchange.limiter().count_address(address)
+}
+
+/// Authenticates the caller and puts it into the request's extensions.
+///
+/// # Errors
+/// 401 for credentials that are absent, garbled or wrong, 429 when the caller asks too often, 503 when the store does not answer.
+pub(crate) async fn authenticate(exchange: &Exchange, request: &mut Request) -> Result<(), ApiError> {
+    let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
+    let caller = identify(exchange, request.headers(), address).await?;
+    exchange.limiter().count_caller(&caller, address)?;
+    request.extensions_mut().insert(caller);
+    Ok(())
 }
 
 async fn identify(

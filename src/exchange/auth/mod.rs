@@ -12,4 +12,4 @@ mod pool;
 pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
 pub use hash::SecretHasher;
-pub(crate) use layer::{Guarded, guard};
+pub(crate) use layer::{authenticate, count};

@@ -3,26 +3,45 @@
 //! Source: exchange contract 1.1, "Accept not satisfiable".
 
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 
 use crate::ApiError;
 
 const JSON: &str = "application/json";
 
-/// Answers 406 to who takes none of our kinds of answer: to writes before anything is done, to reads in place of the answer.
-pub async fn negotiate(request: Request, next: Next) -> Response {
-    let accepted: Vec<HeaderValue> = request.headers().get_all(header::ACCEPT).iter().cloned().collect();
-    match *request.method() {
-        Method::GET => {
-            let response = next.run(request).await;
-            // Texts go to everybody, as the clients of keys and of the version expect.
-            let is_json = is_content(response.status()) && has_json(response.headers());
-            if is_json && !takes(&accepted, JSON) { not_acceptable() } else { response }
+/// What a client takes.
+pub(crate) enum Accepted {
+    /// Whatever is answered.
+    All,
+    /// Anything but JSON: a read that ends with it is answered with 406 in its place.
+    NoJson,
+}
+
+impl Accepted {
+    /// Reads the request's wishes.
+    ///
+    /// # Errors
+    /// 406 for writes whose answer the client would not take: before anything is done.
+    pub(crate) fn of(request: &Request) -> Result<Accepted, ApiError> {
+        let is_read = match *request.method() {
+            Method::GET => true,
+            Method::POST | Method::PUT | Method::PATCH => false,
+            _ => return Ok(Accepted::All),
+        };
+        if takes(request.headers(), JSON) {
+            return Ok(Accepted::All);
         }
-        Method::POST | Method::PUT | Method::PATCH if !takes(&accepted, JSON) => not_acceptable(),
-        _ => next.run(request).await,
+        if is_read { Ok(Accepted::NoJson) } else { Err(not_acceptable()) }
+    }
+
+    /// The answer, or 406 in its place. Texts go to everybody, as the clients of keys and of the version expect.
+    pub(crate) fn check(self, response: Response) -> Response {
+        let is_json = || is_content(response.status()) && has_json(response.headers());
+        if matches!(self, Accepted::NoJson) && is_json() {
+            return not_acceptable().into_response();
+        }
+        response
     }
 }
 
@@ -38,8 +57,9 @@ fn has_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether one of the media ranges holds the kind; no range at all takes everything.
-fn takes(accepted: &[HeaderValue], kind: &str) -> bool {
+fn takes(headers: &HeaderMap, kind: &str) -> bool {
     let group = kind.split('/').next().unwrap_or_default();
+    let accepted = headers.get_all(header::ACCEPT);
     let mut ranges =
         accepted.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).peekable();
     ranges.peek().is_none()
@@ -58,25 +78,27 @@ fn is_zero_weight(parameter: &str) -> bool {
         .is_some_and(|weight| weight <= 0.0)
 }
 
-fn not_acceptable() -> Response {
+fn not_acceptable() -> ApiError {
     ApiError::Plain {
         status: StatusCode::NOT_ACCEPTABLE,
         message: format!("Resource representation is only available with these types:\n{JSON}"),
     }
-    .into_response()
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     fn takes_json(accept: &str) -> bool {
-        takes(&[HeaderValue::from_str(accept).expect("ascii")], JSON)
+        let value = HeaderValue::from_str(accept).expect("ascii");
+        takes(&HeaderMap::from_iter([(header::ACCEPT, value)]), JSON)
     }
 
     #[test]
     fn ranges_and_weights_decide() {
-        assert!(takes(&[], JSON));
+        assert!(takes(&HeaderMap::new(), JSON));
         for accept in
             ["application/json", "text/html, */*;q=0.1", "application/*", "Application/JSON; charset=utf-8"]
         {

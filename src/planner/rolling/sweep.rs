@@ -7,24 +7,31 @@ use crate::{
     agent_upgrade::is_active,
     claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
     command::{Action, Lease},
+    focus::Focus,
     model::Liveness,
     pass::Pass,
     usage::{later, secs_since},
 };
 
-/// Sweeps all claims of groups this agbot answers for. There are few: at most one per group and policy in work.
-pub(crate) fn plan_all(pass: &mut Pass<'_>) {
+/// Sweeps the claims in focus, of groups this agbot answers for. There is one per group and policy in work at most.
+pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     let model = pass.model;
-    for claim in model.claims() {
-        let Some(lease) = pass.lease_for_group(&claim.group) else { continue };
-        if let Some(why) = reason_to_release(pass, claim) {
-            release(pass, lease, claim, why);
-        } else if claim.scope == Scope::Agent && pass.now >= claim.deadline {
-            // Heard and at work: the claim goes on, for as long as it is heard.
-            let deadline = later(pass.now, model.settings.lock_stale_secs);
-            let action = Action::AdvanceClaim { claim: claim.reference(), phase: Phase::Starting, deadline };
-            pass.issue_for_group(lease, action);
-        }
+    if focus.sweeps_all {
+        model.claims().for_each(|claim| plan(pass, claim));
+    } else {
+        focus.groups.iter().flat_map(|group| model.claims_of(group)).for_each(|claim| plan(pass, claim));
+    }
+}
+
+fn plan(pass: &mut Pass<'_>, claim: &Claim) {
+    let Some(lease) = pass.lease_for_group(&claim.group) else { return };
+    if let Some(why) = reason_to_release(pass, claim) {
+        release(pass, lease, claim, why);
+    } else if claim.scope == Scope::Agent && pass.now >= claim.deadline {
+        // Heard and at work: the claim goes on, for as long as it is heard.
+        let deadline = later(pass.now, pass.model.settings.lock_stale_secs);
+        let action = Action::AdvanceClaim { claim: claim.reference(), phase: Phase::Starting, deadline };
+        pass.issue_for_group(lease, action);
     }
 }
 

@@ -145,9 +145,12 @@ fn read_mail(world: &mut World, index: usize) {
 pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Option<u64>) {
     let (now, seed) = (world.now(), world.number());
     let agbot = &mut world.agbots[index];
-    agbot.model.apply(event, now);
-    let decision = decide(&agbot.model, event, now, seed ^ (index as u64) << 48);
-    agbot.model.note(&decision, now);
+    let decision = world.effort.measure(|| {
+        agbot.model.apply(event, now);
+        let decision = decide(&agbot.model, event, now, seed ^ (index as u64) << 48);
+        agbot.model.note(&decision, now);
+        decision
+    });
     let incarnation = agbot.incarnation;
     if let Some(id) = mail
         && decision.message == Some(MessageFate::Delete)

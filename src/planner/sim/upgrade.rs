@@ -2,9 +2,11 @@
 //!
 //! Simulated time, so that the answer does not depend on the machine. Source: seed 004, "Test".
 
+use std::time::Duration;
+
 use super::{
     chaos::{add_agbots, add_node, add_service, put_group, put_policy},
-    world::{Quality, World},
+    world::{Effort, Quality, World},
 };
 use crate::{
     ids::{NodeId, PolicyId},
@@ -44,6 +46,10 @@ pub struct UpgradeOutcome {
     pub millis: Option<u64>,
     /// Fewest copies of the common service that ran at any instant in one set of `members` nodes.
     pub lowest_in_group: u32,
+    /// Times that the agbot decided during the upgrade.
+    pub decisions: u64,
+    /// What these decisions took, by the stopwatch.
+    pub deciding: Duration,
     /// Things that happened.
     pub steps: u64,
     /// What was broken, if anything.
@@ -51,7 +57,10 @@ pub struct UpgradeOutcome {
 }
 
 /// Upgrades every service of a fleet at once.
-pub fn upgrade(plan: UpgradePlan) -> UpgradeOutcome {
+///
+/// # Units
+/// `stopwatch` tells a time that only grows, such as the CPU time of this thread; without one, deciding takes no time.
+pub fn upgrade(plan: UpgradePlan, stopwatch: Option<fn() -> Duration>) -> UpgradeOutcome {
     let mut world = World::new(1, BrokenRules::default());
     world.settings.update.monitor_secs = plan.monitor_secs;
     let sets = build(&mut world, plan);
@@ -62,6 +71,7 @@ pub fn upgrade(plan: UpgradePlan) -> UpgradeOutcome {
     world.run_for(30);
     let (begin, steps_before) = (world.millis, world.steps);
     put_policies(&mut world, plan, "2.0.0");
+    world.effort = Effort { stopwatch, ..Effort::default() };
     let mut lowest = plan.members;
     let mut millis = None;
     while is_up
@@ -79,6 +89,8 @@ pub fn upgrade(plan: UpgradePlan) -> UpgradeOutcome {
         copies: plan.groups * (plan.members + u32::from(plan.is_heterogeneous)),
         millis,
         lowest_in_group: lowest,
+        decisions: world.effort.decisions,
+        deciding: world.effort.spent,
         steps: world.steps - steps_before,
         violation: world.watchman.violation,
     }
@@ -152,24 +164,52 @@ mod tests {
         }
     }
 
+    /// Turns of all members: start and watch each, and time for messages and polls.
+    fn turns(members: u32) -> u64 {
+        u64::from(members) * (5_000 + 5_000 + 8_000)
+    }
+
     #[test]
     fn groups_keep_a_copy_up_and_cost_one_turn_a_member() {
-        for is_heterogeneous in [false, true] {
-            let grouped = upgrade(plan(true, is_heterogeneous));
-            let free = upgrade(plan(false, is_heterogeneous));
-            assert_eq!((grouped.violation.as_ref(), free.violation.as_ref()), (None, None));
-            assert!(grouped.lowest_in_group >= 1, "{grouped:?}");
-            assert_eq!(free.lowest_in_group, 0, "{free:?}");
-            let (grouped, free) = (grouped.millis.expect("ends"), free.millis.expect("ends"));
-            // Two members take turns, each with its start and its watch; groups do not wait for each other.
-            assert!(grouped > free && grouped < 4 * free + 20_000, "{grouped} {free}");
+        for (groups, members) in [(6, 2), (4, 3), (3, 5)] {
+            for is_heterogeneous in [false, true] {
+                let plan = |has_groups| UpgradePlan { groups, members, ..plan(has_groups, is_heterogeneous) };
+                let (grouped, free) = (upgrade(plan(true), None), upgrade(plan(false), None));
+                assert_eq!((grouped.violation.as_ref(), free.violation.as_ref()), (None, None));
+                assert_eq!(grouped.lowest_in_group, members - 1, "one at a time: {grouped:?}");
+                assert_eq!(free.lowest_in_group, 0, "nobody waits for anybody: {free:?}");
+                let (grouped, free) = (grouped.millis.expect("ends"), free.millis.expect("ends"));
+                // Each member is down for its start and watched; the watch of the last one counts for nothing here.
+                let least = u64::from(members) * 5_000 + u64::from(members - 1) * 5_000;
+                assert!((least..=turns(members)).contains(&grouped), "{members} members: {grouped} ms");
+                assert!((5_000..=18_000).contains(&free), "one turn for all: {free} ms");
+            }
         }
     }
 
     #[test]
     fn upgrade_time_does_not_grow_with_the_number_of_groups() {
-        let few = upgrade(plan(true, false)).millis.expect("ends");
-        let many = upgrade(UpgradePlan { groups: 30, ..plan(true, false) }).millis.expect("ends");
-        assert!(many < 2 * few, "{many} {few}");
+        for is_heterogeneous in [false, true] {
+            let of = |groups| {
+                let outcome = upgrade(UpgradePlan { groups, ..plan(true, is_heterogeneous) }, None);
+                assert_eq!((outcome.violation, outcome.lowest_in_group), (None, 1));
+                outcome.millis.expect("ends")
+            };
+            let (few, many) = (of(4), of(40));
+            assert!(many <= turns(2) && few <= turns(2), "{few} {many}");
+        }
+    }
+
+    #[test]
+    fn every_decision_is_measured() {
+        use std::{cell::Cell, time::Duration};
+        thread_local!(static MILLIS: Cell<u64> = const { Cell::new(0) });
+        let stopwatch = || {
+            MILLIS.set(MILLIS.get() + 1);
+            Duration::from_millis(MILLIS.get())
+        };
+        let outcome = upgrade(plan(true, false), Some(stopwatch));
+        assert!(outcome.decisions > u64::from(outcome.copies));
+        assert_eq!(outcome.deciding, Duration::from_millis(outcome.decisions));
     }
 }

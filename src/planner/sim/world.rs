@@ -1,6 +1,6 @@
 //! The world: time, the queue of things to happen, the network, and all parts.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use rand::{Rng, SeedableRng};
@@ -57,6 +57,28 @@ pub(crate) struct Faults {
     pub crash_after_commit: f64,
 }
 
+/// Is what the decisions of all agbots took.
+#[derive(Debug, Default)]
+pub(crate) struct Effort {
+    /// Tells a time that only grows; nothing decided depends on it.
+    pub stopwatch: Option<fn() -> Duration>,
+    pub spent: Duration,
+    pub decisions: u64,
+}
+
+impl Effort {
+    /// Adds what `work` takes.
+    pub fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let begin = self.stopwatch.map(|read| read());
+        let outcome = work();
+        if let (Some(begin), Some(read)) = (begin, self.stopwatch) {
+            self.spent += read().saturating_sub(begin);
+        }
+        self.decisions += 1;
+        outcome
+    }
+}
+
 /// Says how a version behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quality {
@@ -96,6 +118,8 @@ pub(crate) struct World {
     pub watchman: Watchman,
     pub steps: u64,
     pub trace: Vec<String>,
+    /// What decisions took, when there is something to measure it with.
+    pub effort: Effort,
     queue: BTreeMap<(u64, u64), Happening>,
     next_number: u64,
 }
@@ -143,6 +167,7 @@ impl World {
             watchman: Watchman::default(),
             steps: 0,
             trace: Vec::new(),
+            effort: Effort::default(),
             queue: BTreeMap::new(),
             next_number: 0,
         }

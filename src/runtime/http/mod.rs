@@ -26,6 +26,7 @@ use crate::exit::ExitStatus;
 use activity::{Activity, Watched};
 use places::Places;
 use request::RequestService;
+pub(crate) use request::with_current_id;
 pub use request::{HttpMetrics, RequestId};
 use tls::TlsSettings;
 

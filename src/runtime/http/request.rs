@@ -18,7 +18,6 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tower::Service;
-use tracing::Instrument;
 
 use super::HttpLimits;
 use super::activity::{Activity, RequestInFlight};
@@ -28,6 +27,16 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest id that is taken over from a client.
 const ID_LIMIT: usize = 64;
+
+tokio::task_local! {
+    /// The request that this task answers. A span would carry it to the log, too, at ten times the price for each request.
+    static CURRENT: RequestId;
+}
+
+/// The id of the request that the current task answers, while it does.
+pub(crate) fn with_current_id<T>(read: impl FnOnce(&str) -> T) -> Option<T> {
+    CURRENT.try_with(|id| read(id.as_str())).ok()
+}
 
 /// The id of a request: the client's own `X-Request-Id` when it is a short visible text, else made here. The answer
 /// carries it, and so does every log line that the request leads to.
@@ -144,7 +153,6 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
     fn call(&self, request: Request<Incoming>) -> Answer {
         let in_flight = self.activity.begin_request(request.version() == Version::HTTP_2);
         let id = RequestId::of(&request, &self.metrics);
-        let span = tracing::error_span!("request", request.id = id.as_str());
         let metrics = self.metrics.clone();
         let body_time = self.body_time;
         let mut request = request.map(|body| wrap_body(body, body_time));
@@ -153,7 +161,7 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
         // What the router is made of may not know this crate: it finds the id where clients put it.
         request.headers_mut().insert(REQUEST_ID.clone(), id.0.clone());
         let answer = self.router.clone().call(request);
-        let guarded = AssertUnwindSafe(answer).catch_unwind().instrument(span);
+        let guarded = CURRENT.scope(id.clone(), AssertUnwindSafe(answer).catch_unwind());
         Box::pin(async move {
             let mut response = match guarded.await {
                 Ok(Ok(response)) => response,

@@ -143,6 +143,7 @@ impl PostgresError {
 pub struct EmbeddedPostgres {
     url: Secret<String>,
     programs: PathBuf,
+    log: PathBuf,
     stop: CancellationToken,
     supervisor: Option<JoinHandle<()>>,
 }
@@ -172,7 +173,8 @@ impl EmbeddedPostgres {
         let options = connect_options(&launch.socket_folder, &password);
         let url = url(&launch.socket_folder, &password);
         let supervisor = Some(tokio::spawn(supervise(server, launch, stop.clone())));
-        let postgres = Self { url, programs: binaries.folder, stop, supervisor };
+        let log = home.log_file();
+        let postgres = Self { url, programs: binaries.folder, log, stop, supervisor };
         ensure_database(options).await.map_err(PostgresError::Prepare)?;
         Ok(postgres)
     }
@@ -187,6 +189,12 @@ impl EmbeddedPostgres {
     #[must_use]
     pub fn programs(&self) -> &Path {
         &self.programs
+    }
+
+    /// The file with what the server writes down.
+    #[must_use]
+    pub fn log_file(&self) -> &Path {
+        &self.log
     }
 
     /// Stops the server: open transactions are rolled back, everything committed is kept.

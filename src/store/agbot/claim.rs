@@ -33,8 +33,12 @@ pub struct ClaimRow {
     pub deadline: Timestamp,
 }
 
-/// Serialises check-and-insert of a group: returns when no other transaction is deciding about it.
-pub async fn lock_group(tx: &mut PgConnection, ha_group: &str) -> Result<(), StoreError> {
+/// Serialises check-and-insert of a group: returns when no other transaction is deciding about it. Answers when an agent claim of the
+/// group was released last.
+pub async fn lock_group(tx: &mut PgConnection, ha_group: &str) -> Result<Option<Timestamp>, StoreError> {
+    if let Some(released_at) = find_locked_group(tx, ha_group).await? {
+        return Ok(released_at);
+    }
     sqlx::query!(
         "-- claim.insert_group
         INSERT INTO claim_group (ha_group) VALUES ($1) ON CONFLICT DO NOTHING",
@@ -42,25 +46,21 @@ pub async fn lock_group(tx: &mut PgConnection, ha_group: &str) -> Result<(), Sto
     )
     .execute(&mut *tx)
     .await?;
-    sqlx::query!(
-        "-- claim.lock_group
-        SELECT ha_group FROM claim_group WHERE ha_group = $1 FOR UPDATE",
-        ha_group,
-    )
-    .fetch_one(tx)
-    .await?;
-    Ok(())
+    Ok(find_locked_group(tx, ha_group).await?.flatten())
 }
 
-/// The next fencing number.
-pub async fn next_fencing(tx: &mut PgConnection) -> Result<i64, StoreError> {
+async fn find_locked_group(
+    tx: &mut PgConnection,
+    ha_group: &str,
+) -> Result<Option<Option<Timestamp>>, StoreError> {
     let row = sqlx::query!(
-        r#"-- claim.next_fencing
-        SELECT nextval('claim_fencing') AS "fencing!""#
+        r#"-- claim.lock_group
+        SELECT released_at AS "released_at: jiff_sqlx::Timestamp" FROM claim_group WHERE ha_group = $1 FOR UPDATE"#,
+        ha_group,
     )
-    .fetch_one(tx)
+    .fetch_optional(tx)
     .await?;
-    Ok(row.fencing)
+    Ok(row.map(|row| row.released_at.map(from_sql)))
 }
 
 /// Lists the claims of one group.
@@ -118,26 +118,26 @@ pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreErr
         .collect())
 }
 
-/// Inserts a claim; the caller holds the group's lock.
-pub async fn insert_claim(tx: &mut PgConnection, claim: &ClaimRow) -> Result<(), StoreError> {
-    sqlx::query!(
+/// Inserts a claim with the next fencing number, whatever number it has; answers that number. The caller holds the group's lock.
+pub async fn insert_claim(tx: &mut PgConnection, claim: &ClaimRow) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
         "-- claim.insert_claim
-        INSERT INTO claim (ha_group, scope, node, purpose, version, fencing, phase, since, phase_at, deadline)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        INSERT INTO claim (ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, fencing)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nextval('claim_fencing'))
+        RETURNING fencing",
         claim.ha_group,
         claim.scope,
         claim.node,
         claim.purpose,
         claim.version,
-        claim.fencing,
         claim.phase,
         to_sql(claim.since) as _,
         to_sql(claim.phase_at) as _,
         to_sql(claim.deadline) as _,
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
-    Ok(())
+    Ok(row.fencing)
 }
 
 /// Moves a claim to its next phase; false when the row is gone or has another number.
@@ -254,18 +254,13 @@ pub struct WaitRow {
     pub refreshed_at: Timestamp,
 }
 
-/// Lists the members that were refused since an instant.
-pub async fn list_waits(
-    tx: &mut PgConnection,
-    ha_group: &str,
-    since: Timestamp,
-) -> Result<Vec<WaitRow>, StoreError> {
+/// Lists the members that were refused, the longest waiting first; also those that have not asked for long.
+pub async fn list_waits(tx: &mut PgConnection, ha_group: &str) -> Result<Vec<WaitRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- claim.list_waits
         SELECT node, since AS "since: jiff_sqlx::Timestamp", refreshed_at AS "refreshed_at: jiff_sqlx::Timestamp"
-        FROM upgrade_wait WHERE ha_group = $1 AND refreshed_at >= $2 ORDER BY since, node"#,
+        FROM upgrade_wait WHERE ha_group = $1 ORDER BY since, node"#,
         ha_group,
-        to_sql(since) as _,
     )
     .fetch_all(tx)
     .await?;
@@ -277,21 +272,6 @@ pub async fn list_waits(
             refreshed_at: from_sql(row.refreshed_at),
         })
         .collect())
-}
-
-/// When an agent claim of the group was released last.
-pub async fn find_released_at(
-    tx: &mut PgConnection,
-    ha_group: &str,
-) -> Result<Option<Timestamp>, StoreError> {
-    let row = sqlx::query!(
-        r#"-- claim.find_released_at
-        SELECT released_at AS "released_at: jiff_sqlx::Timestamp" FROM claim_group WHERE ha_group = $1"#,
-        ha_group,
-    )
-    .fetch_optional(tx)
-    .await?;
-    Ok(row.and_then(|row| row.released_at).map(from_sql))
 }
 
 /// Notes when an agent claim of the group was released.
