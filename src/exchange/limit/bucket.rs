@@ -128,7 +128,6 @@ impl Buckets {
         act(bucket).map(drop)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any of the bits will do")]
     fn shard(&self, hash: u64) -> std::sync::MutexGuard<'_, Shard> {
         self.shards[(hash >> 32) as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
