@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use evenkeel_planner::ids::NodeId;
 use evenkeel_planner::report::{Blocked, HoldReason, Placement};
 use evenkeel_planner::rolling::{Rollout, RolloutState};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::caller::SeenNodes;
 use super::status::shown;
@@ -154,6 +154,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use evenkeel_planner::ids::{GroupId, ServiceKey};
+    use serde_json::json;
 
     use super::*;
 

@@ -85,7 +85,8 @@ mod tests {
             let load = move |from: Option<u64>| async move {
                 let from = from.unwrap_or_default();
                 // Every other page holds nothing.
-                let elements = (from..count).take(usize::from(from % 2 == 0)).map(Value::from).collect();
+                let elements =
+                    (from..count).take(usize::from(from.is_multiple_of(2))).map(Value::from).collect();
                 Ok(Page { elements, next: (from + 1 < count).then_some(from + 1) })
             };
             let response = answer("{\"a\":[".to_owned(), "]}", load).await.expect("first page");

@@ -12,7 +12,10 @@ fn need(url: &str, range: &str) -> RequiredService {
         .unwrap()
 }
 
-fn definitions(list: &[(&str, &str, &[(&str, &str)])]) -> Definitions {
+/// Url, version, and what is needed: urls with version ranges.
+type Known<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+fn definitions(list: &[Known<'_>]) -> Definitions {
     let mut all = Definitions::new();
     for (url, version, needs) in list {
         let needs: Vec<_> = needs.iter().map(|(url, range)| need(url, range)).collect();
@@ -29,7 +32,7 @@ fn definitions(list: &[(&str, &str, &[(&str, &str)])]) -> Definitions {
     all
 }
 
-fn order(needs: &[(&str, &str)], list: &[(&str, &str, &[(&str, &str)])]) -> Result<Vec<String>, String> {
+fn order(needs: &[(&str, &str)], list: &[Known<'_>]) -> Result<Vec<String>, String> {
     let needs: Vec<_> = needs.iter().map(|(url, range)| need(url, range)).collect();
     let definitions = definitions(list);
     let order = in_order(&needs, "amd64", &definitions)?;
@@ -38,7 +41,7 @@ fn order(needs: &[(&str, &str)], list: &[(&str, &str, &[(&str, &str)])]) -> Resu
 
 #[test]
 fn what_is_needed_starts_before_what_needs_it_in_the_highest_version_of_the_range() {
-    let list: &[(&str, &str, &[(&str, &str)])] = &[
+    let list: &[Known<'_>] = &[
         ("db", "1.0.0", &[]),
         ("db", "1.9.0", &[]),
         ("db", "2.0.0", &[]),
@@ -58,8 +61,7 @@ fn what_is_missing_or_needs_itself_is_refused_by_name() {
     assert!(circle.contains("needs itself"), "{circle}");
     let names: Vec<String> = (0..=MOST_DEPENDENCIES).map(|number| format!("s{number}")).collect();
     let needs: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
-    let list: Vec<(&str, &str, &[(&str, &str)])> =
-        names.iter().map(|name| (name.as_str(), "1.0.0", [].as_slice())).collect();
+    let list: Vec<Known<'_>> = names.iter().map(|name| (name.as_str(), "1.0.0", [].as_slice())).collect();
     assert!(order(&needs, &list).unwrap_err().contains("more than"));
 }
 

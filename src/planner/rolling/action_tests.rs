@@ -65,7 +65,8 @@ fn every_wish_in_every_state_has_its_answer() {
     let updating = || RolloutState::Updating;
     let completed = || RolloutState::Completed { at: NOW };
     let abandoned = || RolloutState::Abandoned { at: NOW, why: ReleaseReason::Superseded };
-    let table: [(fn() -> RolloutState, bool, [&str; 4]); 6] = [
+    type Row = (fn() -> RolloutState, bool, [&'static str; 4]);
+    let table: [Row; 6] = [
         (updating, false, ["paused by o/ann", "409", "aborted by o/ann", "rollback updating"]),
         (paused, false, ["=", "updating", "aborted by o/ann", "rollback updating"]),
         (completed, false, ["409", "409", "409", "rollback updating"]),
