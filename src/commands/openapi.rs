@@ -1,12 +1,14 @@
-//! `evenkeel openapi`: prints the document of the exchange's API, made from the same table as its router.
+//! `evenkeel openapi`: prints the document of the API, made from the same tables as the routers.
 
-use evenkeel_exchange::{openapi, routes};
+use evenkeel_api::document;
+use evenkeel_exchange::openapi;
 use evenkeel_runtime::{ExitStatus, Failure};
 
 /// Prints the document as JSON.
 pub fn run() -> Result<(), Failure> {
-    let document = openapi::document(&routes::all());
-    let text = document.to_pretty_json().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
+    let parts = [openapi::part(), evenkeel_agbot::api::part()];
+    let text = document(&openapi::ABOUT, &parts).and_then(|document| document.to_pretty_json());
+    let text = text.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
     println!("{text}");
     Ok(())
 }

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
+use evenkeel_api::Part;
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, StatusCode, header};
 use tower::ServiceExt;
@@ -18,17 +19,22 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::audit::request::{AuditedOperations, run};
 use crate::endpoint::Endpoint;
+use crate::openapi::Served;
 use crate::routes::{self, negotiation::Accepted};
 use crate::{ApiError, Exchange, auth};
 
 /// Everything of the API is below this path.
-const BASE: &str = "/v1";
-/// Start of the paths that are served without [`BASE`], too.
-const SHORT_FORMS: &str = "/org/";
+const BASE: &str = evenkeel_api::PREFIX;
 
 impl Exchange {
     /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
     pub fn router(&self) -> Router {
+        self.router_beside(Vec::new())
+    }
+
+    /// The same, with a document that also describes what the listener serves beside the exchange.
+    pub fn router_beside(&self, others: Vec<Part>) -> Router {
+        let served = Served::beside(others);
         let endpoints = routes::all();
         let open = endpoints.iter().filter(|endpoint| endpoint.is_public);
         let guard = Arc::new(Guard {
@@ -38,13 +44,15 @@ impl Exchange {
         });
         let audit = Audit { exchange: self.clone(), operations: AuditedOperations::of(&endpoints).into() };
         let mount = |base: &str, router, endpoint: &Endpoint| {
-            endpoint.mount(base, router, |methods| match endpoint.is_audited() {
-                true => methods.route_layer(middleware::from_fn_with_state(audit.clone(), audited)),
-                false => methods,
+            endpoint.mount(base, router, |methods| match (endpoint.is_audited(), endpoint.is_public) {
+                (true, _) => methods.route_layer(middleware::from_fn_with_state(audit.clone(), audited)),
+                // Among the open routes are those that answer the document.
+                (false, true) => methods.layer(Extension(served.clone())),
+                (false, false) => methods,
             })
         };
         let api = endpoints.iter().fold(Router::new(), |router, endpoint| mount(BASE, router, endpoint));
-        let short = endpoints.iter().filter(|endpoint| endpoint.paths[0].starts_with(SHORT_FORMS));
+        let short = endpoints.iter().filter(|endpoint| endpoint.is_at_root());
         let short = short.fold(Router::new(), |router, endpoint| mount("", router, endpoint));
         let short = short.layer(middleware::from_fn_with_state(guard.clone(), guarded));
         let documents = SwaggerUi::new("/docs").config(Config::from("/v1/api-docs/swagger.json"));

@@ -22,6 +22,7 @@ use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
+use utoipa::IntoParams;
 
 use super::caller::may_administrate;
 use super::status::shown;
@@ -32,7 +33,7 @@ use crate::context::Context;
 use crate::observe::records::claim_of;
 
 /// Which rollouts of a policy are meant.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfGroup {
     /// The HA group; without it every group.
@@ -139,7 +140,7 @@ async fn store(
 }
 
 /// Which claims of a group are meant.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfClaim {
     /// The member that holds it.

@@ -162,6 +162,8 @@ fn refused(error: ClientError, org: &str) -> (StatusCode, String) {
         ClientError::Status { status: 403, .. } => {
             (StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"))
         }
+        ClientError::Status { status: 400, msg, .. } => (StatusCode::BAD_REQUEST, msg),
+        ClientError::Status { status: 429, msg, .. } => (StatusCode::TOO_MANY_REQUESTS, msg),
         error => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }

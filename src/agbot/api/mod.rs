@@ -3,6 +3,8 @@
 //!
 //! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
 
+pub mod shape;
+
 mod administer;
 mod caller;
 mod hidden;
@@ -12,17 +14,34 @@ mod upgrade;
 
 use std::sync::{Arc, OnceLock};
 
-use axum::Json;
-use axum::Router;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use http::StatusCode;
+use axum::{Json, Router};
+use evenkeel_api::{Endpoint, Part, endpoint};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use http::request::Parts;
+use http::{Method, StatusCode};
 use serde_json::json;
 
+use self::shape::{
+    AgbotStatus, AgreementsAnswer, ChangedRollouts, EventsAnswer, FreedClaims, ReasonsAnswer, RolloutsAnswer,
+    UpgradeRequest, UpgradesAnswer,
+};
 use crate::Agbot;
 use crate::context::Context;
+
+const TAG: &str = "agbot";
+const CLAIMS: &str = "/orgs/{organization}/hagroups/{hagroup}/upgrades";
+
+/// The agbot's part of the API.
+#[must_use]
+pub fn part() -> Part {
+    Part {
+        operations: endpoints().iter().map(Endpoint::described).collect(),
+        examples: include_str!("examples.json"),
+    }
+}
 
 /// The API of an agbot that may still be on its way: until it is there, every answer is 503.
 ///
@@ -63,23 +82,109 @@ impl FromRequestParts<AgbotApi> for Running {
 }
 
 fn router(api: AgbotApi) -> Router {
-    let routes = || {
-        Router::new()
-            .route("/org/{org}/node/{node}/upgrade", post(upgrade::upgrade_node))
-            .route("/org/{org}/hagroup/{group}/nodemanagement/{node}/{nmp}", post(upgrade::manage_node))
-            .route(
-                "/orgs/{org}/hagroups/{group}/upgrades",
-                get(status::list_upgrades).delete(administer::free_group),
-            )
-            .route("/orgs/{org}/hagroups/{group}/upgrades/{node}", delete(administer::free_member))
-            .route("/orgs/{org}/agbot/rollouts/{policy}/{action}", post(administer::act_on_rollouts))
-            .route("/orgs/{org}/agbot/agreements", get(status::list_agreements))
-            .route("/orgs/{org}/agbot/reasons", get(status::list_reasons))
-            .route("/orgs/{org}/agbot/rollouts", get(status::list_rollouts))
-            .route("/orgs/{org}/agbot/events", get(status::list_events))
-            .route("/agbot/status", get(status::status))
+    let endpoints = endpoints();
+    let below = |base: &str, router: Router<AgbotApi>| {
+        endpoints.iter().fold(router, |router, endpoint| endpoint.mount(base, router, |methods| methods))
     };
-    Router::new().merge(routes()).nest("/v1", routes()).with_state(api)
+    below("", below(evenkeel_api::PREFIX, Router::new())).with_state(api)
+}
+
+fn endpoints() -> Vec<Endpoint<AgbotApi>> {
+    let mut all = upgrade_endpoints();
+    all.extend(administration_endpoints());
+    all.extend(status_endpoints());
+    all.into_iter().map(Endpoint::at_root_too).collect()
+}
+
+fn upgrade_endpoints() -> Vec<Endpoint<AgbotApi>> {
+    vec![
+        endpoint(
+            Method::POST,
+            "/org/{organization}/node/{node}/upgrade",
+            "ask_for_upgrade",
+            post(upgrade::upgrade_node),
+        )
+        .doc(TAG, "Asks, as a node, whether it may upgrade its agent now")
+        .body::<UpgradeRequest>()
+        .answer::<ApiResponse>(200, "it may, and holds the claim of its group")
+        .answer::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
+        endpoint(
+            Method::POST,
+            "/org/{organization}/hagroup/{hagroup}/nodemanagement/{node}/{nmp}",
+            "ask_for_management",
+            post(upgrade::manage_node),
+        )
+        .doc(TAG, "Asks, as a member of a group, whether it may carry out a management policy now")
+        .answer::<ApiResponse>(201, "it may, and holds the claim of its group")
+        .answer::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
+    ]
+}
+
+fn administration_endpoints() -> Vec<Endpoint<AgbotApi>> {
+    vec![
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/agbot/rollouts/{policy}/{action}",
+            "act_on_rollouts",
+            post(administer::act_on_rollouts),
+        )
+        .doc(TAG, "Pauses, resumes, aborts or takes back the rollouts of a deployment policy")
+        .query::<administer::OfGroup>()
+        .answer::<ChangedRollouts>(200, "the rollouts as they are now, and which cannot do that")
+        .answer::<ApiResponse>(409, "none of them can do that now: the text says why"),
+        endpoint(Method::DELETE, CLAIMS, "free_claims", delete(administer::free_group))
+            .doc(TAG, "Frees the claims of a group, or those that the query names")
+            .query::<administer::OfClaim>()
+            .answer::<FreedClaims>(200, "the claims that were freed"),
+        endpoint(
+            Method::DELETE,
+            "/orgs/{organization}/hagroups/{hagroup}/upgrades/{node}",
+            "free_claims_of_member",
+            delete(administer::free_member),
+        )
+        .doc(TAG, "Frees the claims that a member of a group holds")
+        .query::<administer::OfClaim>()
+        .answer::<FreedClaims>(200, "the claims that were freed"),
+    ]
+}
+
+fn status_endpoints() -> Vec<Endpoint<AgbotApi>> {
+    vec![
+        endpoint(Method::GET, CLAIMS, "list_upgrades", get(status::list_upgrades))
+            .doc(TAG, "Answers who holds the claims of a group and who waits for them")
+            .answer::<UpgradesAnswer>(200, "the claims and what waits"),
+        endpoint(
+            Method::GET,
+            "/orgs/{organization}/agbot/agreements",
+            "list_agreements",
+            get(status::list_agreements),
+        )
+        .doc(TAG, "Lists what the agbot has agreed to with the nodes of an organization")
+        .answer::<AgreementsAnswer>(200, "the agreements"),
+        endpoint(
+            Method::GET,
+            "/orgs/{organization}/agbot/reasons",
+            "list_reasons",
+            get(status::list_reasons),
+        )
+        .doc(TAG, "Tells how each pair of node and deployment policy stands, and why")
+        .answer::<ReasonsAnswer>(200, "the pairs"),
+        endpoint(
+            Method::GET,
+            "/orgs/{organization}/agbot/rollouts",
+            "list_rollouts",
+            get(status::list_rollouts),
+        )
+        .doc(TAG, "Lists the rollouts through the groups of an organization")
+        .answer::<RolloutsAnswer>(200, "the rollouts"),
+        endpoint(Method::GET, "/orgs/{organization}/agbot/events", "list_events", get(status::list_events))
+            .doc(TAG, "Lists what the agbot did lately, newest first")
+            .answer::<EventsAnswer>(200, "the events"),
+        endpoint(Method::GET, "/agbot/status", "get_agbot_status", get(status::status))
+            .doc(TAG, "Answers the health of the agbot")
+            .answer::<AgbotStatus>(200, "its health")
+            .public(),
+    ]
 }
 
 /// An answer with the API's body: `code` repeats the status as text.

@@ -16,21 +16,13 @@ use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
 
 use super::caller::{Verdict, credentials, read_node};
+use super::shape::UpgradeRequest;
 use super::{Running, answer};
 use crate::act::{UpgradeQuestion, grant_agent_upgrade};
 use crate::context::Context;
 use crate::observe::facts;
-
-/// Body of the document's form.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UpgradeRequest {
-    /// `org/name` of the management policy; without organization it is the node's.
-    nmp: String,
-}
 
 /// `POST /org/{org}/node/{node}/upgrade`: 200 go ahead, 409 not now.
 pub(super) async fn upgrade_node(

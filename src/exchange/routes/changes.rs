@@ -44,10 +44,12 @@ pub fn endpoints() -> Vec<Endpoint> {
             .doc(TAG, "Answers what changed since a number; `Prefer: wait=N` waits up to N seconds for something to happen")
             .body::<ChangesRequest>()
             .unaudited("it only reads")
+            .header("Prefer", "`wait=N`: how many seconds to wait for something to happen, at most 60.", "wait=30")
             .answer::<ChangesAnswer>(201, "what changed"),
         endpoint(Method::GET, "/orgs/{organization}/changes/stream", "stream_changes", get(stream_changes))
+            .header("Last-Event-ID", "Number of the last change seen; without it only new changes are sent.", "42")
             .doc(TAG, "Sends changes as server-sent events, from the number in `Last-Event-ID` on")
-            .answer_with(200, "one event for each change", Content::Events),
+            .answer_with(200, "one event for each change", Content::Text("text/event-stream")),
         endpoint(Method::DELETE, "/orgs/{organization}/changes/cleanup", "delete_changes", delete(delete_changes))
             .doc(TAG, "Removes changes of an organization (for tests)")
             .body::<CleanupRequest>()

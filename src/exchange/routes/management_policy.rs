@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::pages::{self, LARGE_PAGE_ROWS, Page};
+use super::reference::require_constraints;
 use super::shape::{attribute, attribute_of, found, found_or_empty, no_content, require_below_limit};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
@@ -210,6 +211,7 @@ fn row(
         // Scripts of clients look for exactly these words.
         return Err(ApiError::invalid_input("you can not specify both constraints and patterns"));
     }
+    require_constraints("constraints", request.constraints.as_deref().unwrap_or_default())?;
     Ok(ManagementPolicyRow {
         org: org.to_owned(),
         policy: id.to_owned(),

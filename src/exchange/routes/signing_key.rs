@@ -94,7 +94,7 @@ pub(super) fn key_endpoints<K: Keys>(
     let of_one = vec![
         endpoint(Method::GET, one, get_name, get(get_key::<K>))
             .doc(tag, "Reads a signing key as text")
-            .answer_with(200, "the key", Content::Text),
+            .answer_with(200, "the key", Content::TEXT),
         endpoint(Method::PUT, one, put_name, put(replace_key::<K>))
             .doc(tag, "Stores a signing key; the body is taken as it is, whatever its type")
             .text_body()

@@ -2,24 +2,26 @@
 //!
 //! Source: exchange contract 1.5.
 
-use axum::Json;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Json};
 use evenkeel_wire::exchange::utility::TestAnswer;
 use http::{Method, header};
+use serde_json::Value;
 
-use crate::API_VERSION;
 use crate::endpoint::{Content, Endpoint, endpoint};
-use crate::openapi;
+use crate::openapi::Served;
+use crate::{API_VERSION, ApiError};
 
 const TAG: &str = "administration";
+const YAML: &str = "text/vnd.yaml";
 
 /// The routes of this module.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         endpoint(Method::GET, "/admin/version", "get_version", get(get_version))
             .doc(TAG, "Answers the version of the API")
-            .answer_with(200, "the version and a line feed", Content::Text)
+            .answer_with(200, "the version and a line feed", Content::TEXT)
             .public(),
         endpoint(Method::GET, "/test", "test", get(test))
             .doc(TAG, "Answers that the exchange is there")
@@ -27,11 +29,15 @@ pub fn endpoints() -> Vec<Endpoint> {
             .public(),
         endpoint(Method::GET, "/swagger", "get_documentation_page", get(get_documentation_page))
             .doc(TAG, "Leads to the browsable API document")
-            .answer_with(200, "a page", Content::Text)
+            .answer_with(200, "a page", Content::Text("text/html"))
             .public(),
         endpoint(Method::GET, "/api-docs/swagger.json", "get_document", get(get_document))
             .doc(TAG, "Answers the API document")
-            .answer_with(200, "the document as JSON", Content::Text)
+            .answer::<Value>(200, "the document as JSON")
+            .public(),
+        endpoint(Method::GET, "/api-docs/swagger.yaml", "get_document_as_yaml", get(get_document_as_yaml))
+            .doc(TAG, "Answers the API document for readers of YAML")
+            .answer_with(200, "the document: JSON, which every reader of YAML 1.2 takes", Content::Text(YAML))
             .public(),
     ]
 }
@@ -50,8 +56,10 @@ async fn get_documentation_page() -> Html<&'static str> {
     )
 }
 
-async fn get_document() -> Response {
-    let document = openapi::document(&super::all());
-    let text = document.to_json().unwrap_or_default();
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+async fn get_document(Extension(served): Extension<Served>) -> Result<Response, ApiError> {
+    Ok(([(header::CONTENT_TYPE, "application/json")], served.text()?).into_response())
+}
+
+async fn get_document_as_yaml(Extension(served): Extension<Served>) -> Result<Response, ApiError> {
+    Ok(([(header::CONTENT_TYPE, format!("{YAML}; charset=utf-8"))], served.text()?).into_response())
 }

@@ -37,9 +37,9 @@ Rows:
 see, or for a private service of a colleague, gets 404.
 ";
 
-/// Operations with rules besides access: who sends a message, and what users a hub administrator makes.
+/// Operations with rules besides access: who sends a message, what users a hub administrator makes, and where root has its user.
 const REFUSED_BY_RULE: &[&str] =
-    &["create_node_message", "create_agbot_message", "create_user", "replace_user"];
+    &["create_node_message", "create_agbot_message", "create_user", "replace_user", "get_own_user"];
 
 /// A row of the table: what is asked for.
 struct Line {

@@ -3,8 +3,11 @@
 mod access;
 mod api;
 mod audit;
+mod bad_body;
+mod bad_request;
 mod change_feed;
 mod credentials;
+mod documented;
 mod ha_group_races;
 mod ha_groups;
 mod limits;

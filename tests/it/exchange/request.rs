@@ -113,9 +113,14 @@ pub fn parts(org: &str) -> Vec<(Method, String, Value)> {
 pub fn body(endpoint: &Endpoint, aim: Aim) -> Option<Value> {
     match endpoint.request {
         Content::None => None,
-        Content::Text => Some(json!("key")),
+        Content::Text(_) => Some(json!("key")),
         _ => Some(json_body(endpoint.operation, aim)),
     }
+}
+
+/// The good body of an operation that reads JSON.
+pub fn body_of(operation: &str, aim: Aim) -> Value {
+    json_body(operation, aim)
 }
 
 fn json_body(operation: &str, aim: Aim) -> Value {

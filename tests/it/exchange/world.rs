@@ -108,18 +108,31 @@ impl World {
         path: &str,
         body: Option<&Value>,
     ) -> (StatusCode, Bytes) {
+        match body {
+            Some(Value::String(text)) => self.send(caller, method, path, None, text.clone()).await,
+            Some(body) => self.send(caller, method, path, Some("application/json"), body.to_string()).await,
+            None => self.send(caller, method, path, None, "").await,
+        }
+    }
+
+    /// The same with any body of any type.
+    pub async fn send(
+        &self,
+        caller: Caller,
+        method: &Method,
+        path: &str,
+        media_type: Option<&str>,
+        body: impl Into<Bytes>,
+    ) -> (StatusCode, Bytes) {
         let mut request = Request::builder().method(method).uri(format!("/v1{path}"));
         if let Some(login) = caller.login {
             let credentials = STANDARD.encode(format!("{login}:{PASSWORD}"));
             request = request.header(header::AUTHORIZATION, format!("Basic {credentials}"));
         }
-        let request = match body {
-            Some(Value::String(text)) => request.body(Body::from(text.clone())),
-            Some(body) => {
-                request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string()))
-            }
-            None => request.body(Body::empty()),
-        };
+        if let Some(media_type) = media_type {
+            request = request.header(header::CONTENT_TYPE, media_type);
+        }
+        let request = request.body(Body::from(body.into()));
         let answer = must(self.router.clone().oneshot(must(request, "a request")).await, "an answer");
         let status = answer.status();
         let is_endless =
@@ -229,6 +242,33 @@ impl World {
             .collect();
         let statement = format!("CREATE SCHEMA copy; {copies}");
         must(self.connection.execute(AssertSqlSafe(statement)).await, "copying the tables");
+    }
+
+    /// The tables that differ from what they were, but for signs of life, which are written a moment after they were given.
+    pub async fn changed_tables(&mut self) -> Vec<String> {
+        let mut changed = Vec::new();
+        for table in
+            self.tables.iter().filter(|table| *table != "node_heartbeat" && !table.starts_with("audit"))
+        {
+            let statement = format!(
+                "SELECT count(*) FROM (
+                    (SELECT t::text FROM public.{table} t EXCEPT ALL SELECT t::text FROM copy.{table} t)
+                    UNION ALL
+                    (SELECT t::text FROM copy.{table} t EXCEPT ALL SELECT t::text FROM public.{table} t)
+                ) AS difference"
+            );
+            let row = must(self.connection.fetch_one(AssertSqlSafe(statement)).await, "comparing a table");
+            if row.get::<i64, _>(0) != 0 {
+                changed.push(table.clone());
+            }
+        }
+        changed
+    }
+
+    /// Requires that nothing was written since the world was filled or restored; `what` happened in between.
+    pub async fn must_be_untouched(&mut self, what: &str) {
+        let changed = self.changed_tables().await;
+        assert!(changed.is_empty(), "{what} changed {changed:?}");
     }
 
     /// Brings every row back.

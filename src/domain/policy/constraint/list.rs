@@ -66,6 +66,22 @@ impl ConstraintList {
         self.accept_all()
     }
 
+    /// Decides whether a policy may hold this much, whatever the texts say.
+    ///
+    /// For whoever keeps policies without reading them: the reference stores texts outside of the language, too.
+    ///
+    /// # Errors
+    /// [`ConstraintError`] when there is too much of something or parentheses are nested too deeply, never for the syntax.
+    pub fn check_limits(&self) -> Result<(), ConstraintError> {
+        self.check_size(limits::MAX_COUNT)?;
+        self.0.iter().enumerate().try_for_each(|(position, text)| {
+            match parser::accept(text).and_then(|()| parser::build(text).map(drop)) {
+                Err(problem @ Problem::TooDeep) => Err(describe(problem, position)),
+                Ok(()) | Err(Problem::Syntax { .. }) => Ok(()),
+            }
+        })
+    }
+
     /// Builds the tree that means the whole list.
     ///
     /// # Errors

@@ -203,6 +203,8 @@ fn nesting_is_limited() {
     assert_eq!(nested(limits::MAX_NESTING).is_satisfied_by(&properties()), Ok(true));
     let too_deep = Err(ConstraintError::TooDeep { position: 0, limit: limits::MAX_NESTING });
     assert_eq!(nested(limits::MAX_NESTING + 1).is_satisfied_by(&properties()), too_deep);
+    assert_eq!(nested(limits::MAX_NESTING + 1).check_limits(), too_deep.clone().map(drop));
+    assert_eq!(nested(limits::MAX_NESTING).check_limits(), Ok(()));
     assert_eq!(nested(30_000).is_satisfied_by(&properties()), too_deep);
 }
 

@@ -15,7 +15,7 @@ use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::reference::require_user_input;
+use crate::routes::reference::{require_constraints, require_user_input};
 use crate::{ApiError, Exchange};
 
 /// The attribute that a request changes.
@@ -55,6 +55,7 @@ pub(super) async fn patch_deployment_policy(
 /// The first attribute present counts, in the order of the contract.
 fn first_attribute(request: PatchDeploymentPolicy) -> Result<(&'static str, Attribute), ApiError> {
     Ok(if let Some(constraints) = request.constraints {
+        require_constraints("constraints", &constraints)?;
         ("constraints", Attribute::Constraints(constraints))
     } else if let Some(description) = request.description {
         ("description", Attribute::Description(description))

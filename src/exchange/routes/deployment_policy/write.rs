@@ -16,7 +16,9 @@ use serde_json::json;
 use super::{absent, change};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::reference::{require_services, require_user_input, require_version, service_id_base};
+use crate::routes::reference::{
+    require_constraints, require_services, require_user_input, require_version, service_id_base,
+};
 use crate::routes::shape::{no_content, require_below_limit};
 use crate::{ApiError, Exchange};
 
@@ -30,6 +32,7 @@ pub(super) async fn create_deployment_policy(
         .authorize(&caller, Access::DeploymentPolicyCreate, FactKind::DeploymentPolicy, &org, Some(&id))
         .await?;
     validate_service(&request.service)?;
+    require_constraints("constraints", &request.constraints)?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     evenkeel_store::retry("deployment_policy.create", || async {
         let mut tx = exchange.begin().await?;
@@ -60,6 +63,7 @@ pub(super) async fn replace_deployment_policy(
         .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
         .await?;
     validate_service(&request.service)?;
+    require_constraints("constraints", &request.constraints)?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     evenkeel_store::retry("deployment_policy.replace", || async {
         let mut tx = exchange.begin().await?;

@@ -25,7 +25,7 @@ const ONE_DOCUMENT: &str = "/org/{organization}/hagroups/{hagroup}";
 /// The routes of this module.
 pub fn endpoints() -> Vec<Endpoint> {
     let mut all = group_endpoints();
-    all.extend(document_endpoints());
+    all.extend(document_endpoints().into_iter().map(Endpoint::at_root_too));
     all
 }
 

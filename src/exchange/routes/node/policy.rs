@@ -19,7 +19,7 @@ use super::{json, missing_node, node_change};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
-use crate::routes::reference::require_property_types;
+use crate::routes::reference::{require_constraints, require_property_types};
 use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
@@ -72,7 +72,9 @@ async fn replace_policy(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
     require_property_types(&request.properties)?;
-    let (deployment, management) = (checked(request.deployment)?, checked(request.management)?);
+    require_constraints("constraints", &request.constraints)?;
+    let (deployment, management) =
+        (checked("deployment", request.deployment)?, checked("management", request.management)?);
     let now = exchange.now();
     let row = NodePolicyRow {
         label: request.label.unwrap_or_default(),
@@ -99,9 +101,11 @@ async fn replace_policy(
     Ok(created("policy added or updated"))
 }
 
-fn checked(part: Option<PolicyPart>) -> Result<PolicyPart, ApiError> {
+fn checked(name: &str, part: Option<PolicyPart>) -> Result<PolicyPart, ApiError> {
     let part = part.unwrap_or_default();
     require_property_types(part.properties.as_deref().unwrap_or_default())?;
+    let constraints = part.constraints.as_deref().unwrap_or_default();
+    require_constraints(&format!("{name}.constraints"), constraints)?;
     Ok(part)
 }
 

@@ -15,7 +15,7 @@ use super::change;
 use super::get::absent;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::reference::require_property_types;
+use crate::routes::reference::{require_constraints, require_property_types};
 use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
@@ -45,6 +45,7 @@ pub(super) async fn replace_service_policy(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
     require_property_types(&request.properties)?;
+    require_constraints("constraints", &request.constraints)?;
     let label = request.label.unwrap_or_default();
     let row = ServicePolicyRow {
         description: request.description.unwrap_or_else(|| label.clone()),

@@ -21,6 +21,7 @@ use crate::{ApiError, Exchange};
 
 const TAG: &str = "users";
 const ONE: &str = "/orgs/{organization}/users/{username}";
+const OWN: &str = "/orgs/{organization}/users/apikey";
 const KEYS: &str = "/orgs/{organization}/users/{username}/apikeys";
 const KEY: &str = "/orgs/{organization}/users/{username}/apikeys/{keyid}";
 
@@ -37,8 +38,12 @@ fn user_endpoints() -> Vec<Endpoint> {
             .doc(TAG, "Lists the users of an organization")
             .answer::<UsersAnswer>(200, "the users")
             .answer::<UsersAnswer>(404, "none"),
+        endpoint(Method::GET, OWN, "get_own_user", get(read::get_own_user))
+            .alias("/orgs/{organization}/users/iamapikey")
+            .doc(TAG, "Answers the user that calls, for instance to whom an API key belongs")
+            .answer::<UsersAnswer>(200, "the user"),
         endpoint(Method::GET, ONE, "get_user", get(read::get_user))
-            .doc(TAG, "Answers one user; the names `apikey` and `iamapikey` stand for the caller")
+            .doc(TAG, "Answers one user")
             .answer::<UsersAnswer>(200, "the user")
             .answer_either::<UsersAnswer, ApiResponse>(404, "there is none"),
         endpoint(Method::POST, ONE, "create_user", post(write::create_user))

@@ -38,13 +38,17 @@ pub async fn get_user(
     Path((org, name)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     if OWN_NAMES.contains(&name.as_str()) {
-        return get_own_user(exchange, caller, org).await;
+        return get_own_user(State(exchange), caller, Path(org)).await;
     }
     exchange.authorize(&caller, Access::UserRead, FactKind::User, &org, Some(&name)).await?;
     answer(exchange, caller, org, Some(name)).await
 }
 
-async fn get_own_user(exchange: Exchange, caller: CurrentCaller, org: String) -> Result<Response, ApiError> {
+pub async fn get_own_user(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+) -> Result<Response, ApiError> {
     if org != caller.org && matches!(caller.role, Role::Root | Role::HubAdmin) {
         return Err(ApiError::invalid_input("the organization in the path is not that of the caller"));
     }

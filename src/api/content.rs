@@ -1,0 +1,145 @@
+//! How the body of a request or an answer looks.
+
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{AnyOf, Array, Type};
+use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
+
+/// A schema with everything it refers to.
+pub(crate) type NamedSchemas = Vec<(String, RefOr<Schema>)>;
+
+/// Reads a JSON text as the type that a handler reads, and tells why it is none.
+type Check = fn(&str) -> Result<(), String>;
+
+/// How the body of a request or answer looks.
+#[derive(Clone)]
+pub enum Content {
+    /// No body.
+    None,
+    /// JSON of named schemas.
+    Json(Json),
+    /// Text, by its media type.
+    Text(&'static str),
+}
+
+/// A body that is JSON.
+#[derive(Clone)]
+pub struct Json {
+    /// Reference or inline schema.
+    pub(crate) schema: Box<RefOr<Schema>>,
+    /// Schemas it refers to.
+    pub(crate) parts: NamedSchemas,
+    /// The named schemas that it may have: each stands for one example.
+    pub(crate) kinds: Vec<Kind>,
+    check: Option<Check>,
+}
+
+/// One of the schemas that a body may have.
+#[derive(Clone)]
+pub(crate) struct Kind {
+    /// Name of the schema.
+    pub name: String,
+    /// The body is a list of it.
+    pub is_list: bool,
+}
+
+impl Content {
+    /// Plain text.
+    pub const TEXT: Content = Content::Text("text/plain");
+
+    /// JSON of a type.
+    #[must_use]
+    pub fn json<T: ToSchema>() -> Content {
+        Content::Json(Json::of::<T>())
+    }
+
+    /// A JSON list of a type.
+    #[must_use]
+    pub fn list<T: ToSchema>() -> Content {
+        Content::Json(Json::list_of::<T>())
+    }
+
+    /// JSON that a handler reads as a type.
+    #[must_use]
+    pub(crate) fn read<T: ToSchema + DeserializeOwned>() -> Content {
+        Content::Json(Json { check: Some(check::<T>), ..Json::of::<T>() })
+    }
+
+    /// A JSON list that a handler reads as a list of a type.
+    #[must_use]
+    pub(crate) fn read_list<T: ToSchema + DeserializeOwned>() -> Content {
+        Content::Json(Json { check: Some(check::<Vec<T>>), ..Json::list_of::<T>() })
+    }
+
+    /// JSON of one type or the other, for instance a whole resource or one attribute of it.
+    #[must_use]
+    pub fn either<A: ToSchema, B: ToSchema>() -> Content {
+        Content::json::<A>().or::<B>()
+    }
+
+    /// The same, or JSON of another type.
+    #[must_use]
+    pub fn or<T: ToSchema>(self) -> Content {
+        let mut all = Json { parts: Vec::new(), kinds: Vec::new(), ..Json::of::<T>() };
+        let mut choice = AnyOf::new();
+        for content in [self, Content::json::<T>()] {
+            if let Content::Json(json) = content {
+                choice.items.push(*json.schema);
+                all.parts.extend(json.parts);
+                all.kinds.extend(json.kinds);
+            }
+        }
+        all.schema = Box::new(RefOr::T(Schema::AnyOf(choice)));
+        Content::Json(all)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        matches!(self, Content::None)
+    }
+
+    /// Reads a text as the handler would; nothing for a body that no handler reads as JSON.
+    #[must_use]
+    pub fn check(&self, text: &str) -> Option<Result<(), String>> {
+        match self {
+            Content::Json(Json { check: Some(check), .. }) => Some(check(text)),
+            _ => None,
+        }
+    }
+
+    /// Media type and schema of a body.
+    pub(crate) fn media(&self) -> Option<(&'static str, RefOr<Schema>)> {
+        match self {
+            Content::None => None,
+            Content::Json(json) => Some(("application/json", json.schema.as_ref().clone())),
+            Content::Text(media_type) => Some((media_type, text())),
+        }
+    }
+}
+
+impl Json {
+    fn of<T: ToSchema>() -> Json {
+        let mut parts = Vec::new();
+        T::schemas(&mut parts);
+        let name = T::name().to_string();
+        parts.push((name.clone(), T::schema()));
+        let schema = Box::new(RefOr::Ref(Ref::from_schema_name(name.clone())));
+        Json { schema, parts, kinds: vec![Kind { name, is_list: false }], check: None }
+    }
+
+    fn list_of<T: ToSchema>() -> Json {
+        let element = Json::of::<T>();
+        let kinds = element.kinds.into_iter().map(|kind| Kind { is_list: true, ..kind }).collect();
+        Json { schema: Box::new(RefOr::T(Schema::Array(Array::new(*element.schema)))), kinds, ..element }
+    }
+}
+
+fn check<T: DeserializeOwned>(text: &str) -> Result<(), String> {
+    serde_json::from_str::<T>(text).map(drop).map_err(|error| error.to_string())
+}
+
+/// The schema of any text.
+pub(crate) fn text() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::String).into()
+}

@@ -1,0 +1,220 @@
+//! One row of the table of routes: what the router serves and what the API document says of it.
+
+use std::ops::Deref;
+
+use axum::Router;
+use axum::routing::MethodRouter;
+use http::Method;
+use serde::de::DeserializeOwned;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::content::Content;
+use crate::{PREFIX, parameter};
+
+/// One possible answer.
+#[derive(Clone)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// When it is given.
+    pub description: &'static str,
+    /// Its body.
+    pub content: Content,
+}
+
+/// One operation of the API, as the document tells it.
+#[derive(Clone)]
+pub struct Operation {
+    /// HTTP method.
+    pub method: Method,
+    /// Path below the prefix, then its aliases.
+    pub paths: Vec<&'static str>,
+    /// Name of the operation, as the handler is called.
+    pub operation: &'static str,
+    /// Group in the document.
+    pub tag: &'static str,
+    /// What it does, one line.
+    pub summary: &'static str,
+    /// Parameters besides those of the path.
+    pub parameters: Vec<Parameter>,
+    /// Body of the request.
+    pub request: Content,
+    /// Answers besides those every operation may give.
+    pub answers: Vec<Answer>,
+    /// Needs no credentials.
+    pub is_public: bool,
+    /// Why no audit record tells of it, when it is no read.
+    pub unaudited: Option<&'static str>,
+    /// Where its paths begin.
+    pub prefixes: &'static [&'static str],
+}
+
+impl Operation {
+    /// Whether each success is recorded.
+    #[must_use]
+    pub fn is_audited(&self) -> bool {
+        self.method != Method::GET && self.unaudited.is_none()
+    }
+
+    /// Whether it is served without the prefix, too.
+    #[must_use]
+    pub fn is_at_root(&self) -> bool {
+        self.prefixes.contains(&"")
+    }
+
+    /// Every whole path under which it is served.
+    pub fn whole_paths(&self) -> impl Iterator<Item = String> {
+        self.prefixes.iter().flat_map(|prefix| self.paths.iter().map(move |path| format!("{prefix}{path}")))
+    }
+}
+
+/// One operation with what carries it out on a state `S`.
+pub struct Endpoint<S> {
+    operation: Operation,
+    router: MethodRouter<S>,
+}
+
+impl<S> Deref for Endpoint<S> {
+    type Target = Operation;
+
+    fn deref(&self) -> &Operation {
+        &self.operation
+    }
+}
+
+/// Starts the row of one operation. `router` is `axum::routing::get(handler)` and the like, matching `method`.
+pub fn endpoint<S>(
+    method: Method,
+    path: &'static str,
+    operation: &'static str,
+    router: MethodRouter<S>,
+) -> Endpoint<S> {
+    let operation = Operation {
+        method,
+        paths: vec![path],
+        operation,
+        tag: "exchange",
+        summary: "",
+        parameters: Vec::new(),
+        request: Content::None,
+        answers: Vec::new(),
+        is_public: false,
+        unaudited: None,
+        prefixes: &[PREFIX],
+    };
+    Endpoint { operation, router }
+}
+
+impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
+    /// The same handler under another path.
+    #[must_use]
+    pub fn alias(mut self, path: &'static str) -> Self {
+        self.operation.paths.push(path);
+        self
+    }
+
+    /// The same handler without the prefix, too.
+    #[must_use]
+    pub fn at_root_too(mut self) -> Self {
+        self.operation.prefixes = &[PREFIX, ""];
+        self
+    }
+
+    /// Group and one-line summary for the document.
+    #[must_use]
+    pub fn doc(mut self, tag: &'static str, summary: &'static str) -> Self {
+        self.operation.tag = tag;
+        self.operation.summary = summary;
+        self
+    }
+
+    /// Query parameters.
+    #[must_use]
+    pub fn query<T: IntoParams>(mut self) -> Self {
+        self.operation.parameters.extend(T::into_params(|| Some(ParameterIn::Query)));
+        self
+    }
+
+    /// An optional header that it understands.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, description: &'static str, example: &'static str) -> Self {
+        self.operation.parameters.push(parameter::header(name, description, example));
+        self
+    }
+
+    /// JSON body of the request.
+    #[must_use]
+    pub fn body<T: ToSchema + DeserializeOwned>(mut self) -> Self {
+        self.operation.request = Content::read::<T>();
+        self
+    }
+
+    /// Body of the request that is a JSON list.
+    #[must_use]
+    pub fn list_body<T: ToSchema + DeserializeOwned>(mut self) -> Self {
+        self.operation.request = Content::read_list::<T>();
+        self
+    }
+
+    /// Text body of the request.
+    #[must_use]
+    pub fn text_body(mut self) -> Self {
+        self.operation.request = Content::TEXT;
+        self
+    }
+
+    /// A possible answer with a JSON body.
+    #[must_use]
+    pub fn answer<T: ToSchema>(self, status: u16, description: &'static str) -> Self {
+        self.answer_with(status, description, Content::json::<T>())
+    }
+
+    /// A possible answer with a JSON body of one type or the other.
+    #[must_use]
+    pub fn answer_either<A: ToSchema, B: ToSchema>(self, status: u16, description: &'static str) -> Self {
+        self.answer_with(status, description, Content::either::<A, B>())
+    }
+
+    /// A possible answer.
+    #[must_use]
+    pub fn answer_with(mut self, status: u16, description: &'static str, content: Content) -> Self {
+        self.operation.answers.push(Answer { status, description, content });
+        self
+    }
+
+    /// Needs no credentials.
+    #[must_use]
+    pub fn public(mut self) -> Self {
+        self.operation.is_public = true;
+        self
+    }
+
+    /// No audit record tells of it, although its method is not GET; `reason` says why.
+    #[must_use]
+    pub fn unaudited(mut self, reason: &'static str) -> Self {
+        self.operation.unaudited = Some(reason);
+        self
+    }
+
+    /// Adds the operation and its aliases to a router, below `base`; `wrap` may put something around it.
+    #[must_use]
+    pub fn mount(
+        &self,
+        base: &str,
+        mut router: Router<S>,
+        wrap: impl FnOnce(MethodRouter<S>) -> MethodRouter<S>,
+    ) -> Router<S> {
+        let wrapped = wrap(self.router.clone());
+        for path in &self.operation.paths {
+            router = router.route(&format!("{base}{path}"), wrapped.clone());
+        }
+        router
+    }
+
+    /// What the document tells of it.
+    #[must_use]
+    pub fn described(&self) -> Operation {
+        self.operation.clone()
+    }
+}

@@ -1,0 +1,18 @@
+//! One table of routes for each part of the API: the router and the API document are made from the same rows.
+//!
+//! The exchange and the agbot keep their tables beside their handlers; here is what a row holds and how rows become a document.
+
+mod content;
+mod document;
+mod endpoint;
+mod examples;
+mod general;
+mod parameter;
+
+pub use content::Content;
+pub use document::{About, Part, document};
+pub use endpoint::{Answer, Endpoint, Operation, endpoint};
+pub use examples::Examples;
+
+/// Start of the paths of the whole API.
+pub const PREFIX: &str = "/v1";

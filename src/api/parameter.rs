@@ -1,0 +1,101 @@
+//! Parameters in paths and headers: what they mean, which values they take.
+
+use serde_json::{Value, json};
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Required, Schema};
+
+/// Longest id in bytes: longer ones cannot be keys.
+const MAX_ID: usize = 1024;
+
+/// What a segment of a path names.
+struct Segment {
+    name: &'static str,
+    description: &'static str,
+    example: &'static str,
+}
+
+const fn segment(name: &'static str, description: &'static str, example: &'static str) -> Segment {
+    Segment { name, description, example }
+}
+
+const SEGMENTS: &[Segment] = &[
+    segment("organization", "Organization.", "acme"),
+    segment("username", "User, without its organization.", "erin"),
+    segment("keyid", "Id of an API key.", "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"),
+    segment("node", "Node, without its organization.", "edge-1"),
+    segment("agreement", "Id of an agreement.", "9f1c2d3e4b5a"),
+    segment("msgid", "Number of a message.", "17"),
+    segment("managementpolicy", "Management policy, without its organization.", "agents-2"),
+    segment("nmp", "Management policy, without its organization.", "agents-2"),
+    segment("agreementbot", "Agbot, without its organization.", "bot"),
+    segment("entry", "Entry `organization_name_organization of the nodes`.", "acme_camera_acme"),
+    segment("hagroup", "High availability group, without its organization.", "gate"),
+    segment("service", "Service: its url, version and architecture.", "camera_1.0.0_amd64"),
+    segment("dockauth", "Number of credentials for a registry.", "3"),
+    segment("pattern", "Pattern, without its organization.", "camera"),
+    segment("policy", "Policy, without its organization.", "camera"),
+    segment("action", "What to do: `pause`, `resume`, `abort` or `rollback`.", "pause"),
+    segment("key", "Name of a public key.", "signing.pem"),
+];
+
+/// The parameters of a path with segments in braces.
+pub(crate) fn of_path(path: &str) -> impl Iterator<Item = Parameter> {
+    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).map(of_segment)
+}
+
+/// Whether a segment of a path is described.
+#[cfg(test)]
+pub(crate) fn is_known(name: &str) -> bool {
+    SEGMENTS.iter().any(|segment| segment.name == name)
+}
+
+fn of_segment(name: &str) -> Parameter {
+    let builder = ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .schema(Some(schema(name)));
+    match SEGMENTS.iter().find(|segment| segment.name == name) {
+        Some(found) => builder.description(Some(found.description)).example(Some(example(found))).build(),
+        None => builder.build(),
+    }
+}
+
+fn is_number(name: &str) -> bool {
+    matches!(name, "msgid" | "dockauth")
+}
+
+fn example(segment: &Segment) -> Value {
+    match segment.example.parse::<i64>() {
+        Ok(number) if is_number(segment.name) => json!(number),
+        _ => json!(segment.example),
+    }
+}
+
+fn schema(name: &str) -> RefOr<Schema> {
+    let object = ObjectBuilder::new();
+    match name {
+        name if is_number(name) => object
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .into(),
+        "keyid" => {
+            object.schema_type(Type::String).format(Some(SchemaFormat::Custom("uuid".to_owned()))).into()
+        }
+        _ => object.schema_type(Type::String).min_length(Some(1)).max_length(Some(MAX_ID)).into(),
+    }
+}
+
+/// An optional header.
+pub(crate) fn header(name: &str, description: &str, example: &str) -> Parameter {
+    let text: RefOr<Schema> = ObjectBuilder::new().schema_type(Type::String).into();
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(text))
+        .example(Some(json!(example)))
+        .build()
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Calls every operation as one account: as.sh PROGRAM VENV SCRATCH EXAMPLES ACCOUNT SEED
+set -euo pipefail
+cd "$(dirname "$0")"
+
+program=$1
+venv=$2
+folder=$3/$5
+examples=$4
+account=$5
+seed=$6
+# Longest time for one account.
+limit=${FUZZ_LIMIT:-420}
+
+mkdir -m 711 "$folder"
+hub=
+stop_hub() {
+    if [ -n "$hub" ]; then
+        kill "$hub" 2>/dev/null || true
+        wait "$hub" || true
+        hub=
+    fi
+}
+trap stop_hub EXIT
+
+fail() {
+    echo "as $account: $1" >&2
+    # Made-up input may be long.
+    cut -c1-400 "${@:2}" >&2
+    exit 1
+}
+
+printf 'fuzz-root-secret' >"$folder/password"
+"$program" up --data-dir "$folder/hub" --listen 127.0.0.1:0 --root-password-file "$folder/password" --log warn 2>"$folder/log" &
+hub=$!
+for _ in $(seq 600); do
+    if [ -s "$folder/hub/url" ] && curl -fsS -o "$folder/ready" "$(cat "$folder/hub/url")/readyz" 2>/dev/null; then
+        break
+    fi
+    kill -0 "$hub" 2>/dev/null || fail 'the hub ended' "$folder/log"
+    sleep 0.1
+done
+url=$(cat "$folder/hub/url")
+"$venv/bin/python" fixture.py "$url" "$folder/password" "$folder/fixture.json"
+credentials=$("$venv/bin/python" login.py "$folder/fixture.json" "$account")
+
+export FUZZ_FIXTURE=$folder/fixture.json FUZZ_COUNTS=$folder/counts.json SCHEMATHESIS_HOOKS=hooks PYTHONPATH=$PWD
+export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
+# The stream has no end, an exchange that is emptied has nothing left to read, and the document takes no input.
+if ! (cd "$folder" && timeout "$limit" "$venv/bin/schemathesis" run "$url/v1/api-docs/swagger.json" --url "$url" \
+    --auth "$credentials" --seed "$seed" --max-examples "$examples" --phases examples,coverage,fuzzing \
+    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
+    --exclude-path-regex '/changes/stream$|/admin/dropdb$|/api-docs/' --generation-database none --continue-on-failure \
+    --request-timeout 30 --warnings off --no-color) >"$folder/out" 2>&1; then
+    fail "seed $seed finds:" "$folder/out" "$folder/log"
+fi
+if grep -q '^Traceback' "$folder/out"; then
+    fail 'the fuzzer itself failed:' "$folder/out"
+fi
+"$venv/bin/python" login.py --check "$url" "$folder/fixture.json" "$account"
