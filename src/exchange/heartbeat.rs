@@ -83,7 +83,8 @@ impl Heartbeats {
         if lock(&self.nodes).note(org, node, at) {
             return Ok(());
         }
-        self.write_first(SignOfLife { org: org.to_owned(), id: node.to_owned(), seen_at: at }).await
+        let beat = SignOfLife { org: org.to_owned(), id: node.to_owned(), seen_at: at };
+        Box::pin(self.write_first(beat)).await
     }
 
     /// Writes a first sign together with those of others: while one batch is on its way, the next one gathers.

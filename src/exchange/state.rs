@@ -308,7 +308,7 @@ impl Exchange {
         let target = Target { org, id };
         let decision = match (decide(caller, access, target), id) {
             (Decision::NeedsFacts, Some(id)) => {
-                let facts = self.facts(kind, org, id).await?;
+                let facts = Box::pin(self.facts(kind, org, id)).await?;
                 match decide_with_facts(caller, access, target, facts.as_ref()) {
                     // What was deleted a moment ago is no secret: the route answers, as it would in its own organization.
                     Decision::NotFound if self.feed().remembers(org, id, resource_word(kind)) => {

@@ -37,6 +37,7 @@ const TRUSTED: Duration = Duration::from_millis(500);
 pub struct Database {
     pool: PgPool,
     options: PgConnectOptions,
+    orders_by_bytes: bool,
 }
 
 impl Database {
@@ -60,7 +61,20 @@ impl Database {
             })
             .connect_with(options.clone())
             .await?;
-        Ok(Database { pool, options })
+        // Names of collations tell less than what they do.
+        let orders_by_bytes = sqlx::query_scalar!(
+            r#"-- database.orders_by_bytes
+            SELECT 'B' < 'a' AND 'a-b' < 'aa' AND 'z' < 'é' AS "is_so!""#
+        )
+        .fetch_one(&pool)
+        .await?;
+        Ok(Database { pool, options, orders_by_bytes })
+    }
+
+    /// Whether texts are ordered by their bytes, so that all that begin alike stand together. True for the embedded server.
+    #[must_use]
+    pub fn orders_by_bytes(&self) -> bool {
+        self.orders_by_bytes
     }
 
     /// Brings the schema to the newest version this program knows.

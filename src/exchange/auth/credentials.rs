@@ -110,8 +110,7 @@ impl Credentials {
         limiter: &Limiter,
     ) -> Result<Arc<Caller>, ApiError> {
         let verifier = self.verifier(&login);
-        let is_api_key = login.id() == API_KEY_LOGIN;
-        let key_slot = is_api_key.then(|| format!("{}/{}", login.org(), hex(&verifier)));
+        let key_slot = (login.id() == API_KEY_LOGIN).then(|| format!("{}/{}", login.org(), hex(&verifier)));
         let (checked, slot) = match &key_slot {
             Some(slot) => (&self.checked_keys, slot.as_str()),
             None => (&self.checked, login.who()),
@@ -121,8 +120,28 @@ impl Credentials {
         {
             return Ok(found.caller);
         }
+        let removals = self.removals.load(Ordering::SeqCst);
+        // Rare and large: it must not make the path of every request large, too.
+        let caller = Box::pin(self.check(&login, verifier, address, limiter)).await?;
+        checked.insert(slot.to_owned(), Checked { verifier, caller: caller.clone() });
+        self.proven.insert(verifier, ());
+        if self.removals.load(Ordering::SeqCst) != removals {
+            checked.invalidate(slot);
+        }
+        Ok(caller)
+    }
+
+    /// Checks a login that is not in memory.
+    async fn check(
+        &self,
+        login: &Login,
+        verifier: [u8; 32],
+        address: Option<IpAddr>,
+        limiter: &Limiter,
+    ) -> Result<Arc<Caller>, ApiError> {
+        let is_api_key = login.id() == API_KEY_LOGIN;
         let is_proven = self.proven.contains_key(&verifier);
-        let attempt = Attempt { login: &login, address, limiter, is_proven };
+        let attempt = Attempt { login, address, limiter, is_proven };
         attempt.check()?;
         if self.refused.contains_key(&verifier) {
             limiter.count_failed_login(address, login.org(), login.id());
@@ -131,8 +150,8 @@ impl Credentials {
         let removals = self.removals.load(Ordering::SeqCst);
         let found =
             if is_api_key { self.check_api_key(&attempt).await } else { self.check_secret(&attempt).await };
-        let caller = match found {
-            Ok(caller) => Arc::new(caller),
+        match found {
+            Ok(caller) => Ok(Arc::new(caller)),
             Err(error) => {
                 if error.is_unauthorized() {
                     self.proven.invalidate(&verifier);
@@ -143,15 +162,9 @@ impl Credentials {
                 {
                     self.refused.insert(verifier, ());
                 }
-                return Err(error);
+                Err(error)
             }
-        };
-        checked.insert(slot.to_owned(), Checked { verifier, caller: caller.clone() });
-        self.proven.insert(verifier, ());
-        if self.removals.load(Ordering::SeqCst) != removals {
-            checked.invalidate(slot);
         }
-        Ok(caller)
     }
 
     /// Remembers root, whose password was checked or set a moment ago.

@@ -39,7 +39,7 @@ async fn identify(
 ) -> Result<Arc<Caller>, ApiError> {
     exchange.feed().current().await?;
     match (exchange.bearer_logins(), bearer::token(headers)) {
-        (Some(logins), Some(token)) => logins.identify(exchange, &token, address).await,
+        (Some(logins), Some(token)) => Box::pin(logins.identify(exchange, &token, address)).await,
         _ => exchange.credentials().identify(parse_login(headers)?, address, exchange.limiter()).await,
     }
 }

@@ -141,6 +141,16 @@ impl Feed {
         if let Some(selection) = self.tail.select(from, limit, &allowed) {
             return Ok(selection);
         }
+        // Rare and large: it must not make the path of every poll large, too.
+        Box::pin(self.select_stored(from, limit, allowed)).await
+    }
+
+    async fn select_stored(
+        &self,
+        from: i64,
+        limit: usize,
+        allowed: impl Fn(&NumberedChange) -> bool,
+    ) -> Result<Selection, StoreError> {
         let mut after = from.max(1) - 1;
         let mut changes = Vec::new();
         let mut connection = self.database.acquire().await?;

@@ -85,7 +85,7 @@ async fn poll_changes(
             && !exchange.feed().is_draining()
         {
             let left = until - tokio::time::Instant::now();
-            exchange.feed().park(&caller, &org, selection.last, left).await;
+            Box::pin(exchange.feed().park(&caller, &org, selection.last, left)).await;
             let next = from.max(selection.last + 1);
             selection = exchange.feed().select(next, limit, |change| view.shows(change)).await?;
         }
@@ -118,7 +118,8 @@ async fn first_number(exchange: &Exchange, request: &ChangesRequest) -> Result<i
         return Ok(request.change_id);
     }
     let Some(instant) = since else { return Ok(1) };
-    Ok(exchange.feed().first_since(instant.saturating_sub(LOOK_BACK).unwrap_or(instant)).await?)
+    let from = instant.saturating_sub(LOOK_BACK).unwrap_or(instant);
+    Ok(Box::pin(exchange.feed().first_since(from)).await?)
 }
 
 fn parse_instant(text: &str) -> Option<Timestamp> {

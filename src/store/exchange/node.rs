@@ -101,8 +101,10 @@ impl From<Raw> for NodeRow {
     }
 }
 
+/// Nodes with what other tables say of them. Those are asked for each node found, by key: beside a filter whose outcome nobody can
+/// foresee, a join may be planned as one of everything with everything.
 macro_rules! select_nodes {
-    ($name:literal, $tail:literal, $($argument:expr),*) => {
+    ($name:literal, $tail:literal $(+ $more:literal)*, $($argument:expr),*) => {
         sqlx::query_as!(
             Raw,
             "-- " + $name + r#"
@@ -112,11 +114,12 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp",
-                   node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?"
+                   (SELECT beat.seen_at FROM node_heartbeat AS beat
+                    WHERE beat.org = node.org AND beat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
+                   (SELECT member.ha_group FROM ha_group_member AS member
+                    WHERE member.org = node.org AND member.node = node.node) AS "ha_group?"
             FROM node
-            LEFT JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
-            LEFT JOIN ha_group_member ON ha_group_member.org = node.org AND ha_group_member.node = node.node
-            "# + $tail,
+            "# + $tail $(+ $more)*,
             $($argument),*
         )
     };
@@ -166,6 +169,29 @@ pub struct NodeFilter {
     pub is_namespace_scoped: Option<bool>,
     /// Only nodes of this account: organization and name.
     pub owned_by: Option<(String, String)>,
+    /// Where the pattern of the id can match at all, from and below; see [`NodeFilter::limit_range`].
+    pub range: Option<(String, String)>,
+}
+
+impl NodeFilter {
+    /// Limits the list to where the pattern of the id can match: a thousand nodes that begin alike are found among a hundred thousand
+    /// without a look at the others. Only for databases that order texts by their bytes ([`crate::Database::orders_by_bytes`]).
+    #[must_use]
+    pub fn limit_range(self, org: &str) -> NodeFilter {
+        let pattern = self.id.as_deref().and_then(|id| id.strip_prefix(org)?.strip_prefix('/'));
+        let range = pattern.and_then(|pattern| range_of(pattern));
+        NodeFilter { range, ..self }
+    }
+}
+
+/// The texts that begin like a pattern up to its first wildcard: from the first one, and below what comes after the last one.
+fn range_of(pattern: &str) -> Option<(String, String)> {
+    let fixed = pattern.split(['%', '_', '\\']).next()?;
+    let last = fixed.chars().next_back()?;
+    // A surrogate is no character: where the next one would be, the range is left open.
+    let next = char::from_u32(u32::from(last) + 1)?;
+    let high = format!("{}{next}", &fixed[..fixed.len() - last.len_utf8()]);
+    Some((fixed.to_owned(), high))
 }
 
 /// Lists nodes of an organization by id, those after the given one, at most `limit`.
@@ -177,35 +203,50 @@ pub async fn list_nodes(
     limit: i64,
 ) -> Result<Vec<NodeRow>, StoreError> {
     let owned_by = filter.owned_by.as_ref();
-    let rows = select_nodes!(
-        "node.list_nodes",
-        "WHERE node.org = $1
-           AND ($2::text IS NULL OR (node.owner_org = $2 AND node.owner = $3))
-           AND ($4::text IS NULL OR node.org || '/' || node.node LIKE $4)
-           AND ($5::text IS NULL OR node.name LIKE $5)
-           AND ($6::text IS NULL OR node.arch LIKE $6)
-           AND ($7::text IS NULL OR node.cluster_namespace LIKE $7)
-           AND ($8::text IS NULL OR node.owner_org || '/' || node.owner LIKE $8)
-           AND ($9::text IS NULL OR node.node_type = $9)
-           AND ($10::boolean IS NULL OR node.is_namespace_scoped = $10)
-           AND node.node > $11
-         ORDER BY node.node
-         LIMIT $12",
-        org,
-        owned_by.map(|owner| owner.0.as_str()),
-        owned_by.map(|owner| owner.1.as_str()),
-        filter.id.as_deref(),
-        filter.name.as_deref(),
-        filter.arch.as_deref(),
-        filter.cluster_namespace.as_deref(),
-        filter.owner.as_deref(),
-        filter.node_type.as_deref(),
-        filter.is_namespace_scoped,
-        after.unwrap_or_default(),
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
+    macro_rules! select_filtered {
+        ($name:literal, $range:literal, $($bound:expr),*) => {
+            select_nodes!(
+                $name,
+                "WHERE node.org = $1
+                   AND ($2::text IS NULL OR (node.owner_org = $2 AND node.owner = $3))
+                   AND ($4::text IS NULL OR node.org || '/' || node.node LIKE $4)
+                   AND ($5::text IS NULL OR node.name LIKE $5)
+                   AND ($6::text IS NULL OR node.arch LIKE $6)
+                   AND ($7::text IS NULL OR node.cluster_namespace LIKE $7)
+                   AND ($8::text IS NULL OR node.owner_org || '/' || node.owner LIKE $8)
+                   AND ($9::text IS NULL OR node.node_type = $9)
+                   AND ($10::boolean IS NULL OR node.is_namespace_scoped = $10)
+                   AND node.node > $11 "
+                    + $range
+                    + "ORDER BY node.node
+                 LIMIT $12",
+                org,
+                owned_by.map(|owner| owner.0.as_str()),
+                owned_by.map(|owner| owner.1.as_str()),
+                filter.id.as_deref(),
+                filter.name.as_deref(),
+                filter.arch.as_deref(),
+                filter.cluster_namespace.as_deref(),
+                filter.owner.as_deref(),
+                filter.node_type.as_deref(),
+                filter.is_namespace_scoped,
+                after.unwrap_or_default(),
+                limit
+                $(, $bound)*
+            )
+            .fetch_all(conn)
+            .await?
+        };
+    }
+    let rows = match &filter.range {
+        Some((low, high)) => select_filtered!(
+            "node.list_nodes_in_range",
+            "AND node.node >= $13 AND node.node < $14 ",
+            low,
+            high
+        ),
+        None => select_filtered!("node.list_nodes", "",),
+    };
     Ok(rows.into_iter().map(NodeRow::from).collect())
 }
 
@@ -339,4 +380,24 @@ pub async fn delete_node(tx: &mut PgConnection, org: &str, node: &str) -> Result
     .execute(tx)
     .await?;
     Ok(done.rows_affected() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_holds_whatever_begins_like_the_pattern() {
+        let of =
+            |id: &str| NodeFilter { id: Some(id.to_owned()), ..NodeFilter::default() }.limit_range("o").range;
+        let pair = |low: &str, high: &str| Some((low.to_owned(), high.to_owned()));
+        assert_eq!(of("o/f00%"), pair("f00", "f01"));
+        assert_eq!(of("o/a_b"), pair("a", "b"));
+        assert_eq!(of("o/exact"), pair("exact", "exacu"));
+        assert_eq!(of("o/é%"), pair("é", "ê"));
+        assert_eq!(of("o/a\\%"), pair("a", "b"));
+        for open in ["o/%", "o/_x", "%", "p/a%", "o", "o/\u{10ffff}%"] {
+            assert_eq!(of(open), None, "{open}");
+        }
+    }
 }

@@ -38,7 +38,9 @@ pub(super) async fn list_nodes(
         node_type: query.nodetype.as_deref().map(node_type).transpose()?,
         is_namespace_scoped: query.is_namespace_scoped,
         owned_by: visible_owner(&caller),
+        range: None,
     };
+    let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
     let wanted = Arc::new((org, filter));
     pages::answer(StatusCode::OK, r#"{"nodes":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), wanted.clone(), after)
