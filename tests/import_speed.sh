@@ -27,7 +27,7 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
     cd /
     "${as_server[@]}" "$programs/initdb" -D "$scratch/postgres/data" -U postgres -A trust >/dev/null
     "${as_server[@]}" "$programs/pg_ctl" -D "$scratch/postgres/data" -l "$scratch/postgres/log" -w \
-        -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$scratch/postgres -c max_wal_size=4GB" start >/dev/null
+        -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$scratch/postgres -c max_wal_size=1GB" start >/dev/null
 )
 server=postgres://postgres@127.0.0.1:$port
 "$programs/psql" -X -q -d "$server/postgres" -c 'CREATE DATABASE source' -c 'CREATE DATABASE target'
