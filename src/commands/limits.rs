@@ -71,7 +71,7 @@ settings! {
         request_burst_per_address: u32 = "request-burst-per-address", "EVENKEEL_REQUEST_BURST_PER_ADDRESS";
         /// Failed logins a minute from one address; 0 for no limit [default: 600].
         failed_logins_per_address: u32 = "failed-logins-per-address", "EVENKEEL_FAILED_LOGINS_PER_ADDRESS";
-        /// Failed logins from one address that may come at once [default: 500].
+        /// Failed logins from one address that may come at once [default: 300].
         failed_login_burst_per_address: u32 = "failed-login-burst-per-address", "EVENKEEL_FAILED_LOGIN_BURST_PER_ADDRESS";
         /// Failed logins a minute from one address as one caller; 0 for no limit [default: 30].
         failed_logins_per_caller: u32 = "failed-logins-per-caller", "EVENKEEL_FAILED_LOGINS_PER_CALLER";

@@ -91,7 +91,8 @@ impl Default for ExchangeSettings {
         ExchangeSettings {
             root_password: None,
             max_body_bytes: 1024 * 1024,
-            login_slots: std::thread::available_parallelism().map_or(2, |count| count.get()),
+            // Half of the processors, so that a flood of logins leaves the other half to everybody else.
+            login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),
             change_age: Duration::from_secs(14_400),
             cleanup_period: Duration::from_secs(1_800),

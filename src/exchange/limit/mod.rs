@@ -41,7 +41,7 @@ impl Default for RateLimits {
         RateLimits {
             caller: Rate { per_second: 500.0, burst: 5_000 },
             address: Rate { per_second: 5_000.0, burst: 50_000 },
-            failed_address: Rate { per_second: 10.0, burst: 500 },
+            failed_address: Rate { per_second: 10.0, burst: 300 },
             failed_login: Rate { per_second: 0.5, burst: 100 },
         }
     }
