@@ -198,7 +198,6 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
     }
 
     /// Adds the operation and its aliases to a router, below `base`; `wrap` may put something around it.
-    #[must_use]
     pub fn mount(
         &self,
         base: &str,

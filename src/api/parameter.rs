@@ -44,12 +44,6 @@ pub(crate) fn of_path(path: &str) -> impl Iterator<Item = Parameter> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).map(of_segment)
 }
 
-/// Whether a segment of a path is described.
-#[cfg(test)]
-pub(crate) fn is_known(name: &str) -> bool {
-    SEGMENTS.iter().any(|segment| segment.name == name)
-}
-
 fn of_segment(name: &str) -> Parameter {
     let builder = ParameterBuilder::new()
         .name(name)

@@ -179,7 +179,7 @@ impl NodeFilter {
     #[must_use]
     pub fn limit_range(self, org: &str) -> NodeFilter {
         let pattern = self.id.as_deref().and_then(|id| id.strip_prefix(org)?.strip_prefix('/'));
-        let range = pattern.and_then(|pattern| range_of(pattern));
+        let range = pattern.and_then(range_of);
         NodeFilter { range, ..self }
     }
 }
