@@ -73,6 +73,7 @@ impl Operation {
 pub struct Endpoint<S> {
     operation: Operation,
     router: MethodRouter<S>,
+    is_mounted: bool,
 }
 
 impl<S> Deref for Endpoint<S> {
@@ -103,7 +104,7 @@ pub fn endpoint<S>(
         unaudited: None,
         prefixes: &[PREFIX],
     };
-    Endpoint { operation, router }
+    Endpoint { operation, router, is_mounted: true }
 }
 
 impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
@@ -197,6 +198,13 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         self
     }
 
+    /// Only described: a path with a parameter in this place serves it, for a path of its own would hide that one's other methods.
+    #[must_use]
+    pub fn served_elsewhere(mut self) -> Self {
+        self.is_mounted = false;
+        self
+    }
+
     /// Adds the operation and its aliases to a router, below `base`; `wrap` may put something around it.
     pub fn mount(
         &self,
@@ -204,6 +212,9 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         mut router: Router<S>,
         wrap: impl FnOnce(MethodRouter<S>) -> MethodRouter<S>,
     ) -> Router<S> {
+        if !self.is_mounted {
+            return router;
+        }
         let wrapped = wrap(self.router.clone());
         for path in &self.operation.paths {
             router = router.route(&format!("{base}{path}"), wrapped.clone());

@@ -41,7 +41,8 @@ fn user_endpoints() -> Vec<Endpoint> {
         endpoint(Method::GET, OWN, "get_own_user", get(read::get_own_user))
             .alias("/orgs/{organization}/users/iamapikey")
             .doc(TAG, "Answers the user that calls, for instance to whom an API key belongs")
-            .answer::<UsersAnswer>(200, "the user"),
+            .answer::<UsersAnswer>(200, "the user")
+            .served_elsewhere(),
         endpoint(Method::GET, ONE, "get_user", get(read::get_user))
             .doc(TAG, "Answers one user")
             .answer::<UsersAnswer>(200, "the user")
