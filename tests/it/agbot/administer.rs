@@ -55,7 +55,7 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
         "--database-url",
         database.url(),
         "--upgrade-monitor-secs",
-        "4",
+        "8",
         "--upgrade-grace-secs",
         "1",
     ];
@@ -72,6 +72,11 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
     assert_eq!(call_as(&hub, "POST", PAUSE, Some("o/admin")).await, 404, "there is no rollout yet");
     fleet.want(&hub, "2.0.0").await;
     becomes(&hub, "updating").await;
+    // A pause lets nothing begin, and what was begun end.
+    eventually("the first member is begun", || async {
+        (fleet.versions().values().filter(|version| *version == "1.0.0").count() < 3).then_some(())
+    })
+    .await;
     let refusals = [(None, 401), (Some("o/nobody"), 401), (Some("o/user"), 403), (Some("p/admin"), 403)];
     for (who, status) in refusals {
         assert_eq!(call_as(&hub, "POST", PAUSE, who).await, status, "{who:?}");

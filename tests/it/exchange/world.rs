@@ -230,7 +230,8 @@ impl World {
             .fetch_all(
                 "SELECT table_name::text FROM information_schema.tables
                 WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
-                    AND table_name NOT LIKE 'change%' AND table_name NOT LIKE 'audit%' AND table_name NOT IN ('_sqlx_migrations', 'exchange_secret')
+                    AND table_name NOT LIKE 'change%' AND table_name NOT LIKE 'audit%'
+                    AND table_name NOT IN ('_sqlx_migrations', 'exchange_secret', 'exchange_instance')
                 ORDER BY table_name",
             )
             .await;
