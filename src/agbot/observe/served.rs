@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
 use evenkeel_client::model::ServedPolicy;
+use evenkeel_store::StoreError;
 use evenkeel_store::agbot::offered;
+use evenkeel_store::exchange::served::{ServedRow, insert_policy};
 
-use crate::AgbotError;
 use crate::context::Context;
 
 /// Which policies are served for which organizations' nodes.
@@ -84,27 +85,25 @@ pub async fn read(context: &Context) -> Result<Served, ClientError> {
     Ok(served)
 }
 
-/// Serves an organization that has come to be, and notes that it was offered: what an administrator takes out of the served
-/// entries later stays out.
+/// Serves all policies of an organization that has come to be for its own nodes, and notes that it was offered: what an
+/// administrator takes out of the served entries later stays out. Being served already is fine.
+///
+/// The entry is the hub's own arrangement, made beside the API: no row of the feed tells other agbots of it.
 ///
 /// # Errors
-/// When the exchange or the database does not answer.
-pub async fn offer_org(context: &Context, org: &str) -> Result<(), AgbotError> {
-    serve_org(context, org).await?;
-    offered::insert_offered(&mut *context.database.acquire().await?, org).await?;
-    Ok(())
-}
-
-/// Serves all policies of an organization for its own nodes; being served already is fine.
-async fn serve_org(context: &Context, org: &str) -> Result<(), ClientError> {
-    let entry = ServedPolicy {
-        business_pol_orgid: org.to_owned(),
-        business_pol: "*".to_owned(),
-        node_orgid: org.to_owned(),
-        ..ServedPolicy::default()
+/// When the database does not answer.
+pub async fn offer_org(context: &Context, org: &str) -> Result<(), StoreError> {
+    let entry = ServedRow {
+        entry: format!("{org}_*_{org}"),
+        subject_org: org.to_owned(),
+        subject: "*".to_owned(),
+        node_org: org.to_owned(),
+        updated_at: context.now(),
     };
-    match context.client.add_served_policy(&context.settings.org, &context.settings.id, &entry).await {
-        Err(ClientError::Status { status: 409, .. }) | Ok(_) => Ok(()),
+    let mut connection = context.database.acquire().await?;
+    let added = insert_policy(&mut connection, &context.settings.org, &context.settings.id, &entry).await;
+    match added {
+        Ok(()) | Err(StoreError::Conflict { .. }) => offered::insert_offered(&mut connection, org).await,
         Err(error) => Err(error),
     }
 }
