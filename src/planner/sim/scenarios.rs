@@ -320,7 +320,7 @@ fn failed_step_holds_the_rollout_and_keeps_the_old_version_on_the_others() {
     }
 }
 
-/// Issue text: a stalled step holds too, and goes on when the member catches up.
+/// A stalled step holds too, and goes on when the member catches up.
 #[test]
 fn stalled_step_holds_the_rollout_until_the_member_catches_up() {
     let mut world = lab(&["n1", "n2", "n3"]);
