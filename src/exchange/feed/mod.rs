@@ -51,6 +51,18 @@ struct Published {
     peers: Arc<[Uuid]>,
 }
 
+impl Published {
+    /// Takes what a round has done; answers whether somebody had asked for it. A round that nobody asked for knows nothing of the peers,
+    /// and the writers of the round before may not have looked yet.
+    fn advance(&mut self, ticket: u64, last: i64, peers: &[Uuid]) -> bool {
+        let is_asked = ticket > self.ticket;
+        if is_asked {
+            *self = Published { ticket, last, peers: peers.into() };
+        }
+        is_asked
+    }
+}
+
 /// The feed of one exchange.
 pub struct Feed {
     database: Database,
@@ -225,4 +237,18 @@ pub(crate) fn sequencer_tasks(
 ) {
     tasks.spawn(sequencer::listen(feed.clone(), shutdown.clone()));
     tasks.spawn(async move { sequencer::run(feed, observer, shutdown).await });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_that_nobody_asked_for_does_not_hide_whom_a_write_waits_for() {
+        let peer = Uuid::from_u128(1);
+        let mut done = Published::default();
+        assert!(done.advance(1, 7, &[peer]));
+        assert!(!done.advance(1, 9, &[]));
+        assert_eq!((done.ticket, done.last, &done.peers[..]), (1, 7, &[peer][..]));
+    }
 }

@@ -13,7 +13,7 @@ use evenkeel_store::{StoreError, retry};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Feed, Observer, Published};
+use super::{Feed, Observer};
 
 const BATCH: i64 = 5_000;
 /// How often the feed is looked at when nobody says that something happened.
@@ -51,7 +51,7 @@ async fn round(feed: &Feed, observer: &impl Observer) -> Result<(), StoreError> 
     let is_asked = ticket > feed.done.borrow().ticket;
     let passed = pass(feed, is_asked, observer).await?;
     let last = feed.tail.last();
-    feed.done.send_replace(Published { ticket, last, peers: passed.peers.into() });
+    feed.done.send_if_modified(|done| done.advance(ticket, last, &passed.peers));
     if passed.has_company {
         feed.peers.tell(last).await?;
     }
