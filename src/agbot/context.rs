@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::{AgbotError, AgbotSettings};
+use crate::{AgbotError, AgbotSettings, ServingAgbot};
 
 /// Longest queue before observers wait for the engine.
 const QUEUE: usize = 4_096;
@@ -85,6 +85,13 @@ impl Context {
             settings,
         };
         Ok((context, inputs))
+    }
+
+    /// This agbot as one that serves organizations by itself.
+    #[must_use]
+    pub(crate) fn as_serving(&self) -> ServingAgbot<'_> {
+        let (org, id) = (&self.settings.org, &self.settings.id);
+        ServingAgbot { org, id, client: &self.client, database: &self.database }
     }
 
     /// What is now: the one place where the agbot reads the clock.

@@ -14,11 +14,13 @@ mod lease;
 mod mailbox;
 mod observe;
 mod purge;
+mod serve;
 
 pub use act::{UpgradeQuestion, grant_on};
 pub use api::AgbotApi;
 pub use context::Context;
 pub use error::AgbotError;
+pub use serve::ServingAgbot;
 pub use settings::AgbotSettings;
 
 use std::sync::Arc;

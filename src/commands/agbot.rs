@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings};
-use evenkeel_client::model::ServedPolicy;
+use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, ServingAgbot};
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
 use evenkeel_runtime::files::{DataFolder, random_secret};
@@ -15,6 +14,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
 use evenkeel_store::agbot::offered;
 use evenkeel_wire::agreement::PrivateKey;
+use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -201,29 +201,14 @@ async fn register(
     }
     let orgs: BTreeSet<String> = root.list_orgs().await?.into_keys().collect();
     let known = offered::list_offered(&mut *database.acquire().await?).await?;
+    let serving = ServingAgbot { org, id, client: agbot, database };
     for org in orgs.difference(&known) {
-        serve(root, org).await?;
-        offered::insert_offered(&mut *database.acquire().await?, org).await?;
+        serving.offer_org(org, Timestamp::now()).await?;
     }
     for org in known.difference(&orgs) {
         offered::delete_offered(&mut *database.acquire().await?, org).await?;
     }
     Ok(())
-}
-
-/// Lets the agbot serve all deployment policies of an organization for its own nodes; serving them already is fine.
-async fn serve(root: &Client, name: &str) -> Result<(), ClientError> {
-    let entry = ServedPolicy {
-        business_pol_orgid: name.to_owned(),
-        business_pol: "*".to_owned(),
-        node_orgid: name.to_owned(),
-        ..ServedPolicy::default()
-    };
-    let (org, id) = HUB_AGBOT;
-    match root.add_served_policy(org, id, &entry).await {
-        Err(ClientError::Status { status: 409, .. }) | Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 fn usage(error: ClientError) -> Failure {

@@ -144,11 +144,14 @@ pub struct VersionChoice {
     pub verified_secs: u64,
 }
 
-/// Is a deployment policy.
+/// Is a deployment policy, or what a pattern says about one of its services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeploymentPolicyFacts {
-    /// Who it is.
+    /// Who it is; of a pattern's service see [`PolicyId::of_pattern`].
     pub id: PolicyId,
+    /// `org/pattern`, empty for a deployment policy.
+    #[serde(default)]
+    pub pattern: String,
     /// Label shown to people.
     pub label: String,
     /// Service it deploys.
@@ -173,6 +176,14 @@ pub struct DeploymentPolicyFacts {
     pub node_orgs: BTreeSet<String>,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
+}
+
+impl DeploymentPolicyFacts {
+    /// Returns its name in proposals: the id of a deployment policy, the bare name of a pattern's service (agreement
+    /// protocol 3.1).
+    pub fn internal_name(&self) -> &str {
+        self.id.pattern_service().unwrap_or(self.id.as_str())
+    }
 }
 
 /// Is an HA group: the only source of membership.

@@ -92,6 +92,33 @@ qualified_id! {
     NmpId
 }
 
+/// Begins the names of patterns' services among policies.
+const PATTERN: &str = "pattern";
+
+impl PolicyId {
+    /// Names what a pattern says about one of its services: `org/pattern/PATTERN/SERVICE`.
+    ///
+    /// `service`: the name of the internal policy (agreement protocol 3.1). The pattern's name stands apart from it, because
+    /// two patterns can come to the same internal name.
+    pub fn of_pattern(org: &str, pattern: &str, service: &str) -> Self {
+        Self::new(org, &format!("{PATTERN}/{pattern}/{service}"))
+    }
+
+    /// Returns the pattern (without its organisation) if this names a service of one.
+    pub fn pattern(&self) -> Option<&str> {
+        self.of_pattern_parts().map(|(pattern, _)| pattern)
+    }
+
+    /// Returns the name of the internal policy if this names a service of a pattern.
+    pub fn pattern_service(&self) -> Option<&str> {
+        self.of_pattern_parts().map(|(_, service)| service)
+    }
+
+    fn of_pattern_parts(&self) -> Option<(&str, &str)> {
+        self.name().strip_prefix(PATTERN)?.strip_prefix('/')?.split_once('/')
+    }
+}
+
 impl From<&id::NodeId> for NodeId {
     fn from(id: &id::NodeId) -> Self {
         Self::from(&id.0)
@@ -152,6 +179,15 @@ mod tests {
         let id = NodeId::from_text("plant7/a/b");
         assert_eq!((id.org(), id.name(), id.as_str()), ("plant7", "a/b", "plant7/a/b"));
         assert_eq!(NodeId::from_text("edge").org(), "");
+    }
+
+    #[test]
+    fn service_of_a_pattern_is_named_apart_from_policies() {
+        let id = PolicyId::of_pattern("o", "p", "p_s_o_amd64");
+        assert_eq!(id.as_str(), "o/pattern/p/p_s_o_amd64");
+        assert_eq!((id.pattern(), id.pattern_service()), (Some("p"), Some("p_s_o_amd64")));
+        assert_eq!(PolicyId::new("o", "pattern").pattern(), None);
+        assert_eq!(PolicyId::new("o", "patterns/p/s").pattern(), None);
     }
 
     #[test]

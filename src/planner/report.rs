@@ -144,6 +144,11 @@ pub enum Blocked {
         /// The pattern.
         pattern: String,
     },
+    /// The service is one of a pattern's that the node does not work by.
+    OfPattern {
+        /// The pattern.
+        pattern: String,
+    },
     /// The node has no policy.
     NoNodePolicy,
     /// The node has never been heard of.
@@ -168,6 +173,11 @@ pub enum Blocked {
         service: ServiceId,
         /// True when the node is a cluster.
         is_cluster: bool,
+    },
+    /// A service of a pattern needs privileges that the node does not give.
+    NeedsPrivileges {
+        /// The service.
+        service: ServiceId,
     },
     /// The namespaces do not fit.
     WrongNamespace {
@@ -341,6 +351,7 @@ impl Blocked {
             Self::PolicyUnknown
                 | Self::OrgNotServed { .. }
                 | Self::UsesPattern { .. }
+                | Self::OfPattern { .. }
                 | Self::NoNodePolicy
                 | Self::WrongArch { .. }
                 | Self::Constraints { .. }

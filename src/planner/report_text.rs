@@ -12,6 +12,10 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::OrgNotServed { org } => write!(out, "nodes of {org} are not served with this policy"),
         Blocked::OtherAgbot { partition } => write!(out, "partition {partition} belongs to another agbot"),
         Blocked::UsesPattern { pattern } => write!(out, "the node works by the pattern {pattern}"),
+        Blocked::NeedsPrivileges { service } => {
+            write!(out, "{service} needs privileges, and openhorizon.allowPrivileged is not true")
+        }
+        Blocked::OfPattern { pattern } => write!(out, "only nodes of the pattern {pattern} get it"),
         Blocked::NoNodePolicy => out.write_str("the node has no policy"),
         Blocked::NeverHeard => out.write_str("no heartbeat of the node was ever seen"),
         Blocked::NoPublicKey => out.write_str("the node has published no key"),

@@ -55,7 +55,8 @@ pub fn proposal_terms(
     let consumer =
         model.consumer(policy, &definition.version, arch).ok_or_else(|| missing(facts, service))?;
     let consumer = consumer.as_ref().map_err(Clone::clone)?;
-    let producer = producer(node, record)?;
+    let producer =
+        if facts.pattern.is_empty() { producer(node, record)? } else { producer_of_pattern(facts) };
     let workload = workload(facts, definition);
     let consumer = consumer_policy(facts, consumer, &workload)?;
     let terms =
@@ -84,12 +85,21 @@ fn producer(node: &NodeId, record: &NodeRecord) -> Result<InternalPolicy, Blocke
     InternalPolicy::from_external(&producer_name(node.as_str()), policy).map_err(unreadable)
 }
 
+/// What a node of a pattern promises: nothing, under the name of what it is asked for (agreement protocol 2.3).
+fn producer_of_pattern(facts: &DeploymentPolicyFacts) -> InternalPolicy {
+    let mut policy = InternalPolicy::named(facts.internal_name());
+    policy.pattern_id.clone_from(&facts.pattern);
+    policy.agreement_protocols = vec![AgreementProtocol::named(BASIC_PROTOCOL)];
+    policy
+}
+
 fn consumer_policy(
     facts: &DeploymentPolicyFacts,
     consumer: &Consumer,
     workload: &Workload,
 ) -> Result<InternalPolicy, Blocked> {
-    let mut policy = InternalPolicy::named(facts.id.as_str());
+    let mut policy = InternalPolicy::named(facts.internal_name());
+    policy.pattern_id.clone_from(&facts.pattern);
     policy.agreement_protocols = vec![AgreementProtocol::named(BASIC_PROTOCOL)];
     policy.workloads = vec![workload.clone()];
     policy.properties = consumer.properties.clone();

@@ -168,6 +168,7 @@ fn policy_facts(policy_document: &DeploymentPolicy) -> DeploymentPolicyFacts {
     let service = &policy_document.service;
     DeploymentPolicyFacts {
         id: policy(),
+        pattern: String::new(),
         label: String::new(),
         service: ServiceKey::new(&service.org, &service.name),
         arch: service.arch.clone(),

@@ -256,9 +256,11 @@ async fn check_claim(tx: &mut PgConnection, claim: Option<&ClaimRef>) -> Result<
 }
 
 async fn put_state(context: &Context, agreement: &Agreement, state: &str) -> Result<(), AgbotError> {
+    // Without its organization, which stands beside it.
+    let pattern = agreement.policy.pattern().unwrap_or_default().to_owned();
     let service = AgreementService {
         orgid: agreement.policy.org().to_owned(),
-        pattern: String::new(),
+        pattern,
         url: agreement.service_key.name().to_owned(),
     };
     let (org, id) = (&context.settings.org, &context.settings.id);

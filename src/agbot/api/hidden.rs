@@ -45,6 +45,8 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::OrgNotServed { .. }
         | Blocked::OtherAgbot { .. }
         | Blocked::UsesPattern { .. }
+        | Blocked::OfPattern { .. }
+        | Blocked::NeedsPrivileges { .. }
         | Blocked::NoNodePolicy
         | Blocked::NeverHeard
         | Blocked::NoPublicKey

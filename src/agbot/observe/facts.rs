@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use evenkeel_client::model::{DeploymentPolicy, HaGroup, Node, NodeStatus, Service};
-use evenkeel_domain::policy::{ExternalPolicy, NodePolicy};
+use evenkeel_domain::policy::internal::Workload;
+use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_planner::facts::{
     DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
     ObservedService, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
@@ -104,9 +105,17 @@ pub fn deployment_policy(
     let text = |name: &str| service.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let health =
         |name: &str| service.pointer(&format!("/nodeHealth/{name}")).and_then(Value::as_u64).unwrap_or(0);
+    if id.pattern().is_some() {
+        tracing::warn!(
+            policy = id.as_str(),
+            "the policy is called like a service of a pattern and cannot be used"
+        );
+        return None;
+    }
     let external = serde_json::json!({"properties": policy.properties, "constraints": policy.constraints});
     Some(DeploymentPolicyFacts {
         id: id.clone(),
+        pattern: String::new(),
         label: policy.label.clone(),
         service: ServiceKey::new(&text("org"), &text("name")),
         arch: text("arch"),
@@ -126,6 +135,67 @@ pub fn deployment_policy(
         node_orgs,
         last_updated: instant(&policy.last_updated),
     })
+}
+
+/// Facts of the services of a pattern served for nodes of the given organizations; none when it cannot be used.
+pub fn pattern(
+    org: &str,
+    name: &str,
+    document: &Value,
+    node_orgs: &BTreeSet<String>,
+) -> Vec<DeploymentPolicyFacts> {
+    let id = format!("{org}/{name}");
+    let read = serde_json::from_value::<Pattern>(without_nulls(document)).map_err(|error| error.to_string());
+    let internal = read.and_then(|pattern| pattern.to_internal(&id).map_err(|error| error.to_string()));
+    let policies = internal.unwrap_or_else(|error| {
+        tracing::warn!(pattern = id, error, "the pattern cannot be used");
+        Vec::new()
+    });
+    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    let list = |name: &str| document.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let facts = policies.into_iter().filter_map(|policy| {
+        let first = policy.workloads.first()?;
+        Some(DeploymentPolicyFacts {
+            id: PolicyId::of_pattern(org, name, &policy.header.name),
+            pattern: id.clone(),
+            label: text("label").to_owned(),
+            service: ServiceKey::new(&first.org, &first.url),
+            arch: first.arch.clone(),
+            cluster_namespace: policy.cluster_namespace.clone(),
+            versions: policy.workloads.iter().map(choice).collect(),
+            missing_heartbeat_secs: policy.node_health.missing_heartbeat_secs.try_into().unwrap_or(0),
+            agreement_check_secs: policy.node_health.check_agreement_secs.try_into().unwrap_or(0),
+            policy: ExternalPolicy::default(),
+            user_input: list("userInput"),
+            secret_binding: list("secretBinding"),
+            node_orgs: node_orgs.clone(),
+            last_updated: instant(text("lastUpdated")),
+        })
+    });
+    facts.collect()
+}
+
+/// The exchange answers what was not given as null; here it is what is missing.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let given = members.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(given.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        other => other.clone(),
+    }
+}
+
+fn choice(workload: &Workload) -> VersionChoice {
+    let priority = &workload.priority;
+    VersionChoice {
+        version: workload.version.clone(),
+        priority: priority.value.try_into().unwrap_or(0),
+        retries: priority.retries.try_into().unwrap_or(0),
+        retry_secs: priority.retry_secs.try_into().unwrap_or(0),
+        verified_secs: priority.verified_secs.try_into().unwrap_or(0),
+    }
 }
 
 fn version(entry: &Value) -> VersionChoice {
@@ -151,4 +221,40 @@ pub fn ha_group(org: &str, group: HaGroup) -> HaGroupFacts {
     );
     facts.last_updated = instant(&group.last_updated);
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pattern_is_read_as_the_exchange_answers_it() {
+        let document = json!({
+            "owner": "o/u", "label": "l", "description": "d", "public": false,
+            "services": [
+                {"serviceUrl": "s", "serviceOrgid": "o", "serviceArch": "amd64", "agreementLess": null,
+                 "serviceVersions": [{"version": "1.0.0", "deployment_overrides": null, "deployment_overrides_signature": null,
+                                      "priority": null, "upgradePolicy": null}],
+                 "dataVerification": null,
+                 "nodeHealth": {"check_agreement_status": 120, "missing_heartbeat_interval": 600}},
+                {"serviceUrl": "t", "serviceOrgid": "o", "serviceArch": "*", "agreementLess": true,
+                 "serviceVersions": [{"version": "1.0.0"}]},
+            ],
+            "userInput": [], "secretBinding": [], "agreementProtocols": [{"name": "Basic"}],
+            "lastUpdated": "2026-03-01T08:15:30.123456Z", "clusterNamespace": "",
+        });
+        let found = pattern("o", "p", &document, &BTreeSet::from(["o".to_owned()]));
+        assert_eq!(found.len(), 1, "what nodes run by themselves needs no agreement");
+        let one = &found[0];
+        assert_eq!((one.id.as_str(), one.pattern.as_str()), ("o/pattern/p/p_s_o_amd64", "o/p"));
+        assert_eq!(one.internal_name(), "p_s_o_amd64");
+        assert_eq!(
+            (one.versions[0].version.as_str(), one.missing_heartbeat_secs, one.agreement_check_secs),
+            ("1.0.0", 600, 120)
+        );
+        assert!(one.last_updated.is_some());
+        assert!(pattern("o", "p", &json!({"services": [{"serviceUrl": "s"}]}), &BTreeSet::new()).is_empty());
+    }
 }

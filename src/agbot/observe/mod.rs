@@ -114,9 +114,9 @@ async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -
         let is_own = change.org_id == context.settings.org && change.id == context.settings.id;
         match change.resource.as_str() {
             "agbotmsgs" if is_own => context.mail.notify_one(),
-            "agbotbusinesspols" if is_own => is_stale = true,
+            "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
             "org" if context.settings.serves_new_orgs && change.operation == "created" => {
-                served::offer_org(context, &change.id).await?;
+                context.as_serving().offer_org(&change.id, context.now()).await?;
                 is_stale = true;
             }
             "org" if served.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
@@ -142,6 +142,7 @@ async fn events_of(
         "nodemgmtpolstatus" if is_node_org => read::management_statuses(context, &node()).await,
         "ha_group" if is_node_org => read::ha_group(context, &GroupId::new(org, &change.id)).await,
         "policy" => read::deployment_policy(context, served, &PolicyId::new(org, &change.id)).await,
+        "pattern" => read::pattern(context, served, org, &change.id).await,
         "service" | "servicepolicies" => read::service(context, org, &change.id).await,
         "mgmtpolicy" if change.operation == "deleted" => {
             Ok(vec![Event::NmpRemoved { nmp: NmpId::new(org, &change.id) }])

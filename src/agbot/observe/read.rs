@@ -6,7 +6,7 @@ use evenkeel_client::ClientError;
 use evenkeel_client::Path;
 use evenkeel_client::model::{DeploymentPolicy, NodeStatus, Service};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::facts::NmpStatusFacts;
+use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_planner::ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
@@ -32,6 +32,9 @@ pub async fn everything(context: &Context, served: &Served) -> Result<Vec<Event>
     let mut keys = BTreeSet::new();
     for org in served.policy_orgs() {
         policies(context, served, org, &mut found, &mut events, &mut keys).await?;
+    }
+    for org in served.pattern_orgs() {
+        patterns(context, served, org, &mut found, &mut events, &mut keys).await?;
     }
     services(context, keys, &mut found, &mut events).await?;
     let mut all = gone(context, &found);
@@ -141,6 +144,55 @@ async fn policies(
         }
     }
     Ok(())
+}
+
+async fn patterns(
+    context: &Context,
+    served: &Served,
+    org: &str,
+    found: &mut Found,
+    events: &mut Vec<Event>,
+    keys: &mut BTreeSet<ServiceKey>,
+) -> Result<(), ClientError> {
+    for (id, document) in context.client.list_patterns(org).await? {
+        let name = id.split_once('/').map_or(id.as_str(), |(_, name)| name);
+        for facts in pattern_facts(served, org, name, &document) {
+            keys.insert(facts.service.clone());
+            found.policies.insert(facts.id.clone());
+            events.push(Event::DeploymentPolicyChanged { policy: Box::new(facts) });
+        }
+    }
+    Ok(())
+}
+
+fn pattern_facts(served: &Served, org: &str, name: &str, document: &Value) -> Vec<DeploymentPolicyFacts> {
+    let node_orgs = served.node_orgs_of_pattern(org, name);
+    if node_orgs.is_empty() { Vec::new() } else { facts::pattern(org, name, document, &node_orgs) }
+}
+
+/// Reads one pattern, and its services when they are new.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn pattern(
+    context: &Context,
+    served: &Served,
+    org: &str,
+    name: &str,
+) -> Result<Vec<Event>, ClientError> {
+    let document = context.client.pattern(org, name).await?;
+    let facts = document.map(|document| pattern_facts(served, org, name, &document)).unwrap_or_default();
+    let known = context.model().policies_of_pattern(&format!("{org}/{name}"));
+    let is_gone = |id: &&PolicyId| facts.iter().all(|one| one.id != **id);
+    let mut events: Vec<Event> = known
+        .iter()
+        .filter(is_gone)
+        .map(|policy| Event::DeploymentPolicyRemoved { policy: policy.clone() })
+        .collect();
+    let keys = facts.iter().map(|one| one.service.clone()).collect();
+    services(context, keys, &mut Found::default(), &mut events).await?;
+    events.extend(facts.into_iter().map(|one| Event::DeploymentPolicyChanged { policy: Box::new(one) }));
+    Ok(events)
 }
 
 fn policy_event(served: &Served, id: &PolicyId, policy: &DeploymentPolicy) -> Option<Event> {

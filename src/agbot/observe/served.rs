@@ -1,23 +1,23 @@
-//! What the agbot serves: which policies for the nodes of which organizations.
+//! What the agbot serves: which policies and patterns for the nodes of which organizations.
 //!
 //! Source: agbot 1.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_client::model::ServedPolicy;
-use evenkeel_store::StoreError;
-use evenkeel_store::agbot::offered;
-use evenkeel_store::exchange::served::{ServedRow, insert_policy};
+use evenkeel_client::model::{ServedPattern, ServedPolicy};
 
 use crate::context::Context;
 
-/// Which policies are served for which organizations' nodes.
+/// Organization → name or `*` → node organizations.
+type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// Which policies and patterns are served for which organizations' nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
     own_org: String,
-    /// Policy organization → policy id or `*` → node organizations.
-    entries: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+    policies: Entries,
+    patterns: Entries,
 }
 
 impl Served {
@@ -25,33 +25,47 @@ impl Served {
     #[must_use]
     pub fn orgs(&self) -> BTreeSet<String> {
         let mut orgs = self.node_orgs();
-        orgs.extend(self.entries.keys().cloned());
+        orgs.extend(self.policies.keys().chain(self.patterns.keys()).cloned());
         orgs.insert(self.own_org.clone());
         orgs
+    }
+
+    fn all_node_orgs(&self) -> impl Iterator<Item = &String> {
+        self.policies.values().chain(self.patterns.values()).flat_map(BTreeMap::values).flatten()
     }
 
     /// Organizations whose nodes are served.
     #[must_use]
     pub fn node_orgs(&self) -> BTreeSet<String> {
-        self.entries.values().flat_map(BTreeMap::values).flatten().cloned().collect()
+        self.all_node_orgs().cloned().collect()
     }
 
     /// Organizations whose deployment policies are served.
     pub fn policy_orgs(&self) -> impl Iterator<Item = &String> {
-        self.entries.keys()
+        self.policies.keys()
+    }
+
+    /// Organizations whose patterns are served.
+    pub fn pattern_orgs(&self) -> impl Iterator<Item = &String> {
+        self.patterns.keys()
     }
 
     /// Whether nodes of the organization are served.
     #[must_use]
     pub fn serves_nodes_of(&self, org: &str) -> bool {
-        self.entries.values().flat_map(BTreeMap::values).any(|orgs| orgs.contains(org))
+        self.all_node_orgs().any(|one| one == org)
     }
 
     /// Organizations whose nodes a policy is served for; empty when it is not served.
     #[must_use]
     pub fn node_orgs_of(&self, org: &str, policy: &str) -> BTreeSet<String> {
-        let Some(policies) = self.entries.get(org) else { return BTreeSet::new() };
-        [policies.get("*"), policies.get(policy)].into_iter().flatten().flatten().cloned().collect()
+        found(&self.policies, org, policy)
+    }
+
+    /// Organizations whose nodes a pattern is served for; empty when it is not served.
+    #[must_use]
+    pub fn node_orgs_of_pattern(&self, org: &str, pattern: &str) -> BTreeSet<String> {
+        found(&self.patterns, org, pattern)
     }
 
     /// Whether an organization that came or went changes what there is to read.
@@ -61,15 +75,22 @@ impl Served {
     }
 
     fn add(&mut self, entry: ServedPolicy) {
-        let node_org =
-            if entry.node_orgid.is_empty() { entry.business_pol_orgid.clone() } else { entry.node_orgid };
-        self.entries
-            .entry(entry.business_pol_orgid)
-            .or_default()
-            .entry(entry.business_pol)
-            .or_default()
-            .insert(node_org);
+        put(&mut self.policies, entry.business_pol_orgid, entry.business_pol, entry.node_orgid);
     }
+
+    fn add_pattern(&mut self, entry: ServedPattern) {
+        put(&mut self.patterns, entry.pattern_orgid, entry.pattern, entry.node_orgid);
+    }
+}
+
+fn found(entries: &Entries, org: &str, name: &str) -> BTreeSet<String> {
+    let Some(names) = entries.get(org) else { return BTreeSet::new() };
+    [names.get("*"), names.get(name)].into_iter().flatten().flatten().cloned().collect()
+}
+
+fn put(entries: &mut Entries, org: String, name: String, node_org: String) {
+    let node_org = if node_org.is_empty() { org.clone() } else { node_org };
+    entries.entry(org).or_default().entry(name).or_default().insert(node_org);
 }
 
 /// Reads what the exchange says that this agbot serves.
@@ -82,30 +103,11 @@ pub async fn read(context: &Context) -> Result<Served, ClientError> {
     for entry in entries.into_values() {
         served.add(entry);
     }
-    Ok(served)
-}
-
-/// Serves all policies of an organization that has come to be for its own nodes, and notes that it was offered: what an
-/// administrator takes out of the served entries later stays out. Being served already is fine.
-///
-/// The entry is the hub's own arrangement, made beside the API: no row of the feed tells other agbots of it.
-///
-/// # Errors
-/// When the database does not answer.
-pub async fn offer_org(context: &Context, org: &str) -> Result<(), StoreError> {
-    let entry = ServedRow {
-        entry: format!("{org}_*_{org}"),
-        subject_org: org.to_owned(),
-        subject: "*".to_owned(),
-        node_org: org.to_owned(),
-        updated_at: context.now(),
-    };
-    let mut connection = context.database.acquire().await?;
-    let added = insert_policy(&mut connection, &context.settings.org, &context.settings.id, &entry).await;
-    match added {
-        Ok(()) | Err(StoreError::Conflict { .. }) => offered::insert_offered(&mut connection, org).await,
-        Err(error) => Err(error),
+    let entries = context.client.list_served_patterns(&context.settings.org, &context.settings.id).await?;
+    for entry in entries.into_values() {
+        served.add_pattern(entry);
     }
+    Ok(served)
 }
 
 #[cfg(test)]
@@ -131,5 +133,20 @@ mod tests {
         assert!(served.node_orgs_of("b", "p").is_empty());
         assert!(served.serves_nodes_of("b") && !served.serves_nodes_of("hub"));
         assert_eq!(served.orgs().len(), 3);
+    }
+
+    #[test]
+    fn patterns_are_served_apart_from_policies_of_the_same_name() {
+        let mut served = Served { own_org: "hub".into(), ..Served::default() };
+        served.add_pattern(ServedPattern {
+            pattern_orgid: "a".into(),
+            pattern: "p".into(),
+            node_orgid: "c".into(),
+            ..ServedPattern::default()
+        });
+        assert_eq!(served.node_orgs_of_pattern("a", "p"), BTreeSet::from(["c".to_owned()]));
+        assert!(served.node_orgs_of("a", "p").is_empty() && served.node_orgs_of_pattern("a", "q").is_empty());
+        assert!(served.serves_nodes_of("c") && !served.serves_nodes_of("a"));
+        assert!(served.orgs().contains("a"));
     }
 }

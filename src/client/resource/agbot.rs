@@ -128,6 +128,21 @@ impl Client {
         Ok(found.unwrap_or_default().business_pols)
     }
 
+    /// Lets an agbot serve a pattern, or all of an organisation (`*`).
+    pub async fn add_served_pattern(
+        &self,
+        org: &str,
+        agbot: &str,
+        pattern: &ServedPattern,
+    ) -> Result<Reply, ClientError> {
+        let body = json!({
+            "patternOrgid": pattern.pattern_orgid,
+            "pattern": pattern.pattern,
+            "nodeOrgid": pattern.node_orgid,
+        });
+        self.post(agbot_path(org, agbot, &["patterns"]), &body).await
+    }
+
     /// Lets an agbot serve a policy, or all of an organisation (`*`).
     pub async fn add_served_policy(
         &self,

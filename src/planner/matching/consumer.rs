@@ -50,6 +50,8 @@ pub struct Consumer {
     pub constraints: Vec<Constraint>,
     /// Digest of everything the node is told, but the version.
     pub terms_digest: u64,
+    /// True when one of its containers needs privileges.
+    pub needs_privileges: bool,
     /// False when the definition has no deployment for devices.
     pub fits_devices: bool,
     /// False when the definition has no deployment for clusters.
@@ -83,8 +85,14 @@ pub fn prepare(
     let own = model.service_policy(&service.id).map(|facts| &facts.policy);
     let mut with_builtins = with_builtin_properties(own, &identity);
     let services = with_dependencies(model, service)?;
-    set_privileged(&mut with_builtins, needs_privileges(&services)?).map_err(unreadable)?;
-    let merged = merge_service_policy(&policy.policy, &with_builtins);
+    let needs_privileges = needs_privileges(&services)?;
+    set_privileged(&mut with_builtins, needs_privileges).map_err(unreadable)?;
+    // Patterns know no properties and no constraints.
+    let merged = if policy.pattern.is_empty() {
+        merge_service_policy(&policy.policy, &with_builtins)
+    } else {
+        ExternalPolicy::default()
+    };
     Ok(Consumer {
         service: service.id.clone(),
         version: service.version.clone(),
@@ -92,6 +100,7 @@ pub fn prepare(
         terms_digest: terms_digest(policy, &merged),
         constraints: read_constraints(&policy.policy.constraints, &merged.constraints)?,
         properties: merged.properties,
+        needs_privileges,
         fits_devices: !service.deployment.is_empty(),
         fits_clusters: !service.cluster_deployment.is_empty(),
         inputs: Inputs::prepare(policy, &services)?,

@@ -96,7 +96,8 @@ pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
         Err(blocked) => return lost_or_unclear(blocked),
     };
     let missing = super::built_ins::missing(record);
-    if !missing.is_empty() {
+    // A pattern asks for no properties.
+    if policy.pattern.is_empty() && !missing.is_empty() {
         return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
     }
     let versions = wanted_versions(model, policy, model.group_of.get(&agreement.node));
@@ -160,8 +161,12 @@ fn both<'a>(
     if !policy.node_orgs.contains(node.org()) {
         return Err(Blocked::OrgNotServed { org: node.org().to_owned() });
     }
-    if !record.facts.pattern.is_empty() {
-        return Err(Blocked::UsesPattern { pattern: record.facts.pattern.clone() });
+    if record.facts.pattern != policy.pattern {
+        return Err(if record.facts.pattern.is_empty() {
+            Blocked::OfPattern { pattern: policy.pattern.clone() }
+        } else {
+            Blocked::UsesPattern { pattern: record.facts.pattern.clone() }
+        });
     }
     Ok((record, policy))
 }
@@ -212,7 +217,11 @@ fn test_node(
     if suspended {
         return Err(Blocked::Suspended { service: policy.service.clone() });
     }
-    test_constraints(record, consumer)?;
+    if policy.pattern.is_empty() {
+        test_constraints(record, consumer)?;
+    } else if consumer.needs_privileges && !record.properties().is_some_and(|own| own.allows_privileged()) {
+        return Err(Blocked::NeedsPrivileges { service: consumer.service.clone() });
+    }
     if is_cluster {
         return test_namespace(record, policy);
     }
@@ -239,11 +248,17 @@ fn test_constraints(record: &NodeRecord, consumer: &Consumer) -> Result<(), Bloc
     if clauses.is_empty() { Ok(()) } else { Err(Blocked::Constraints { clauses }) }
 }
 
-/// Namespace rule for deployment policies on clusters (agreement protocol 3.8).
+/// Namespace rule for clusters (agreement protocol 3.8); a pattern's namespace has no default.
 fn test_namespace(record: &NodeRecord, policy: &DeploymentPolicyFacts) -> Result<(), Blocked> {
     let (wanted, actual) = (&policy.cluster_namespace, &record.facts.cluster_namespace);
     let actual = if actual.is_empty() { "openhorizon-agent" } else { actual };
-    if record.facts.is_namespace_scoped && !wanted.is_empty() && wanted != actual {
+    let fits = match (record.facts.is_namespace_scoped, policy.pattern.is_empty()) {
+        (true, true) => wanted.is_empty() || wanted == actual,
+        (true, false) => wanted == actual,
+        (false, true) => true,
+        (false, false) => wanted.is_empty(),
+    };
+    if !fits {
         return Err(Blocked::WrongNamespace { wanted: wanted.clone(), actual: actual.to_owned() });
     }
     Ok(())

@@ -191,12 +191,21 @@ impl Model {
     fn put_policy(&mut self, policy: &DeploymentPolicyFacts) {
         self.remove_policy(&policy.id);
         self.policies_by_service.entry(policy.service.clone()).or_default().insert(policy.id.clone());
+        if !policy.pattern.is_empty() {
+            self.policies_by_pattern.entry(policy.pattern.clone()).or_default().insert(policy.id.clone());
+        }
         self.policies.insert(policy.id.clone(), policy.clone());
         self.prepare_consumers(&policy.id);
     }
 
     fn remove_policy(&mut self, policy: &PolicyId) {
         let Some(old) = self.policies.remove(policy) else { return };
+        if let Some(ids) = self.policies_by_pattern.get_mut(&old.pattern) {
+            ids.remove(policy);
+            if ids.is_empty() {
+                self.policies_by_pattern.remove(&old.pattern);
+            }
+        }
         if let Some(ids) = self.policies_by_service.get_mut(&old.service) {
             ids.remove(policy);
             if ids.is_empty() {

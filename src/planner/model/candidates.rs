@@ -88,6 +88,10 @@ impl Model {
     /// Files a policy anew after its consumers were prepared or dropped.
     pub(super) fn index_policy(&mut self, policy: &PolicyId) {
         self.indexes.take_policy(policy);
+        if self.policies.get(policy).is_some_and(|facts| !facts.pattern.is_empty()) {
+            // Nodes are found by the pattern's name.
+            return;
+        }
         let consumers = self.consumers.get(policy).into_iter().flat_map(BTreeMap::values).flatten();
         // Architectures of one version mostly ask the same.
         let mut trees: Vec<Expression> = Vec::new();
@@ -102,20 +106,29 @@ impl Model {
 
     /// Returns the policies whose constraints a node satisfies: a superset of those that select it.
     pub(crate) fn policies_for(&self, node: &NodeId) -> BTreeSet<PolicyId> {
-        let Some(properties) = self.nodes.get(node).and_then(NodeRecord::properties) else {
-            return BTreeSet::new();
-        };
+        let serves =
+            |id: &&PolicyId| self.policies.get(*id).is_some_and(|one| one.node_orgs.contains(node.org()));
+        let Some(record) = self.nodes.get(node) else { return BTreeSet::new() };
+        if !record.facts.pattern.is_empty() {
+            let ids = self.policies_by_pattern.get(&record.facts.pattern).into_iter().flatten();
+            return ids.filter(serves).cloned().collect();
+        }
+        let Some(properties) = record.properties() else { return BTreeSet::new() };
         let indexes = &self.indexes;
         let found = indexes.policies.evaluate(properties).into_iter();
         let ids = found.filter_map(|entry| indexes.entry_policies[entry as usize].as_ref());
-        let serves =
-            |id: &&PolicyId| self.policies.get(*id).is_some_and(|one| one.node_orgs.contains(node.org()));
         ids.filter(serves).cloned().collect()
     }
 
     /// Returns the nodes that satisfy a policy's constraints: a superset of those it selects.
     pub(crate) fn nodes_for(&self, policy: &PolicyId) -> BTreeSet<NodeId> {
         let Some(facts) = self.policies.get(policy) else { return BTreeSet::new() };
+        if !facts.pattern.is_empty() {
+            let is_of_it = |node: &&NodeRecord| {
+                node.facts.pattern == facts.pattern && facts.node_orgs.contains(node.facts.id.org())
+            };
+            return self.nodes.values().filter(is_of_it).map(|node| node.facts.id.clone()).collect();
+        }
         let consumers = self.consumers.get(policy).into_iter().flat_map(BTreeMap::values).flatten();
         let mut found = roaring::RoaringBitmap::new();
         for consumer in consumers {

@@ -49,6 +49,8 @@ pub struct Model {
     pub(crate) service_policies: BTreeMap<ServiceId, ServicePolicyFacts>,
     pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
+    /// What patterns say about their services, by pattern.
+    pub(crate) policies_by_pattern: BTreeMap<String, BTreeSet<PolicyId>>,
     pub(crate) consumers: BTreeMap<PolicyId, Consumers>,
     indexes: Indexes,
     pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,

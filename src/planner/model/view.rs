@@ -35,6 +35,11 @@ impl Model {
         }
     }
 
+    /// Returns what a pattern (`org/pattern`) says about its services.
+    pub fn policies_of_pattern(&self, pattern: &str) -> BTreeSet<PolicyId> {
+        self.policies_by_pattern.get(pattern).cloned().unwrap_or_default()
+    }
+
     /// Returns the nodes with live agreements.
     pub fn nodes_with_agreements(&self) -> BTreeSet<NodeId> {
         self.live.keys().map(|(node, _)| node.clone()).collect()

@@ -128,6 +128,7 @@ pub(crate) fn put_policy_versions(
     };
     let facts = DeploymentPolicyFacts {
         id: PolicyId::new("o", policy),
+        pattern: String::new(),
         label: policy.into(),
         service: ServiceKey::new("o", service),
         arch: "*".into(),

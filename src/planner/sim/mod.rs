@@ -39,6 +39,8 @@ pub(crate) mod laws;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod scenarios_pattern;
+#[cfg(test)]
 mod scenarios_rollout;
 #[cfg(test)]
 mod tests;

@@ -2,3 +2,4 @@
 
 mod needed;
 mod outage;
+mod pattern;

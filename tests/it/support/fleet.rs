@@ -41,6 +41,16 @@ impl Fleet {
         fleet
     }
 
+    /// Makes one more node, of a pattern, and starts its agent.
+    pub async fn add_node_of_pattern(&mut self, scratch: &Scratch, hub: &Hub, node: &str, pattern: &str) {
+        let body = json!({"token": format!("secret-{node}"), "name": node, "pattern": pattern, "publicKey": "", "arch": arch()});
+        created(hub.call("PUT", &format!("/orgs/o/nodes/{node}"), Some(body)).await);
+        let token_file = scratch.join(&format!("{node}.token"));
+        must(std::fs::write(&token_file, format!("secret-{node}")), "a token file");
+        self.nodes.push(node.to_owned());
+        self.agents.push(start_agent(scratch, hub, node));
+    }
+
     /// Starts an agent again that ended.
     pub fn restart_agent(&mut self, scratch: &Scratch, hub: &Hub, index: usize) {
         self.agents[index] = start_agent(scratch, hub, &self.nodes[index]);
