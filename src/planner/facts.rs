@@ -4,14 +4,17 @@
 //! here decides. Sources: exchange API chapters on nodes, services, deployment policies and HA groups; agreement
 //! protocol 3.1.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use evenkeel_domain::policy::ExternalPolicy;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+use crate::{
+    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
+    settings::UpdateOverrides,
+};
 
 /// Tells devices from edge clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -174,6 +177,9 @@ pub struct DeploymentPolicyFacts {
     pub secret_binding: Vec<Value>,
     /// Organisations whose nodes this agbot serves with the policy.
     pub node_orgs: BTreeSet<String>,
+    /// What it says over the hub's settings.
+    #[serde(default)]
+    pub orchestration: PolicyOrchestration,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
 }
@@ -183,6 +189,60 @@ impl DeploymentPolicyFacts {
     /// protocol 3.1).
     pub fn internal_name(&self) -> &str {
         self.id.pattern_service().unwrap_or(self.id.as_str())
+    }
+}
+
+/// Is what a deployment policy says over the hub's settings.
+///
+/// # Source
+/// Orchestration 1.2.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PolicyOrchestration {
+    /// On which nodes it may run, beside properties and constraints.
+    pub scope: UnitScope,
+    /// How it is updated.
+    pub update: UpdateOverrides,
+}
+
+/// Says which nodes belong to a policy, whatever they are like.
+///
+/// # Source
+/// Orchestration 1.3.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "type", content = "groups")]
+pub enum UnitScope {
+    /// All nodes.
+    #[default]
+    Eligible,
+    /// Members of any HA group.
+    EveryHaGroup,
+    /// Members of these HA groups.
+    HaGroups(BTreeSet<GroupId>),
+}
+
+impl UnitScope {
+    /// Answers whether a node belongs to it; `group`: the name of the node's group.
+    pub fn holds(&self, node: &NodeId, group: Option<&str>) -> bool {
+        match self {
+            Self::Eligible => true,
+            Self::EveryHaGroup => group.is_some(),
+            Self::HaGroups(groups) => {
+                group.is_some_and(|group| groups.contains(&GroupId::new(node.org(), group)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for UnitScope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Eligible => formatter.write_str("all nodes"),
+            Self::EveryHaGroup => formatter.write_str("members of HA groups"),
+            Self::HaGroups(groups) => {
+                let names: Vec<&str> = groups.iter().map(GroupId::as_str).collect();
+                write!(formatter, "members of {}", names.join(", "))
+            }
+        }
     }
 }
 

@@ -200,7 +200,7 @@ fn retire_until(pass: &Pass<'_>, agreement: &Agreement) -> Option<(Timestamp, Bl
     if node_changed_at > Some(edited_at) {
         return None;
     }
-    let until = later(edited_at, model.settings.update.start_timeout_secs);
+    let until = later(edited_at, model.update_settings(&agreement.policy).start_timeout_secs);
     if pass.now >= until {
         return None;
     }

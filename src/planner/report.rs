@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::{
     agreement::CancelReason,
     claims::{ReleaseReason, Scope},
+    facts::UnitScope,
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
 };
 
@@ -148,6 +149,11 @@ pub enum Blocked {
     OfPattern {
         /// The pattern.
         pattern: String,
+    },
+    /// The policy is for members of HA groups that the node is not in.
+    OutsideScope {
+        /// Whom it is for.
+        scope: UnitScope,
     },
     /// The node has no policy.
     NoNodePolicy,
@@ -352,6 +358,7 @@ impl Blocked {
                 | Self::OrgNotServed { .. }
                 | Self::UsesPattern { .. }
                 | Self::OfPattern { .. }
+                | Self::OutsideScope { .. }
                 | Self::NoNodePolicy
                 | Self::WrongArch { .. }
                 | Self::Constraints { .. }

@@ -16,6 +16,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
             write!(out, "{service} needs privileges, and openhorizon.allowPrivileged is not true")
         }
         Blocked::OfPattern { pattern } => write!(out, "only nodes of the pattern {pattern} get it"),
+        Blocked::OutsideScope { scope } => write!(out, "the policy is for {scope} only"),
         Blocked::NoNodePolicy => out.write_str("the node has no policy"),
         Blocked::NeverHeard => out.write_str("no heartbeat of the node was ever seen"),
         Blocked::NoPublicKey => out.write_str("the node has published no key"),

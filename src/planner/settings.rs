@@ -70,29 +70,35 @@ pub enum OfflinePeerPolicy {
 /// Seconds.
 /// # Source
 /// Orchestration 1.2 and B11.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UpdateSettings {
     /// Slots of one policy in work at once over all groups; 0 means all that the other rules allow. Inside a group it is
     /// always one, because there is one claim per group and policy.
     pub parallelism: u32,
     /// Wait between two slots.
+    #[serde(rename = "delaySeconds")]
     pub delay_secs: u64,
     /// Stop or start first.
     pub order: UpdateOrder,
     /// Time the new copy must be seen running before its step counts.
+    #[serde(rename = "monitorSeconds")]
     pub monitor_secs: u64,
     /// Share of failed slots that is tolerated.
     pub max_failure_ratio: f64,
     /// What a failure beyond that share does.
     pub failure_action: FailureAction,
     /// Time a slot has from the stop of the old copy until the new one is seen running.
+    #[serde(rename = "startTimeoutSeconds")]
     pub start_timeout_secs: u64,
     /// Time a copy must be seen *not* running before it counts as broken, so that nothing is lost by replacing it; until
     /// then it may be about to come up.
+    #[serde(rename = "brokenAfterSeconds")]
     pub broken_after_secs: u64,
     /// Copies that must run elsewhere before one may stop.
     pub min_running: u32,
     /// Rule for members that are down.
+    #[serde(rename = "offlinePeerPolicy")]
     pub offline_peers: OfflinePeerPolicy,
 }
 
@@ -109,6 +115,52 @@ impl Default for UpdateSettings {
             broken_after_secs: 120,
             min_running: 1,
             offline_peers: OfflinePeerPolicy::Wait,
+        }
+    }
+}
+
+/// Is what a deployment policy says over the hub's [`UpdateSettings`]; what it leaves out is the hub's.
+///
+/// # Units
+/// Seconds.
+/// # Source
+/// Orchestration 1.2: `update` and `ha`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct UpdateOverrides {
+    /// See [`UpdateSettings::parallelism`].
+    pub parallelism: Option<u32>,
+    /// See [`UpdateSettings::delay_secs`].
+    pub delay_secs: Option<u64>,
+    /// See [`UpdateSettings::order`].
+    pub order: Option<UpdateOrder>,
+    /// See [`UpdateSettings::monitor_secs`].
+    pub monitor_secs: Option<u64>,
+    /// See [`UpdateSettings::max_failure_ratio`].
+    pub max_failure_ratio: Option<f64>,
+    /// See [`UpdateSettings::failure_action`].
+    pub failure_action: Option<FailureAction>,
+    /// See [`UpdateSettings::start_timeout_secs`].
+    pub start_timeout_secs: Option<u64>,
+    /// See [`UpdateSettings::min_running`].
+    pub min_running: Option<u32>,
+    /// See [`UpdateSettings::offline_peers`].
+    pub offline_peers: Option<OfflinePeerPolicy>,
+}
+
+impl UpdateOverrides {
+    /// Returns the settings that hold for the policy.
+    pub fn over(&self, hub: &UpdateSettings) -> UpdateSettings {
+        UpdateSettings {
+            parallelism: self.parallelism.unwrap_or(hub.parallelism),
+            delay_secs: self.delay_secs.unwrap_or(hub.delay_secs),
+            order: self.order.unwrap_or(hub.order),
+            monitor_secs: self.monitor_secs.unwrap_or(hub.monitor_secs),
+            max_failure_ratio: self.max_failure_ratio.unwrap_or(hub.max_failure_ratio),
+            failure_action: self.failure_action.unwrap_or(hub.failure_action),
+            start_timeout_secs: self.start_timeout_secs.unwrap_or(hub.start_timeout_secs),
+            broken_after_secs: hub.broken_after_secs,
+            min_running: self.min_running.unwrap_or(hub.min_running),
+            offline_peers: self.offline_peers.unwrap_or(hub.offline_peers),
         }
     }
 }

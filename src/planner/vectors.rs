@@ -140,6 +140,7 @@ fn node_facts(node_vector: &Value) -> NodeFacts {
         node_type: NodeType::Device,
         public_key: "key".into(),
         pattern: String::new(),
+        orchestration: crate::facts::PolicyOrchestration::default(),
         registered_services: Vec::new(),
         user_input: Vec::new(),
         agent_version: String::new(),
@@ -169,6 +170,7 @@ fn policy_facts(policy_document: &DeploymentPolicy) -> DeploymentPolicyFacts {
     DeploymentPolicyFacts {
         id: policy(),
         pattern: String::new(),
+        orchestration: crate::facts::PolicyOrchestration::default(),
         label: String::new(),
         service: ServiceKey::new(&service.org, &service.name),
         arch: service.arch.clone(),

@@ -47,6 +47,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::UsesPattern { .. }
         | Blocked::OfPattern { .. }
         | Blocked::NeedsPrivileges { .. }
+        | Blocked::OutsideScope { .. }
         | Blocked::NoNodePolicy
         | Blocked::NeverHeard
         | Blocked::NoPublicKey

@@ -161,7 +161,10 @@ pub(super) async fn list_rollouts((Running(context), Path(org), headers): Asked)
                 Some(group) => group.members.iter().cloned().collect(),
                 None => Vec::new(),
             };
-            hidden::rollout(rollout, &members, &seen)
+            let mut shown = hidden::rollout(rollout, &members, &seen)?;
+            // What holds now: the policy's own settings over the hub's.
+            shown["update"] = json!(model.update_settings(&rollout.policy));
+            Some(shown)
         })
         .collect();
     drop(model);

@@ -7,11 +7,13 @@ use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_planner::facts::{
     DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
-    ObservedService, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
+    ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde_json::Value;
+
+use super::orchestration::orchestration;
 
 /// Reads an instant of the wire.
 pub fn instant(text: &str) -> Option<Timestamp> {
@@ -130,6 +132,7 @@ pub fn deployment_policy(
         missing_heartbeat_secs: health("missing_heartbeat_interval"),
         agreement_check_secs: health("check_agreement_status"),
         policy: serde_json::from_value(external).ok()?,
+        orchestration: policy.orchestration.as_ref().map(|one| orchestration(id, one)).unwrap_or_default(),
         user_input: policy.user_input.clone(),
         secret_binding: policy.secret_binding.clone(),
         node_orgs,
@@ -166,6 +169,7 @@ pub fn pattern(
             missing_heartbeat_secs: policy.node_health.missing_heartbeat_secs.try_into().unwrap_or(0),
             agreement_check_secs: policy.node_health.check_agreement_secs.try_into().unwrap_or(0),
             policy: ExternalPolicy::default(),
+            orchestration: PolicyOrchestration::default(),
             user_input: list("userInput"),
             secret_binding: list("secretBinding"),
             node_orgs: node_orgs.clone(),

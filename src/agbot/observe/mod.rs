@@ -1,6 +1,7 @@
 //! What the exchange holds: read whole at start and now and then, and followed through the change feed in between.
 
 pub mod facts;
+mod orchestration;
 pub mod read;
 pub mod records;
 pub mod served;

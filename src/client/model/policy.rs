@@ -35,6 +35,9 @@ pub struct DeploymentPolicy {
     /// Secret bindings.
     #[serde(default, deserialize_with = "or_default")]
     pub secret_binding: Vec<Value>,
+    /// Where its service runs and how it is updated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<Value>,
     /// Creation.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub created: String,

@@ -217,6 +217,10 @@ fn test_node(
     if suspended {
         return Err(Blocked::Suspended { service: policy.service.clone() });
     }
+    let scope = &policy.orchestration.scope;
+    if !scope.holds(&record.facts.id, record.group()) {
+        return Err(Blocked::OutsideScope { scope: scope.clone() });
+    }
     if policy.pattern.is_empty() {
         test_constraints(record, consumer)?;
     } else if consumer.needs_privileges && !record.properties().is_some_and(|own| own.allows_privileged()) {

@@ -30,7 +30,7 @@ use crate::{
     matching::Consumer,
     report::Blocked,
     rolling::Rollout,
-    settings::PlannerSettings,
+    settings::{PlannerSettings, UpdateSettings},
     usage::{Backoff, WorkloadUsage, later},
 };
 
@@ -96,6 +96,12 @@ impl Model {
     /// Returns a served deployment policy.
     pub fn policy(&self, id: &PolicyId) -> Option<&DeploymentPolicyFacts> {
         self.policies.get(id)
+    }
+
+    /// Returns how a policy's copies are updated: as it says itself, and else as the hub does.
+    pub fn update_settings(&self, policy: &PolicyId) -> UpdateSettings {
+        let hub = &self.settings.update;
+        self.policies.get(policy).map_or(*hub, |facts| facts.orchestration.update.over(hub))
     }
 
     /// Returns a service definition.

@@ -31,13 +31,12 @@ pub(crate) fn may_stop(
     wanted: &ServiceKey,
 ) -> Result<Vec<NodeId>, Blocked> {
     let running = running_elsewhere(pass, group, agreement, wanted);
-    let settings = &pass.model.settings;
-    if settings.broken.ignores_floor || pass.model.is_broken(agreement, pass.now) {
+    if pass.model.settings.broken.ignores_floor || pass.model.is_broken(agreement, pass.now) {
         return Ok(running.running);
     }
     // |intended| - 1, because the copy itself is one of them.
     let others = running.running.len() + running.missing.len();
-    let minimum = (settings.update.min_running as usize).min(others);
+    let minimum = (pass.model.update_settings(&agreement.policy).min_running as usize).min(others);
     if running.running.len() >= minimum {
         return Ok(running.running);
     }
@@ -91,9 +90,10 @@ fn running_elsewhere(
     wanted: &ServiceKey,
 ) -> Elsewhere {
     let keys = BTreeSet::from([&agreement.service_key, wanted]);
+    let offline = pass.model.update_settings(&agreement.policy).offline_peers;
     let mut elsewhere = Elsewhere { running: Vec::new(), missing: BTreeMap::new() };
     for member in group.members.iter().filter(|member| **member != agreement.node) {
-        if !is_intended(pass, member, &keys) {
+        if !is_intended(pass, member, &keys, offline) {
             continue;
         }
         match counts(pass, group, member, &keys) {
@@ -107,12 +107,17 @@ fn running_elsewhere(
 }
 
 /// A member is intended when a policy selects it for the service, or when it still has the service from one.
-fn is_intended(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
+fn is_intended(
+    pass: &Pass<'_>,
+    member: &NodeId,
+    keys: &BTreeSet<&ServiceKey>,
+    offline: OfflinePeerPolicy,
+) -> bool {
     let model = pass.model;
     if model.node(member).is_none() {
         return false;
     }
-    if model.settings.update.offline_peers == OfflinePeerPolicy::Proceed
+    if offline == OfflinePeerPolicy::Proceed
         && matches!(model.liveness(member, pass.now), Liveness::Down { .. })
     {
         return false;

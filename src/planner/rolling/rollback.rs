@@ -118,7 +118,7 @@ pub(super) fn laggard<'a>(model: &Model, rollout: &'a Rollout, now: Timestamp) -
 pub(super) fn overdue(model: &Model, rollout: &Rollout, node: &NodeId, now: Timestamp) -> Option<HoldReason> {
     let back = rollout.rollback.as_ref()?;
     let began = rollout.last_step_at.map_or(back.since, |at| at.max(back.since));
-    if now < later(began, model.settings.update.start_timeout_secs) {
+    if now < later(began, model.update_settings(&rollout.policy).start_timeout_secs) {
         return None;
     }
     let backoff = model.backoff.get(&(node.clone(), rollout.policy.clone()));

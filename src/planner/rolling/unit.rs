@@ -19,7 +19,7 @@ use crate::{
     pair,
     pass::Pass,
     report::{Blocked, HoldReason},
-    settings::{FailureAction, UpdateOrder},
+    settings::{FailureAction, UpdateOrder, UpdateSettings},
     usage::later,
 };
 
@@ -48,6 +48,7 @@ struct Unit<'a> {
     group: &'a HaGroupFacts,
     policy: &'a DeploymentPolicyFacts,
     digest: u64,
+    update: UpdateSettings,
     dirty: Vec<Slot<'a>>,
     /// The rollout to the present target, if it has begun.
     rollout: Option<&'a Rollout>,
@@ -68,7 +69,9 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
         rollout.target_digest == digest && rollout.rollback.as_ref().is_none_or(|back| back.is_for(policy))
     };
     let rollout = stored.filter(is_current);
-    let unit = Unit { lease, group, policy, digest, dirty: dirty_slots(pass, group, policy), rollout };
+    let update = model.update_settings(&policy.id);
+    let unit =
+        Unit { lease, group, policy, digest, update, dirty: dirty_slots(pass, group, policy), rollout };
     let claim = model.claims.get(&(group.id.clone(), Scope::Policy(policy.id.clone())));
     match claim {
         Some(claim) => {
@@ -121,7 +124,7 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
             Some(Blocked::RolloutHeld { hold: (**hold).clone(), since: *since })
         }
         _ => {
-            let until = later(rollout.last_step_at?, pass.model.settings.update.delay_secs);
+            let until = later(rollout.last_step_at?, unit.update.delay_secs);
             (now < until).then_some(Blocked::Delay { until })
         }
     });
@@ -175,7 +178,7 @@ fn just_started(pass: &Pass<'_>) -> Option<Blocked> {
 
 /// The limit on groups that are rolled at the same time.
 fn too_many_groups(pass: &Pass<'_>, unit: &Unit<'_>) -> Option<Blocked> {
-    let limit = pass.model.settings.update.parallelism as usize;
+    let limit = unit.update.parallelism as usize;
     if limit == 0 {
         return None;
     }
@@ -197,7 +200,7 @@ fn request_for(pass: &Pass<'_>, unit: &Unit<'_>, slot: &Slot<'_>) -> Result<Clai
         node: node.clone(),
         purpose: Purpose::ServiceUpgrade,
         version: slot.choice.version.clone(),
-        deadline: later(now, model.settings.update.start_timeout_secs),
+        deadline: later(now, unit.update.start_timeout_secs),
         seen_running: Vec::new(),
     };
     let rows: Vec<Claim> = model.claims_of(&unit.group.id).cloned().collect();
@@ -220,7 +223,7 @@ fn begin(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
 }
 
 fn new_rollout(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) -> Rollout {
-    if pass.model.settings.update.order == UpdateOrder::StartFirst {
+    if unit.update.order == UpdateOrder::StartFirst {
         let text = format!(
             "{} of {} in {}: stop first, because a node holds one agreement of a policy",
             target_text(unit),
@@ -370,7 +373,7 @@ fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, stored: Option<&Rol
                 let until = agreement.reply_by;
                 let blocked = Blocked::WaitingForReply { agreement: agreement.id.clone(), until };
                 if claim.phase == Phase::Stopping {
-                    advance(pass, unit, claim, Phase::Starting, start_deadline(pass));
+                    advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
                 } else {
                     check_deadline(pass, unit, claim, Some(blocked));
                 }
@@ -379,8 +382,8 @@ fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, stored: Option<&Rol
     }
 }
 
-fn start_deadline(pass: &Pass<'_>) -> Timestamp {
-    later(pass.now, pass.model.settings.update.start_timeout_secs)
+fn start_deadline(pass: &Pass<'_>, unit: &Unit<'_>) -> Timestamp {
+    later(pass.now, unit.update.start_timeout_secs)
 }
 
 /// Answers why the claim's version failed on its node since the claim was taken.
@@ -394,7 +397,7 @@ fn failure_since(pass: &Pass<'_>, unit: &Unit<'_>, claim: &Claim) -> Option<Canc
 
 fn work_without_agreement(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
     if claim.phase == Phase::Stopping {
-        return advance(pass, unit, claim, Phase::Starting, start_deadline(pass));
+        return advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
     }
     match matching::select(pass.model, &claim.node, &unit.policy.id, pass.now) {
         Err(blocked) if blocked.is_incompatibility() => release(pass, unit, claim, ReleaseReason::NotWanted),
@@ -422,7 +425,7 @@ fn work_with_agreement(
             release(pass, unit, claim, ReleaseReason::Superseded)
         }
         Fit::Clean(_) if claim.phase == Phase::Stopping => {
-            advance(pass, unit, claim, Phase::Starting, start_deadline(pass));
+            advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
         }
         Fit::Clean(_) => see(pass, unit, claim, agreement, final_at),
     }
@@ -460,7 +463,7 @@ fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreeme
 
 /// The new agreement is final: see whether the service runs, and watch it for a while.
 fn see(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreement, final_at: Timestamp) {
-    let (now, update) = (pass.now, &pass.model.settings.update);
+    let (now, update) = (pass.now, unit.update);
     let observed = match pass.model.observed(agreement, now) {
         _ if pass.model.settings.broken.trusts_agreements => Observed::Running,
         observed => observed,
@@ -535,7 +538,7 @@ fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReas
     let Some(rollout) = unit.rollout.filter(|_| !is_recorded(unit, claim)) else {
         return release(pass, unit, claim, why);
     };
-    let update = &pass.model.settings.update;
+    let update = unit.update;
     let mut rollout = Rollout { last_step_at: Some(pass.now), ..rollout.clone() };
     let is_failure = matches!(reason, HoldReason::StepFailed { .. });
     if is_failure && !rollout.failed.contains(&claim.node) {

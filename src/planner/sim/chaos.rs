@@ -13,8 +13,8 @@ use crate::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
     facts::{
-        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts,
-        VersionChoice,
+        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType, PolicyOrchestration,
+        ServiceFacts, VersionChoice,
     },
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
     rolling::action::{Asker, RolloutAction},
@@ -129,6 +129,7 @@ pub(crate) fn put_policy_versions(
     let facts = DeploymentPolicyFacts {
         id: PolicyId::new("o", policy),
         pattern: String::new(),
+        orchestration: PolicyOrchestration::default(),
         label: policy.into(),
         service: ServiceKey::new("o", service),
         arch: "*".into(),

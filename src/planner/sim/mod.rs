@@ -39,7 +39,11 @@ pub(crate) mod laws;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod scenarios_agent;
+#[cfg(test)]
 mod scenarios_pattern;
+#[cfg(test)]
+mod scenarios_policy;
 #[cfg(test)]
 mod scenarios_rollout;
 #[cfg(test)]

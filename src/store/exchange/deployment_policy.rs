@@ -31,6 +31,8 @@ pub struct DeploymentPolicyRow {
     pub properties: Value,
     /// List of constraint expressions.
     pub constraints: Value,
+    /// Where it runs and how it is updated; none when the policy does not say.
+    pub orchestration: Option<Value>,
     /// When it was published.
     pub created_at: Timestamp,
     /// Last change.
@@ -56,7 +58,7 @@ macro_rules! select_policies {
             DeploymentPolicyRow,
             r#"-- deployment_policy.select
             SELECT org, policy, owner_org, owner, label, description, service, user_input, secret_binding, properties, constraints,
-                   created_at AS "created_at: jiff_sqlx::Timestamp", updated_at AS "updated_at: jiff_sqlx::Timestamp"
+                   orchestration, created_at AS "created_at: jiff_sqlx::Timestamp", updated_at AS "updated_at: jiff_sqlx::Timestamp"
             FROM deployment_policy
             "# + $rest,
             $($argument,)*
@@ -119,8 +121,8 @@ pub async fn insert(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
     sqlx::query!(
         "-- deployment_policy.insert
         INSERT INTO deployment_policy (org, policy, owner_org, owner, label, description, service, user_input, secret_binding,
-            properties, constraints, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+            properties, constraints, created_at, updated_at, orchestration)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         row.org,
         row.policy,
         row.owner_org,
@@ -134,6 +136,7 @@ pub async fn insert(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
         row.constraints,
         to_sql(row.created_at) as _,
         to_sql(row.updated_at) as _,
+        row.orchestration,
     )
     .execute(tx)
     .await?;
@@ -146,7 +149,7 @@ pub async fn update(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
         "-- deployment_policy.update
         UPDATE deployment_policy
         SET label = $3, description = $4, service = $5, user_input = $6, secret_binding = $7, properties = $8,
-            constraints = $9, updated_at = $10
+            constraints = $9, updated_at = $10, orchestration = $11
         WHERE org = $1 AND policy = $2",
         row.org,
         row.policy,
@@ -158,6 +161,7 @@ pub async fn update(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
         row.properties,
         row.constraints,
         to_sql(row.updated_at) as _,
+        row.orchestration,
     )
     .execute(tx)
     .await?;

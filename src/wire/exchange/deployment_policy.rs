@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::lenient;
+use super::orchestration::Orchestration;
 use super::shared::{OneProperty, OneSecretBinding, int_map, text_map};
 use super::user_input::UserInputService;
 
@@ -35,6 +36,9 @@ pub struct PostDeploymentPolicy {
     /// Constraint expressions.
     #[serde(default, deserialize_with = "lenient::texts")]
     pub constraints: Vec<String>,
+    /// Where the service runs and how it is updated; without it as the hub does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<Orchestration>,
 }
 
 /// Changes one attribute of a deployment policy: the first member present counts.
@@ -62,6 +66,10 @@ pub struct PatchDeploymentPolicy {
     /// Values for variables of services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
+    /// Where the service runs and how it is updated; `null` takes it away.
+    #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Orchestration>)]
+    pub orchestration: Option<Option<Orchestration>>,
 }
 
 /// The service that a deployment policy deploys.
@@ -121,6 +129,10 @@ pub struct DeploymentPolicyAnswer {
     pub label: String,
     /// When it was changed last.
     pub last_updated: String,
+    /// Where the service runs and how it is updated; only when the policy says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Orchestration>)]
+    pub orchestration: Option<Value>,
     /// Account that owns it.
     pub owner: String,
     /// Properties.

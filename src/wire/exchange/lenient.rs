@@ -27,6 +27,11 @@ fn wrong<E: Error>(value: &Value, expected: &str) -> E {
     E::invalid_type(found, &expected)
 }
 
+/// A member that is there, `null` included; with a default it is nothing when it is not.
+pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(input).map(Some)
+}
+
 /// A required text; `null` is refused.
 pub fn text<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
     text_of(Value::deserialize(input)?).map_err(|value| wrong(&value, "a text"))

@@ -12,6 +12,7 @@ pub mod map_order;
 pub mod message;
 pub mod node;
 pub mod node_part;
+pub mod orchestration;
 pub mod organization;
 pub mod pattern;
 pub mod query;

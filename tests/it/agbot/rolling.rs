@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, TestDatabase, eventually};
 
@@ -109,6 +111,40 @@ async fn a_broken_version_stops_at_the_first_member_and_says_why() {
     assert_eq!(lowest, 2, "only the first member was touched");
     let still_old = fleet.versions().values().filter(|version| *version == "1.0.0").count();
     assert_eq!(still_old, 2, "the others keep the old version");
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// Orchestration 1.2, B11.7: what a policy says for itself counts over the hub, which would hold the rollout.
+#[tokio::test]
+async fn a_policy_that_asks_for_it_is_taken_back_by_itself() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &FAST).await;
+    let fleet = Fleet::start(&scratch, &hub, 2).await;
+    let own = json!({"orchestration": {
+        "scope": {"type": "hagroups", "haGroups": ["g"]},
+        "update": {"failureAction": "rollback", "startTimeoutSeconds": 10, "monitorSeconds": 2},
+    }});
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.want_with(&hub, "1.0.0", own.clone()).await;
+    deployed(&fleet, "1.0.0").await;
+    fleet.publish_broken(&hub, "2.0.0").await;
+    let lowest = lowest_while(&fleet, async {
+        fleet.want_with(&hub, "2.0.0", own).await;
+        eventually("the rollout went back", || async {
+            let (_, body) = hub.call("GET", "/orgs/o/agbot/rollouts", None).await;
+            let rollout = &body["rollouts"][0];
+            let is_back = rollout["state"] == "completed" && rollout["rollback"]["version"] == "1.0.0";
+            let holds = &rollout["update"];
+            assert!(holds.is_null() || holds["failureAction"] == "rollback", "{body}");
+            assert!(holds.is_null() || (holds["monitorSeconds"] == 2 && holds["minRunning"] == 1), "{body}");
+            is_back.then_some(())
+        })
+        .await;
+    })
+    .await;
+    assert_eq!(lowest, 1, "the other member was not touched");
+    deployed(&fleet, "1.0.0").await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

@@ -54,6 +54,7 @@ async fn an_administrator_works_with_groups_services_and_policies() {
     lists_and_forms(&hzn);
     signatures(&hzn);
     groups(&hzn);
+    settings_of_policies(&hzn);
     checks_and_explanations(&hzn);
     failures(&mut hzn);
 }
@@ -108,6 +109,26 @@ fn groups(hzn: &Hzn) {
     hzn.refused(8, "exchange hagroup delete spare -f");
 }
 
+/// What a policy says for itself about placement and updates is passed on as it is (orchestration 1.2).
+fn settings_of_policies(hzn: &Hzn) {
+    let own = json!({"ha": {"minRunning": 2}, "update": {"delaySeconds": 30}});
+    let mut whole = self::policy("clean");
+    whole["orchestration"] = own.clone();
+    hzn.write("whole.json", &whole);
+    hzn.done("exchange deployment addpolicy orchestrated -f whole.json");
+    let listed = || hzn.data("exchange deployment listpolicy orchestrated")["acme/orchestrated"].clone();
+    assert_eq!(listed()["orchestration"], own);
+    hzn.write("own.json", &json!({"orchestration": {"mode": "flex"}}));
+    let why = hzn.refused(5, "exchange deployment updatepolicy orchestrated -f own.json");
+    assert!(why.contains("orchestration.mode flex is not supported"), "{why}");
+    assert_eq!(listed()["orchestration"], own);
+    hzn.write("own.json", &json!({"orchestration": null}));
+    hzn.done("exchange deployment updatepolicy orchestrated -f own.json");
+    assert_eq!(listed().get("orchestration"), None);
+    hzn.done("exchange deployment removepolicy orchestrated -f");
+}
+
+/// E2-S7.
 fn checks_and_explanations(hzn: &Hzn) {
     // n1 and n2 lack a floor, n3 has the wrong site too.
     let answer = hzn.run("deploycheck --checkHA -n n1 -b cameras");

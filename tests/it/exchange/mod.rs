@@ -14,6 +14,7 @@ mod limits;
 mod long_lists;
 mod nodes;
 mod oidc;
+mod orchestration;
 mod privacy;
 mod publications;
 mod request;

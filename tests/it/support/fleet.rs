@@ -94,11 +94,19 @@ impl Fleet {
 
     /// Wants the version on every member of the group.
     pub async fn want(&self, hub: &Hub, version: &str) {
-        let policy = json!({
+        self.want_with(hub, version, json!({})).await;
+    }
+
+    /// Wants the version on every member of the group; `more` are further members of the policy.
+    pub async fn want_with(&self, hub: &Hub, version: &str, more: Value) {
+        let mut policy = json!({
             "label": "everywhere",
             "service": {"name": "watch", "org": "o", "arch": arch(), "serviceVersions": [{"version": version}]},
             "constraints": ["openhorizon.hagroup == g"],
         });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            policy[name] = value.clone();
+        }
         let path = "/orgs/o/business/policies/everywhere";
         let (status, _) = hub.call("GET", path, None).await;
         let method = if status == 200 { "PUT" } else { "POST" };

@@ -96,6 +96,7 @@ fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyAnswer) {
         description: row.description,
         label: row.label,
         last_updated: wire_time(row.updated_at),
+        orchestration: row.orchestration,
         owner: format!("{}/{}", row.owner_org, row.owner),
         properties: filled::<Vec<OneProperty>>(row.properties),
         secret_binding: filled::<Vec<OneSecretBinding>>(row.secret_binding),

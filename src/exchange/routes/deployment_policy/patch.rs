@@ -7,6 +7,7 @@ use evenkeel_store::PgConnection;
 use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PatchDeploymentPolicy};
+use evenkeel_wire::exchange::orchestration::Orchestration;
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
 use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::json;
@@ -23,6 +24,7 @@ enum Attribute {
     Constraints(Vec<String>),
     Description(String),
     Label(String),
+    Orchestration(Option<Orchestration>),
     Properties(Vec<OneProperty>),
     SecretBinding(Vec<OneSecretBinding>),
     Service(DeployedService),
@@ -70,6 +72,8 @@ fn first_attribute(request: PatchDeploymentPolicy) -> Result<(&'static str, Attr
         ("service", Attribute::Service(service))
     } else if let Some(input) = request.user_input {
         ("userInput", Attribute::UserInput(input))
+    } else if let Some(orchestration) = request.orchestration {
+        ("orchestration", Attribute::Orchestration(orchestration))
     } else {
         return Err(ApiError::invalid_input(
             "the body names no attribute of a business policy that can be changed",
@@ -90,6 +94,7 @@ fn apply(row: &mut DeploymentPolicyRow, attribute: &Attribute) {
         Attribute::Constraints(constraints) => row.constraints = json!(constraints),
         Attribute::Description(description) => row.description.clone_from(description),
         Attribute::Label(label) => row.label.clone_from(label),
+        Attribute::Orchestration(one) => row.orchestration = one.as_ref().map(|one| json!(one)),
         Attribute::Properties(properties) => row.properties = json!(properties),
         Attribute::SecretBinding(binding) => row.secret_binding = json!(binding),
         Attribute::Service(service) => row.service = json!(service),

@@ -117,6 +117,7 @@ fn row(
         secret_binding: json!(request.secret_binding),
         properties: json!(request.properties),
         constraints: json!(request.constraints),
+        orchestration: request.orchestration.as_ref().map(|one| json!(one)),
         created_at: now,
         updated_at: now,
     }

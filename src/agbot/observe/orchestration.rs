@@ -1,0 +1,90 @@
+//! What a deployment policy says over the hub's settings, as the planner reads it.
+//!
+//! Source: orchestration 1.2.
+
+use evenkeel_planner::facts::{PolicyOrchestration, UnitScope};
+use evenkeel_planner::ids::{GroupId, PolicyId};
+use evenkeel_planner::settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, UpdateOverrides};
+use evenkeel_wire::exchange::orchestration::{self as wire, EVERY_GROUP, Orchestration};
+use serde_json::Value;
+
+/// Facts of the object `orchestration`; of one that cannot be read (an exchange of another version) none, and the hub's settings hold.
+pub fn orchestration(policy: &PolicyId, document: &Value) -> PolicyOrchestration {
+    match Orchestration::try_from(document.clone()) {
+        Ok(read) => PolicyOrchestration { scope: scope(policy, read.scope.as_ref()), update: update(&read) },
+        Err(error) => {
+            tracing::warn!(
+                policy = policy.as_str(),
+                error = &error as &dyn std::error::Error,
+                "the hub's settings are used"
+            );
+            PolicyOrchestration::default()
+        }
+    }
+}
+
+fn scope(policy: &PolicyId, scope: Option<&wire::Scope>) -> UnitScope {
+    let Some(wire::Scope::HaGroups { ha_groups }) = scope else { return UnitScope::Eligible };
+    if ha_groups.iter().any(|name| name == EVERY_GROUP) {
+        return UnitScope::EveryHaGroup;
+    }
+    let id = |name: &String| match name.split_once('/') {
+        Some((org, name)) => GroupId::new(org, name),
+        None => GroupId::new(policy.org(), name),
+    };
+    UnitScope::HaGroups(ha_groups.iter().map(id).collect())
+}
+
+fn update(read: &Orchestration) -> UpdateOverrides {
+    let update = read.update.clone().unwrap_or_default();
+    let ha = read.ha.clone().unwrap_or_default();
+    UpdateOverrides {
+        parallelism: update.parallelism,
+        delay_secs: update.delay_seconds,
+        order: update.order.map(|order| match order {
+            wire::Order::StopFirst => UpdateOrder::StopFirst,
+            wire::Order::StartFirst => UpdateOrder::StartFirst,
+        }),
+        monitor_secs: update.monitor_seconds,
+        max_failure_ratio: update.max_failure_ratio,
+        failure_action: update.failure_action.map(|action| match action {
+            wire::FailureAction::Pause => FailureAction::Pause,
+            wire::FailureAction::Continue => FailureAction::Continue,
+            wire::FailureAction::Rollback => FailureAction::Rollback,
+        }),
+        start_timeout_secs: update.start_timeout_seconds,
+        min_running: ha.min_running,
+        offline_peers: ha.offline_peer_policy.map(|policy| match policy {
+            wire::OfflinePeerPolicy::Wait => OfflinePeerPolicy::Wait,
+            wire::OfflinePeerPolicy::Proceed => OfflinePeerPolicy::Proceed,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn groups_belong_to_the_policys_organization_unless_they_name_one() {
+        let policy = PolicyId::new("o", "p");
+        let of = |groups: Value| {
+            orchestration(&policy, &json!({"scope": {"type": "hagroups", "haGroups": groups}})).scope
+        };
+        let named = [GroupId::new("o", "g"), GroupId::new("other", "h")];
+        assert_eq!(of(json!(["g", "other/h"])), UnitScope::HaGroups(named.into()));
+        assert_eq!(of(json!(["*"])), UnitScope::EveryHaGroup);
+    }
+
+    #[test]
+    fn what_is_left_out_stays_the_hubs() {
+        let policy = PolicyId::new("o", "p");
+        let read = orchestration(&policy, &json!({"update": {"monitorSeconds": 7}, "ha": {"minRunning": 3}}));
+        let expected =
+            UpdateOverrides { monitor_secs: Some(7), min_running: Some(3), ..UpdateOverrides::default() };
+        assert_eq!((read.update, read.scope), (expected, UnitScope::Eligible));
+        assert_eq!(orchestration(&policy, &json!({"mode": "later"})), PolicyOrchestration::default());
+    }
+}

@@ -1,0 +1,496 @@
+//! The optional object `orchestration` of a deployment policy: where its service runs and how it is updated.
+//!
+//! Every member may be left out and then is the hub's. Members of the specification that the engine cannot honour are refused by
+//! name: storing and ignoring them would promise something. Source: orchestration 0.3, 0.6, 1.2, 1.3.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use thiserror::Error;
+use utoipa::ToSchema;
+
+/// Longest wait that a member may ask for, seconds.
+const MOST_SECONDS: u64 = 604_800;
+/// Largest number of copies that a member may name.
+const MOST_COPIES: u64 = 100_000;
+/// Most HA groups of a scope, and the longest name of one.
+const MOST_GROUPS: usize = 1_000;
+const LONGEST_NAME: usize = 512;
+/// Every HA group.
+pub const EVERY_GROUP: &str = "*";
+
+/// Members of one object: those that are honoured, and those that the specification has beside them.
+struct Members {
+    known: &'static [&'static str],
+    unsupported: &'static [&'static str],
+}
+
+const ROOT: Members = Members {
+    known: &["version", "mode", "orchestrate", "scope", "update", "ha"],
+    unsupported: &[
+        "replicas",
+        "flex",
+        "maxPerNode",
+        "placement",
+        "parents",
+        "children",
+        "loads",
+        "restart",
+        "rollback",
+        "healthPolicy",
+        "compatGate",
+        "timers",
+        "priority",
+    ],
+};
+const SCOPE: Members = Members { known: &["type", "haGroups"], unsupported: &["nodes"] };
+const UPDATE: Members = Members {
+    known: &[
+        "parallelism",
+        "delaySeconds",
+        "order",
+        "monitorSeconds",
+        "maxFailureRatio",
+        "failureAction",
+        "startTimeoutSeconds",
+    ],
+    unsupported: &[],
+};
+const HA: Members = Members { known: &["minRunning", "offlinePeerPolicy"], unsupported: &[] };
+
+/// Where the service of a deployment policy runs and how it is updated; what is left out is the hub's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", try_from = "Value")]
+#[schema(example = json!({
+    "version": 1,
+    "mode": "global",
+    "scope": {"type": "hagroups", "haGroups": ["cameras"]},
+    "update": {"delaySeconds": 30, "monitorSeconds": 20, "failureAction": "rollback"},
+    "ha": {"minRunning": 2, "offlinePeerPolicy": "wait"},
+}))]
+pub struct Orchestration {
+    /// Version of this object, 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1)]
+    pub version: Option<u32>,
+    /// How many copies there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether copies are started by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orchestrate: Option<Orchestrate>,
+    /// On which nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+    /// How copies are replaced by those of another version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<Update>,
+    /// What must hold in an HA group before a copy may stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ha: Option<Ha>,
+}
+
+/// How many copies there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One on every node of the scope that the policy selects.
+    Global,
+}
+
+/// Whether copies are started by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Orchestrate {
+    /// Wherever the policy wants one and none runs.
+    Ha,
+}
+
+/// On which nodes the service may run, beside properties and constraints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase", rename_all_fields = "camelCase", tag = "type")]
+pub enum Scope {
+    /// On every node that the policy selects.
+    Eligible,
+    /// On members of these HA groups only.
+    HaGroups {
+        /// Names of the groups, `org/name` outside the organization of the policy; `*` alone is every group.
+        #[schema(min_items = 1, max_items = 1000)]
+        ha_groups: Vec<String>,
+    },
+}
+
+/// How copies are replaced by those of another version.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Update {
+    /// HA groups in work at once; 0 is all of them. Inside a group it is always one member at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 100_000)]
+    pub parallelism: Option<u32>,
+    /// Wait between two members of a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 604_800)]
+    pub delay_seconds: Option<u64>,
+    /// What comes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// Time that a new copy must be seen running before its step counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 604_800)]
+    pub monitor_seconds: Option<u64>,
+    /// Share of failed members that is tolerated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.0, maximum = 1.0)]
+    pub max_failure_ratio: Option<f64>,
+    /// What more failures do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_action: Option<FailureAction>,
+    /// Time from the stop of the old copy until the new one must be seen running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub start_timeout_seconds: Option<u64>,
+}
+
+/// What comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The old copy stops before the new one starts.
+    StopFirst,
+    /// The new one is seen running before the old one stops; on one node this is stop-first, with an event.
+    StartFirst,
+}
+
+/// What a failed step does to the rest of a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureAction {
+    /// Holds it until somebody acts.
+    Pause,
+    /// Goes on with the next member.
+    Continue,
+    /// Takes the members that changed back.
+    Rollback,
+}
+
+/// What must hold in an HA group before a copy may stop for a planned change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ha {
+    /// Copies that must run on other members; more than there are other members is all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100_000)]
+    pub min_running: Option<u32>,
+    /// What happens while the other members are down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offline_peer_policy: Option<OfflinePeerPolicy>,
+}
+
+/// What happens while the other members are down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OfflinePeerPolicy {
+    /// The last running copy is left alone.
+    Wait,
+    /// Members that are down do not count.
+    Proceed,
+}
+
+/// Says which member breaks which rule.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{path} {rule}")]
+pub struct OrchestrationError {
+    /// The member, from `orchestration` on.
+    pub path: String,
+    /// The rule.
+    pub rule: String,
+}
+
+impl TryFrom<Value> for Orchestration {
+    type Error = OrchestrationError;
+
+    fn try_from(value: Value) -> Result<Self, OrchestrationError> {
+        let mut root = Object::open("orchestration".to_owned(), value, &ROOT)?;
+        let update = root.object("update", &UPDATE)?.map(read_update).transpose()?;
+        let ha = root.object("ha", &HA)?.map(read_ha).transpose()?;
+        let scope = root.object("scope", &SCOPE)?.map(read_scope).transpose()?;
+        Ok(Self {
+            version: root.number("version", 1..=1)?,
+            mode: root.word(
+                "mode",
+                &[("global", Some(Mode::Global)), ("replicated", None), ("failover", None), ("flex", None)],
+            )?,
+            orchestrate: root
+                .word("orchestrate", &[("ha", Some(Orchestrate::Ha)), ("no", None), ("start", None)])?,
+            scope,
+            update,
+            ha,
+        })
+    }
+}
+
+fn read_update(mut update: Object) -> Result<Update, OrchestrationError> {
+    let max_failure_ratio = update.take("maxFailureRatio").map(|value| {
+        let ratio = value.as_f64().filter(|ratio| (0.0..=1.0).contains(ratio));
+        ratio.ok_or_else(|| update.broken("maxFailureRatio", "must be a number from 0 to 1"))
+    });
+    Ok(Update {
+        max_failure_ratio: max_failure_ratio.transpose()?,
+        parallelism: update.number("parallelism", 0..=MOST_COPIES)?,
+        delay_seconds: update.number("delaySeconds", 0..=MOST_SECONDS)?,
+        order: update.word(
+            "order",
+            &[("stop-first", Some(Order::StopFirst)), ("start-first", Some(Order::StartFirst))],
+        )?,
+        monitor_seconds: update.number("monitorSeconds", 0..=MOST_SECONDS)?,
+        failure_action: update.word(
+            "failureAction",
+            &[
+                ("pause", Some(FailureAction::Pause)),
+                ("continue", Some(FailureAction::Continue)),
+                ("rollback", Some(FailureAction::Rollback)),
+            ],
+        )?,
+        start_timeout_seconds: update.number("startTimeoutSeconds", 1..=MOST_SECONDS)?,
+    })
+}
+
+fn read_ha(mut ha: Object) -> Result<Ha, OrchestrationError> {
+    Ok(Ha {
+        min_running: ha.number("minRunning", 1..=MOST_COPIES)?,
+        offline_peer_policy: ha.word(
+            "offlinePeerPolicy",
+            &[("wait", Some(OfflinePeerPolicy::Wait)), ("proceed", Some(OfflinePeerPolicy::Proceed))],
+        )?,
+    })
+}
+
+fn read_scope(mut scope: Object) -> Result<Scope, OrchestrationError> {
+    let groups = scope.take("haGroups");
+    let is_grouped = scope
+        .word("type", &[("eligible", Some(false)), ("hagroups", Some(true)), ("nodes", None)])?
+        .unwrap_or(false);
+    match (is_grouped, groups) {
+        (false, None) => Ok(Scope::Eligible),
+        (false, Some(_)) => Err(scope.broken("haGroups", "needs the type hagroups")),
+        (true, groups) => read_groups(&scope, groups).map(|ha_groups| Scope::HaGroups { ha_groups }),
+    }
+}
+
+fn read_groups(scope: &Object, groups: Option<Value>) -> Result<Vec<String>, OrchestrationError> {
+    let broken = |rule: &str| scope.broken("haGroups", rule);
+    let Some(Value::Array(items)) = groups else {
+        return Err(broken("must be a list of names of HA groups"));
+    };
+    if items.is_empty() || items.len() > MOST_GROUPS {
+        return Err(broken(&format!("must hold 1 to {MOST_GROUPS} names")));
+    }
+    let mut names: Vec<String> = Vec::with_capacity(items.len());
+    for item in items {
+        let Value::String(name) = item else {
+            return Err(broken("must be a list of names of HA groups"));
+        };
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return Err(broken(&format!("must hold names of 1 to {LONGEST_NAME} bytes")));
+        }
+        names.push(name);
+    }
+    let mut sorted: Vec<&String> = names.iter().collect();
+    sorted.sort();
+    sorted.dedup();
+    if sorted.len() < names.len() {
+        return Err(broken("must not hold a name twice"));
+    }
+    if names.len() > 1 && names.iter().any(|name| name == EVERY_GROUP) {
+        return Err(broken("must hold * alone"));
+    }
+    Ok(names)
+}
+
+/// An object whose members are taken out one by one.
+struct Object {
+    path: String,
+    members: Map<String, Value>,
+}
+
+impl Object {
+    /// Takes an object apart, if it holds known members only.
+    fn open(path: String, value: Value, known: &Members) -> Result<Self, OrchestrationError> {
+        let Value::Object(members) = value else {
+            return Err(OrchestrationError { path, rule: "must be an object".to_owned() });
+        };
+        let object = Self { path, members };
+        for name in object.members.keys() {
+            if known.unsupported.contains(&name.as_str()) {
+                return Err(object.broken(name, "is not supported"));
+            }
+            if !known.known.contains(&name.as_str()) {
+                let near = known.known.iter().chain(known.unsupported);
+                let near = near.min_by_key(|one| strsim::levenshtein(one, name));
+                let near = near.filter(|one| strsim::levenshtein(one, name) <= 2);
+                let hint = near.map(|one| format!("; {one} was probably meant")).unwrap_or_default();
+                return Err(object.broken(name, &format!("is not known{hint}")));
+            }
+        }
+        Ok(object)
+    }
+
+    fn broken(&self, member: &str, rule: &str) -> OrchestrationError {
+        let member: String = member.chars().take(64).collect();
+        OrchestrationError { path: format!("{}.{member}", self.path), rule: rule.to_owned() }
+    }
+
+    /// Takes a member; `null` is none.
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.members.remove(name).filter(|value| !value.is_null())
+    }
+
+    fn object(&mut self, name: &str, known: &Members) -> Result<Option<Self>, OrchestrationError> {
+        let path = format!("{}.{name}", self.path);
+        self.take(name).map(|value| Self::open(path, value, known)).transpose()
+    }
+
+    fn number<N: TryFrom<u64>>(
+        &mut self,
+        name: &str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<Option<N>, OrchestrationError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let number = value.as_u64().filter(|number| range.contains(number));
+        match number.and_then(|number| N::try_from(number).ok()) {
+            Some(number) => Ok(Some(number)),
+            None if range.start() == range.end() => {
+                Err(self.broken(name, &format!("must be {}", range.start())))
+            }
+            None => {
+                let rule = format!("must be a whole number from {} to {}", range.start(), range.end());
+                Err(self.broken(name, &rule))
+            }
+        }
+    }
+
+    /// Takes a word; words without a meaning are those that the specification has and the engine cannot honour.
+    fn word<T: Copy>(
+        &mut self,
+        name: &str,
+        words: &[(&str, Option<T>)],
+    ) -> Result<Option<T>, OrchestrationError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let found = words.iter().find(|(word, _)| value.as_str() == Some(word));
+        match found {
+            Some((_, Some(meaning))) => Ok(Some(*meaning)),
+            Some((word, None)) => Err(self.broken(name, &format!("{word} is not supported"))),
+            None => {
+                let all: Vec<&str> =
+                    words.iter().filter(|(_, one)| one.is_some()).map(|(word, _)| *word).collect();
+                Err(self.broken(name, &format!("must be {}", all.join(" or "))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: Value) -> Result<Orchestration, String> {
+        Orchestration::try_from(value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_written_is_what_was_read() {
+        let whole = json!({
+            "version": 1, "mode": "global", "orchestrate": "ha",
+            "scope": {"type": "hagroups", "haGroups": ["g1", "o/g2"]},
+            "update": {"parallelism": 0, "delaySeconds": 3, "order": "start-first", "monitorSeconds": 5,
+                       "maxFailureRatio": 0.25, "failureAction": "continue", "startTimeoutSeconds": 600},
+            "ha": {"minRunning": 2, "offlinePeerPolicy": "proceed"},
+        });
+        for value in [whole, json!({}), json!({"scope": {"type": "eligible"}, "update": {}, "ha": {}})] {
+            assert_eq!(serde_json::to_value(read(value.clone()).unwrap()).unwrap(), value);
+        }
+        assert_eq!(read(json!({"mode": null, "ha": null})).unwrap(), Orchestration::default());
+    }
+
+    #[test]
+    fn refusal_names_the_member_and_the_rule() {
+        for (value, expected) in [
+            (json!([]), "orchestration must be an object"),
+            (json!({"version": 2}), "orchestration.version must be 1"),
+            (json!({"mode": "flex"}), "orchestration.mode flex is not supported"),
+            (json!({"mode": "gobal"}), "orchestration.mode must be global"),
+            (json!({"orchestrate": "start"}), "orchestration.orchestrate start is not supported"),
+            (json!({"replicas": 3}), "orchestration.replicas is not supported"),
+            (json!({"updates": {}}), "orchestration.updates is not known; update was probably meant"),
+            (json!({"colour": 1}), "orchestration.colour is not known"),
+            (json!({"update": 3}), "orchestration.update must be an object"),
+            (
+                json!({"update": {"delaySecond": 3}}),
+                "orchestration.update.delaySecond is not known; delaySeconds was probably meant",
+            ),
+            (
+                json!({"update": {"delaySeconds": 1.5}}),
+                "orchestration.update.delaySeconds must be a whole number from 0 to 604800",
+            ),
+            (
+                json!({"update": {"parallelism": -1}}),
+                "orchestration.update.parallelism must be a whole number from 0 to 100000",
+            ),
+            (
+                json!({"update": {"startTimeoutSeconds": 0}}),
+                "orchestration.update.startTimeoutSeconds must be a whole number from 1 to 604800",
+            ),
+            (
+                json!({"update": {"order": "both"}}),
+                "orchestration.update.order must be stop-first or start-first",
+            ),
+            (
+                json!({"update": {"maxFailureRatio": 1.01}}),
+                "orchestration.update.maxFailureRatio must be a number from 0 to 1",
+            ),
+            (
+                json!({"ha": {"minRunning": 0}}),
+                "orchestration.ha.minRunning must be a whole number from 1 to 100000",
+            ),
+            (
+                json!({"ha": {"offlinePeerPolicy": true}}),
+                "orchestration.ha.offlinePeerPolicy must be wait or proceed",
+            ),
+        ] {
+            assert_eq!(read(value.clone()).unwrap_err(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn scope_names_groups_exactly_when_its_type_says_so() {
+        for (value, expected) in [
+            (json!({"type": "nodes", "nodes": ["n"]}), "orchestration.scope.nodes is not supported"),
+            (json!({"type": "nodes"}), "orchestration.scope.type nodes is not supported"),
+            (json!({"haGroups": ["g"]}), "orchestration.scope.haGroups needs the type hagroups"),
+            (
+                json!({"type": "hagroups"}),
+                "orchestration.scope.haGroups must be a list of names of HA groups",
+            ),
+            (
+                json!({"type": "hagroups", "haGroups": []}),
+                "orchestration.scope.haGroups must hold 1 to 1000 names",
+            ),
+            (
+                json!({"type": "hagroups", "haGroups": ["a", "b", "a"]}),
+                "orchestration.scope.haGroups must not hold a name twice",
+            ),
+            (
+                json!({"type": "hagroups", "haGroups": ["a", "*"]}),
+                "orchestration.scope.haGroups must hold * alone",
+            ),
+            (
+                json!({"type": "hagroups", "haGroups": [""]}),
+                "orchestration.scope.haGroups must hold names of 1 to 512 bytes",
+            ),
+        ] {
+            assert_eq!(read(json!({"scope": value})).unwrap_err(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The object `orchestration` of a deployment policy: kept as given, shown only when set, refused by name.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::world::{CALLERS, Caller, HOME, World};
+
+fn owner() -> Caller {
+    *CALLERS.iter().find(|caller| caller.title == "owner").expect("a known caller")
+}
+
+fn path() -> String {
+    format!("/orgs/{HOME}/business/policies/pol")
+}
+
+async fn call(world: &World, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+    let (status, answer) = world.call(owner(), &method, path, body).await;
+    (status.as_u16(), serde_json::from_slice(&answer).unwrap_or_default())
+}
+
+async fn stored(world: &World) -> Value {
+    let (status, answer) = call(world, Method::GET, &path(), None).await;
+    assert_eq!(status, 200, "{answer}");
+    answer["businessPolicy"][format!("{HOME}/pol")].clone()
+}
+
+/// The policy that is stored, as a body, with an orchestration.
+fn with(policy: &Value, orchestration: Value) -> Value {
+    let mut body = policy.clone();
+    for member in ["owner", "created", "lastUpdated"] {
+        body.as_object_mut().expect("a policy").remove(member);
+    }
+    body["orchestration"] = orchestration;
+    body
+}
+
+fn settings() -> Value {
+    json!({
+        "version": 1, "mode": "global", "orchestrate": "ha",
+        "scope": {"type": "hagroups", "haGroups": ["grp"]},
+        "update": {"parallelism": 2, "delaySeconds": 30, "order": "stop-first", "monitorSeconds": 20,
+                   "maxFailureRatio": 0.25, "failureAction": "rollback", "startTimeoutSeconds": 90},
+        "ha": {"minRunning": 2, "offlinePeerPolicy": "proceed"},
+    })
+}
+
+#[tokio::test]
+async fn settings_of_a_policy_are_kept_and_a_policy_without_them_has_no_such_member() {
+    let world = World::new().await;
+    let plain = stored(&world).await;
+    assert!(plain.get("orchestration").is_none());
+    let body = with(&plain, settings());
+    assert_eq!(call(&world, Method::PUT, &path(), Some(&body)).await.0, 201);
+    assert_eq!(stored(&world).await["orchestration"], settings());
+    let list = format!("/orgs/{HOME}/deployment/policies");
+    let (_, listed) = call(&world, Method::GET, &list, None).await;
+    assert_eq!(listed["businessPolicy"][format!("{HOME}/pol")]["orchestration"], settings());
+    // Another attribute keeps it; a whole policy of a client that does not know it takes it away.
+    assert_eq!(call(&world, Method::PATCH, &path(), Some(&json!({"label": "new"}))).await.0, 201);
+    assert_eq!(stored(&world).await["orchestration"], settings());
+    let mut old = with(&plain, Value::Null);
+    old.as_object_mut().expect("a policy").remove("orchestration");
+    assert_eq!(call(&world, Method::PUT, &path(), Some(&old)).await.0, 201);
+    assert!(stored(&world).await.get("orchestration").is_none());
+    for (change, expected) in
+        [(json!({"ha": {"minRunning": 3}}), json!({"ha": {"minRunning": 3}})), (Value::Null, Value::Null)]
+    {
+        let change = json!({"orchestration": change});
+        assert_eq!(call(&world, Method::PATCH, &path(), Some(&change)).await.0, 201);
+        assert_eq!(stored(&world).await.get("orchestration").cloned().unwrap_or_default(), expected);
+    }
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing() {
+    let world = World::new().await;
+    let before = stored(&world).await;
+    for (orchestration, expected) in [
+        (json!({"mode": "flex"}), "orchestration.mode flex is not supported"),
+        (json!({"placement": {"policy": "spread"}}), "orchestration.placement is not supported"),
+        (
+            json!({"update": {"paralelism": 1}}),
+            "orchestration.update.paralelism is not known; parallelism was probably meant",
+        ),
+        (json!({"ha": {"minRunning": 0}}), "orchestration.ha.minRunning must be"),
+        (json!([1]), "orchestration must be an object"),
+        (json!("global"), "orchestration must be an object"),
+    ] {
+        for (method, body) in [
+            (Method::PUT, with(&before, orchestration.clone())),
+            (Method::PATCH, json!({"orchestration": orchestration})),
+        ] {
+            let (status, answer) = call(&world, method, &path(), Some(&body)).await;
+            assert_eq!((status, &answer["code"]), (400, &json!("invalid-input")), "{answer}");
+            assert!(answer["msg"].as_str().is_some_and(|text| text.contains(expected)), "{answer}");
+        }
+    }
+    assert_eq!(stored(&world).await, before);
+}
