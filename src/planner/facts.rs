@@ -198,10 +198,26 @@ impl DeploymentPolicyFacts {
 /// Orchestration 1.2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyOrchestration {
+    /// How many copies there are.
+    pub mode: Mode,
     /// On which nodes it may run, beside properties and constraints.
     pub scope: UnitScope,
     /// How it is updated.
     pub update: UpdateOverrides,
+}
+
+/// Says how many copies a policy wants.
+///
+/// # Source
+/// Orchestration B1, A2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One on every node.
+    #[default]
+    Global,
+    /// One in each HA group.
+    Failover,
 }
 
 /// Says which nodes belong to a policy, whatever they are like.

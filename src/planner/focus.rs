@@ -10,6 +10,7 @@ use crate::{
     claims::Scope,
     command::{Action, Command},
     event::Event,
+    failover,
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     model::Model,
 };
@@ -39,6 +40,7 @@ pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
     for node in &model.touched {
         focus.add_node(model, node);
     }
+    focus.add_peers_of_failover(model);
     focus.add_units_of_pairs(model);
     focus
 }
@@ -209,6 +211,18 @@ impl Focus {
                 self.units.insert((group.clone(), policy.clone()));
             }
         }
+    }
+
+    /// Pairs of the other members where a policy wants one copy in the group: what becomes of one decides about the others.
+    fn add_peers_of_failover(&mut self, model: &Model) {
+        let of_failover = |(_, policy): &&(NodeId, PolicyId)| failover::is_failover(model, policy);
+        let mut peers = BTreeSet::new();
+        for (node, policy) in self.pairs.iter().filter(of_failover) {
+            for member in model.group_of(node).into_iter().flat_map(|group| &group.members) {
+                peers.insert((member.clone(), policy.clone()));
+            }
+        }
+        self.pairs.extend(peers);
     }
 
     fn add_units_of_pairs(&mut self, model: &Model) {

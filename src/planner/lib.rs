@@ -14,6 +14,7 @@ pub mod decide;
 pub mod event;
 pub mod explain;
 pub mod facts;
+mod failover;
 mod focus;
 pub mod ids;
 pub mod matching;

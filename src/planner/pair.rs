@@ -9,6 +9,7 @@ use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{ClaimRef, Scope},
     command::{Action, Lease},
+    failover,
     focus::Focus,
     ids::{NodeId, PolicyId},
     matching::{self, Choice, Fit},
@@ -64,6 +65,7 @@ fn may_propose(
     }
     check_backoff(pass, node, policy, &choice)?;
     check_lingering(pass, lease, node, policy)?;
+    failover::may_start(pass, node, policy)?;
     Ok(choice)
 }
 
@@ -139,6 +141,9 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
     if model.node(&agreement.node).is_none() {
         return cancel(pass, lease, agreement, CancelReason::NODE_SHUT_DOWN, None, false);
+    }
+    if failover::is_to_move(pass, agreement) {
+        return cancel(pass, lease, agreement, CancelReason::HEARTBEAT_MISSING, None, true);
     }
     let fit = matching::fit(model, agreement, now);
     if agreement.state == AgreementState::Proposed {

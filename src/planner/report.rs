@@ -304,6 +304,11 @@ pub enum Blocked {
     },
     /// The wish for the claim is on its way.
     ClaimRequested,
+    /// The policy wants one copy in the group, and another member has it.
+    CopyElsewhere {
+        /// The member.
+        node: NodeId,
+    },
     /// Another slot of the rollout is first.
     PeerFirst {
         /// The member.

@@ -86,6 +86,7 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
         }
         Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
         Blocked::ClaimRequested => out.write_str("asking for the group's claim"),
+        Blocked::CopyElsewhere { node } => write!(out, "the one copy of the group is on {node}"),
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
         Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
         Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),

@@ -140,7 +140,6 @@ fn node_facts(node_vector: &Value) -> NodeFacts {
         node_type: NodeType::Device,
         public_key: "key".into(),
         pattern: String::new(),
-        orchestration: crate::facts::PolicyOrchestration::default(),
         registered_services: Vec::new(),
         user_input: Vec::new(),
         agent_version: String::new(),

@@ -36,6 +36,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::HaLock { group, holder, scope, since, deadline } => {
             Blocked::HaLock { holder: node(holder, seen), group, scope, since, deadline }
         }
+        Blocked::CopyElsewhere { node: peer } => Blocked::CopyElsewhere { node: node(peer, seen) },
         Blocked::PeerFirst { node: peer } => Blocked::PeerFirst { node: node(peer, seen) },
         Blocked::AgentPeer { node: peer, state } => Blocked::AgentPeer { node: node(peer, seen), state },
         Blocked::AgentTurn { node: peer, until } => Blocked::AgentTurn { node: node(peer, seen), until },

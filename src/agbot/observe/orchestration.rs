@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.2.
 
-use evenkeel_planner::facts::{PolicyOrchestration, UnitScope};
+use evenkeel_planner::facts::{Mode, PolicyOrchestration, UnitScope};
 use evenkeel_planner::ids::{GroupId, PolicyId};
 use evenkeel_planner::settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, UpdateOverrides};
 use evenkeel_wire::exchange::orchestration::{self as wire, EVERY_GROUP, Orchestration};
@@ -11,7 +11,11 @@ use serde_json::Value;
 /// Facts of the object `orchestration`; of one that cannot be read (an exchange of another version) none, and the hub's settings hold.
 pub fn orchestration(policy: &PolicyId, document: &Value) -> PolicyOrchestration {
     match Orchestration::try_from(document.clone()) {
-        Ok(read) => PolicyOrchestration { scope: scope(policy, read.scope.as_ref()), update: update(&read) },
+        Ok(read) => PolicyOrchestration {
+            mode: mode(read.mode),
+            scope: scope(policy, read.scope.as_ref()),
+            update: update(&read),
+        },
         Err(error) => {
             tracing::warn!(
                 policy = policy.as_str(),
@@ -20,6 +24,13 @@ pub fn orchestration(policy: &PolicyId, document: &Value) -> PolicyOrchestration
             );
             PolicyOrchestration::default()
         }
+    }
+}
+
+fn mode(mode: Option<wire::Mode>) -> Mode {
+    match mode {
+        Some(wire::Mode::Failover) => Mode::Failover,
+        Some(wire::Mode::Global) | None => Mode::Global,
     }
 }
 

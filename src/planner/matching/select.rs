@@ -6,6 +6,7 @@ use super::{Consumer, evaluate};
 use crate::{
     agreement::Agreement,
     facts::{DeploymentPolicyFacts, NodeType, VersionChoice},
+    failover,
     ids::{NodeId, PolicyId, ServiceId, ServiceKey},
     model::{Model, NodeRecord},
     report::{Blocked, Side},
@@ -143,12 +144,12 @@ fn test_agreement(
     })
 }
 
-/// Answers whether a service policy and a deployment policy select a node, whatever its health.
+/// Answers whether a service policy and a deployment policy select a node, whatever its health, and a copy is meant for it.
 ///
 /// # Source
 /// Orchestration E3.
 pub fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
-    select(model, node, policy, now).is_ok()
+    !failover::is_elsewhere(model, node, policy) && select(model, node, policy, now).is_ok()
 }
 
 fn both<'a>(

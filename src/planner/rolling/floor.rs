@@ -10,6 +10,7 @@ use crate::{
     agreement::Agreement,
     claims::Phase,
     facts::HaGroupFacts,
+    failover,
     ids::{NodeId, ServiceKey},
     matching,
     model::{Liveness, Observed},
@@ -36,7 +37,10 @@ pub(crate) fn may_stop(
     }
     // |intended| - 1, because the copy itself is one of them.
     let others = running.running.len() + running.missing.len();
-    let minimum = (pass.model.update_settings(&agreement.policy).min_running as usize).min(others);
+    let floor = pass.model.update_settings(&agreement.policy).min_running;
+    // The one copy of a group stops before the next one starts.
+    let floor = if failover::is_failover(pass.model, &agreement.policy) { 0 } else { floor };
+    let minimum = (floor as usize).min(others);
     if running.running.len() >= minimum {
         return Ok(running.running);
     }

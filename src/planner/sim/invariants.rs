@@ -10,6 +10,7 @@ use crate::{
     agreement::Agreement,
     command::Action,
     event::Outcome,
+    facts::{DeploymentPolicyFacts, Mode},
     ids::{AgreementId, NodeId, PolicyId, ServiceKey},
 };
 
@@ -126,7 +127,11 @@ fn is_selected(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
     let Some(stored) = world.exchange.nodes.get(node) else { return false };
     let mut properties = stored.policy.policy.properties.clone();
     properties.set_ha_group(world.exchange.group_of(node).map(|group| group.id.name()));
-    let mut policies = world.exchange.policies.values().filter(|policy| keys.contains(&policy.service));
+    // A policy of one copy in the group promises none to the others.
+    let counts = |policy: &&DeploymentPolicyFacts| {
+        keys.contains(&policy.service) && policy.orchestration.mode == Mode::Global
+    };
+    let mut policies = world.exchange.policies.values().filter(counts);
     policies.any(|policy| policy.policy.constraints.is_satisfied_by(&properties).unwrap_or(false))
 }
 

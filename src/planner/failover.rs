@@ -1,0 +1,143 @@
+//! Failover: policies whose service has one copy in each HA group, which moves by stopping here and then starting there.
+//!
+//! A copy that can stay stays. Another member gets one only when the first is confirmed stopped, or its node is silent for other
+//! reasons than the upgrade of its agent. Sources: orchestration A2, A3.1, E4 (last paragraph), E8, P1.
+
+use jiff::Timestamp;
+
+use crate::{
+    agreement::{Agreement, AgreementState},
+    claims::Scope,
+    command::CommandKey,
+    facts::{HaGroupFacts, Mode},
+    ids::{NodeId, PolicyId},
+    matching,
+    model::{Liveness, Model},
+    pass::Pass,
+    report::Blocked,
+    usage::{later, secs_since},
+};
+
+/// How long the end of a copy waits for the node's word that it has stopped (orchestration 1.9, `oldTaskTimeoutSeconds`).
+const STOP_CONFIRMATION_SECS: u64 = 60;
+
+/// What time alone may change is looked at again after so long.
+const RECHECK_SECS: u64 = 10;
+
+/// So many failures in a row on one member let the next one have the copy (orchestration D4, `failureThreshold`).
+const FAILURES_TO_MOVE: u32 = 5;
+
+/// Answers whether a policy wants one copy in each group.
+pub(crate) fn is_failover(model: &Model, policy: &PolicyId) -> bool {
+    model.policy(policy).is_some_and(|facts| facts.orchestration.mode == Mode::Failover)
+}
+
+/// Answers whether another member of the node's group has the one copy of a failover policy, so that none is meant for the node.
+pub(crate) fn is_elsewhere(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {
+    is_failover(model, policy)
+        && model.group_of(node).is_some_and(|group| {
+            group.members.iter().any(|one| one != node && model.live_agreement(one, policy).is_some())
+        })
+}
+
+/// Answers whether a member may get the copy now; policies of other modes are not held back.
+///
+/// # Errors
+/// Who has the copy, whose copy is still stopping, or which member comes first.
+pub(crate) fn may_start(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<(), Blocked> {
+    let (model, now) = (pass.model, pass.now);
+    let Some(group) = model.group_of(node).filter(|_| is_failover(model, policy)) else { return Ok(()) };
+    for member in group.members.iter().filter(|member| *member != node) {
+        if let Some(blocked) = occupied_by(model, member, policy, now) {
+            pass.watch((node, policy), later(now, RECHECK_SECS));
+            return Err(blocked);
+        }
+    }
+    match first_choice(model, group, policy, now) {
+        Some(first) if first != node => {
+            pass.watch((node, policy), later(now, RECHECK_SECS));
+            Err(Blocked::PeerFirst { node: first.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Answers whether a copy is to go to another member because its node is lost and somebody can take it.
+pub(crate) fn is_to_move(pass: &mut Pass<'_>, agreement: &Agreement) -> bool {
+    let (model, now) = (pass.model, pass.now);
+    let (node, policy) = (&agreement.node, &agreement.policy);
+    let Some(group) = model.group_of(node).filter(|_| is_failover(model, policy)) else { return false };
+    // Silence is no event.
+    pass.watch((node, policy), later(now, RECHECK_SECS));
+    let can_take = |member: &NodeId| member != node && is_candidate(model, member, policy, now);
+    is_lost(model, node, now) && group.members.iter().any(can_take)
+}
+
+/// A silent node is lost, except while its agent is being upgraded.
+fn is_lost(model: &Model, node: &NodeId, now: Timestamp) -> bool {
+    let upgrades = |group: &HaGroupFacts| {
+        model.claims.get(&(group.id.clone(), Scope::Agent)).is_some_and(|claim| claim.node == *node)
+    };
+    matches!(model.liveness(node, now), Liveness::Down { .. }) && !model.group_of(node).is_some_and(upgrades)
+}
+
+/// Answers why a member counts as having a copy.
+fn occupied_by(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> Option<Blocked> {
+    let elsewhere = || Blocked::CopyElsewhere { node: member.clone() };
+    if model.live_agreement(member, policy).is_some()
+        || model.is_pending(&CommandKey(format!("propose {member} {policy}")), now)
+    {
+        return Some(elsewhere());
+    }
+    if is_lost(model, member, now) {
+        return None;
+    }
+    let status = model.node(member).and_then(|record| record.status.as_ref());
+    let mut ended = model.lately_ended_on(member).filter(|agreement| agreement.policy == *policy);
+    let unconfirmed = ended.find_map(|agreement| {
+        let AgreementState::Ended { at, .. } = agreement.state else { return None };
+        let is_listed = |status: &crate::facts::NodeStatusFacts| {
+            status.services.iter().any(|one| one.agreement.as_ref() == Some(&agreement.id))
+        };
+        let is_confirmed = status.is_some_and(|status| status.reported_at >= Some(at) && !is_listed(status));
+        let is_open = !is_confirmed && secs_since(at, now) < STOP_CONFIRMATION_SECS;
+        is_open.then(|| (agreement.id.clone(), later(at, STOP_CONFIRMATION_SECS)))
+    });
+    unconfirmed.map(|(agreement, until)| Blocked::OldCopyStopping { agreement, until })
+}
+
+/// The member that a copy goes to: whose claim holds the step, where it failed lately and is tried again, else the first that can.
+fn first_choice<'a>(
+    model: &'a Model,
+    group: &'a HaGroupFacts,
+    policy: &PolicyId,
+    now: Timestamp,
+) -> Option<&'a NodeId> {
+    if let Some(claim) = model.claims.get(&(group.id.clone(), Scope::Policy(policy.clone())))
+        && group.members.contains(&claim.node)
+        && !is_lost(model, &claim.node, now)
+    {
+        return Some(&claim.node);
+    }
+    let is_retried = |member: &&NodeId| {
+        model.backoff.get(&((*member).clone(), policy.clone())).is_some_and(|backoff| {
+            backoff.reason.is_service_failure() && backoff.failure_count < FAILURES_TO_MOVE
+        }) && is_able(model, member, policy, now)
+    };
+    let retried = group.members.iter().find(is_retried);
+    retried.or_else(|| group.members.iter().find(|member| is_candidate(model, member, policy, now)))
+}
+
+/// A member that the policy selects and that is heard.
+fn is_able(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
+    model.liveness(member, now) == Liveness::Alive
+        && model.node(member).is_some_and(|record| !record.facts.public_key.is_empty())
+        && matching::select(model, member, policy, now).is_ok()
+}
+
+/// A member that could take a copy this instant.
+fn is_candidate(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
+    let backs_off =
+        model.backoff.get(&(member.clone(), policy.clone())).is_some_and(|backoff| now < backoff.not_before);
+    !backs_off && is_able(model, member, policy, now)
+}

@@ -1,0 +1,153 @@
+//! One copy in each group, that moves by stopping here and then starting there.
+//!
+//! Sources: orchestration A2, E4, E8, P1.
+
+use super::{
+    agent,
+    chaos::{add_service, put_group, put_policy},
+    scenarios::{agreements, hold_agent_claim, lab_with, move_site, node, policy, runs, why},
+    world::{Quality, World},
+};
+use crate::{
+    facts::{Mode, PolicyOrchestration, UnitScope},
+    report::Blocked,
+    rolling::RolloutState,
+};
+
+const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
+
+/// Writes failover policy `f` for a version of `t` in group `g`.
+fn put_failover(world: &mut World, version: &str) {
+    put_policy(world, "f", "t", version, "site == north");
+    let mut facts = world.exchange.policies[&policy("f")].clone();
+    let groups = [crate::ids::GroupId::new("o", "g")];
+    facts.orchestration = PolicyOrchestration {
+        mode: Mode::Failover,
+        scope: UnitScope::HaGroups(groups.into()),
+        ..PolicyOrchestration::default()
+    };
+    world.exchange.put_policy(facts);
+}
+
+fn failover_lab() -> World {
+    let mut world = lab_with(&MEMBERS, |world| {
+        // As long as in a product, in proportion to the silences here.
+        world.settings.lock_stale_secs = 1_800;
+        for version in ["1.0.0", "2.0.0"] {
+            add_service(world, "t", version, Quality::Good);
+        }
+        put_failover(world, "1.0.0");
+    });
+    world.run_for(20);
+    world
+}
+
+/// Where copies of `f` run, in order.
+fn places(world: &World) -> Vec<&'static str> {
+    MEMBERS.into_iter().filter(|member| runs(world, member, "f").is_some()).collect()
+}
+
+/// Lets the world go on and returns the different places that the instants saw.
+fn journey(world: &mut World, secs: u64) -> Vec<Vec<&'static str>> {
+    let end = world.millis + secs * 1000;
+    let mut seen = vec![places(world)];
+    while world.millis < end && world.step() {
+        let now = places(world);
+        if seen.last() != Some(&now) {
+            seen.push(now);
+        }
+    }
+    assert_eq!(world.watchman.violation, None);
+    seen
+}
+
+/// A2, A3.1: the first member has it, the others say who does.
+#[test]
+fn first_member_alone_gets_the_copy_and_keeps_it() {
+    let mut world = failover_lab();
+    assert_eq!(journey(&mut world, 120), [["n1"]]);
+    assert!(
+        matches!(why(&world, "n2", "f"), Some(Blocked::CopyElsewhere { node: holder }) if holder == node("n1"))
+    );
+    assert!(
+        MEMBERS.iter().all(|member| runs(&world, member, "w").is_some()),
+        "other policies run everywhere"
+    );
+}
+
+/// E4-S6: a member that is emptied gives the copy away with one stop and one start, first the one and then the other.
+#[test]
+fn copy_moves_from_a_member_that_may_not_have_it_any_more_with_one_stop_and_one_start() {
+    let mut world = failover_lab();
+    move_site(&mut world, "n1", "south");
+    assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]]);
+    move_site(&mut world, "n1", "north");
+    assert_eq!(journey(&mut world, 120), [["n2"]], "it does not go back by itself");
+}
+
+/// A2, P1: a copy whose node is down is started on the next member; the node that returns ends its own.
+#[test]
+fn copy_of_a_dead_machine_starts_on_the_next_member() {
+    let mut world = failover_lab();
+    agent::kill_machine(&mut world, &node("n1"));
+    assert_eq!(journey(&mut world, 120), [vec![], vec!["n2"]]);
+    agent::start(&mut world, &node("n1"));
+    world.run_for(60);
+    assert_eq!(journey(&mut world, 120), [["n2"]]);
+}
+
+/// E8-S1: the agent of the copy's node is upgraded and silent meanwhile: no stop, no start, no failover.
+#[test]
+fn agent_upgrade_of_the_copys_node_moves_nothing() {
+    let mut world = failover_lab();
+    let before = agreements(&world, "n1");
+    hold_agent_claim(&mut world, "n1");
+    world.run_for(3);
+    agent::kill_process(&mut world, &node("n1"));
+    assert_eq!(journey(&mut world, 50), [["n1"]]);
+    agent::start(&mut world, &node("n1"));
+    assert_eq!(journey(&mut world, 60), [["n1"]]);
+    assert_eq!(agreements(&world, "n1"), before);
+}
+
+/// E4, last paragraph: a new version stops the one copy and starts the new one in its place, wherever that is.
+#[test]
+fn new_version_replaces_the_copy_where_it_is() {
+    let mut world = failover_lab();
+    move_site(&mut world, "n1", "south");
+    world.run_for(60);
+    move_site(&mut world, "n1", "north");
+    world.run_for(10);
+    put_failover(&mut world, "2.0.0");
+    assert_eq!(journey(&mut world, 90), [vec!["n2"], vec![], vec!["n2"]]);
+    assert_eq!(runs(&world, "n2", "f").as_deref(), Some("2.0.0"));
+    let rollouts: Vec<_> =
+        world.database.rollouts.values().filter(|rollout| rollout.policy == policy("f")).collect();
+    assert!(
+        matches!(rollouts[..], [one] if matches!(one.state, RolloutState::Completed { .. })),
+        "{rollouts:?}"
+    );
+}
+
+/// B10, D4: a copy that ends by itself is started again where it was.
+#[test]
+fn copy_that_ended_by_itself_starts_again_where_it_was() {
+    let mut world = failover_lab();
+    let agreement = agreements(&world, "n1")
+        .into_iter()
+        .find(|id| world.agents[&node("n1")].held[id].policy == policy("f"));
+    let incarnation = world.agents[&node("n1")].incarnation;
+    let ended = agent::AgentTimer::Ended { agreement: agreement.unwrap() };
+    agent::timer(&mut world, &node("n1"), incarnation, ended);
+    assert_eq!(journey(&mut world, 60), [vec![], vec!["n1"]]);
+}
+
+/// 1.3, E2.4: whoever leaves the group keeps what it runs; the group it left gets its own copy.
+#[test]
+fn member_that_leaves_keeps_its_copy_and_the_group_gets_one() {
+    let mut world = failover_lab();
+    let before = agreements(&world, "n1");
+    put_group(&mut world, "g", &["n2", "n3"]);
+    world.run_for(60);
+    assert_eq!((places(&world), agreements(&world, "n1")), (vec!["n1", "n2"], before));
+}
