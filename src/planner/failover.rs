@@ -6,20 +6,18 @@
 use jiff::Timestamp;
 
 use crate::{
-    agreement::{Agreement, AgreementState},
+    agreement::Agreement,
     claims::Scope,
     command::CommandKey,
-    facts::{HaGroupFacts, Mode},
+    facts::HaGroupFacts,
     ids::{NodeId, PolicyId},
     matching,
     model::{Liveness, Model},
+    pair::STOP_CONFIRMATION_SECS,
     pass::Pass,
     report::Blocked,
-    usage::{later, secs_since},
+    usage::later,
 };
-
-/// How long the end of a copy waits for the node's word that it has stopped (orchestration 1.9, `oldTaskTimeoutSeconds`).
-const STOP_CONFIRMATION_SECS: u64 = 60;
 
 /// What time alone may change is looked at again after so long.
 const RECHECK_SECS: u64 = 10;
@@ -29,7 +27,7 @@ const FAILURES_TO_MOVE: u32 = 5;
 
 /// Answers whether a policy wants one copy in each group.
 pub(crate) fn is_failover(model: &Model, policy: &PolicyId) -> bool {
-    model.policy(policy).is_some_and(|facts| facts.orchestration.mode == Mode::Failover)
+    model.failovers.contains(policy)
 }
 
 /// Answers whether another member of the node's group has the one copy of a failover policy, so that none is meant for the node.
@@ -92,18 +90,11 @@ fn occupied_by(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp
     if is_lost(model, member, now) {
         return None;
     }
-    let status = model.node(member).and_then(|record| record.status.as_ref());
     let mut ended = model.lately_ended_on(member).filter(|agreement| agreement.policy == *policy);
-    let unconfirmed = ended.find_map(|agreement| {
-        let AgreementState::Ended { at, .. } = agreement.state else { return None };
-        let is_listed = |status: &crate::facts::NodeStatusFacts| {
-            status.services.iter().any(|one| one.agreement.as_ref() == Some(&agreement.id))
-        };
-        let is_confirmed = status.is_some_and(|status| status.reported_at >= Some(at) && !is_listed(status));
-        let is_open = !is_confirmed && secs_since(at, now) < STOP_CONFIRMATION_SECS;
-        is_open.then(|| (agreement.id.clone(), later(at, STOP_CONFIRMATION_SECS)))
-    });
-    unconfirmed.map(|(agreement, until)| Blocked::OldCopyStopping { agreement, until })
+    ended.find_map(|agreement| {
+        let until = later(model.stopping_since(agreement, now)?, STOP_CONFIRMATION_SECS);
+        Some(Blocked::OldCopyStopping { agreement: agreement.id.clone(), until })
+    })
 }
 
 /// The member that a copy goes to: whose claim holds the step, where it failed lately and is tried again, else the first that can.

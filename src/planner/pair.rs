@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A node gets so long to drop an ended agreement before the next proposal, and is told again after half of it.
-const STOP_CONFIRMATION_SECS: u64 = 60;
+pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
 
 /// Plans every pair in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {

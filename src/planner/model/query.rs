@@ -12,6 +12,7 @@ use crate::{
     facts::ServiceFacts,
     ids::{GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     matching::{Consumer, consumer},
+    pair::STOP_CONFIRMATION_SECS,
     report::Blocked,
     usage::{later, secs_since},
 };
@@ -190,6 +191,17 @@ impl Model {
                 _ => None,
             })
             .max_by_key(|(_, at)| *at)
+    }
+
+    /// Returns since when an agreement is over, if its node has not said yet that the copy is gone and may still be waited for.
+    pub(crate) fn stopping_since(&self, agreement: &Agreement, now: Timestamp) -> Option<Timestamp> {
+        let AgreementState::Ended { at, .. } = agreement.state else { return None };
+        let record = self.nodes.get(&agreement.node)?;
+        let is_gone = record.status.as_ref().is_some_and(|status| {
+            status.reported_at >= Some(at)
+                && status.services.iter().all(|one| one.agreement.as_ref() != Some(&agreement.id))
+        });
+        (!is_gone && secs_since(at, now) < STOP_CONFIRMATION_SECS).then_some(at)
     }
 
     /// Answers whether a cancel of the agreement is being carried out.

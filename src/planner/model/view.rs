@@ -58,8 +58,8 @@ impl Model {
             .collect()
     }
 
-    /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an unfinished rollout, and
-    /// nodes with an agreement that was not seen running.
+    /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an unfinished rollout, nodes
+    /// with an agreement that was not seen running, and nodes that have not said yet that a copy has stopped.
     pub fn awaited_nodes(&self, now: Timestamp) -> BTreeSet<NodeId> {
         let mut groups: BTreeSet<&GroupId> = self.claims.keys().map(|(group, _)| group).collect();
         groups.extend(
@@ -80,6 +80,9 @@ impl Model {
                 .filter(|agreement| self.observed(agreement, now) != Observed::Running)
                 .map(|agreement| agreement.node.clone()),
         );
+        let ended = self.ended.values().flatten().filter_map(|id| self.agreements.get(id));
+        let stopping = ended.filter(|agreement| self.stopping_since(agreement, now).is_some());
+        nodes.extend(stopping.map(|agreement| agreement.node.clone()));
         nodes
     }
 }

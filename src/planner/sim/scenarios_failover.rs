@@ -85,6 +85,18 @@ fn copy_moves_from_a_member_that_may_not_have_it_any_more_with_one_stop_and_one_
     assert_eq!(journey(&mut world, 120), [["n2"]], "it does not go back by itself");
 }
 
+/// The agbot asks a node for its word while somebody waits for it: the feed brings no status.
+#[test]
+fn node_whose_copy_is_stopping_is_asked_until_it_has_stopped() {
+    let mut world = failover_lab();
+    let is_awaited = |world: &World| world.agbots[0].model.awaited_nodes(world.now()).contains(&node("n1"));
+    assert!(!is_awaited(&world));
+    move_site(&mut world, "n1", "south");
+    assert!(world.run_until(30, |world| is_awaited(world)));
+    assert!(world.run_until(30, |world| !is_awaited(world)));
+    assert_eq!(runs(&world, "n1", "f"), None);
+}
+
 /// A2, P1: a copy whose node is down is started on the next member; the node that returns ends its own.
 #[test]
 fn copy_of_a_dead_machine_starts_on_the_next_member() {
