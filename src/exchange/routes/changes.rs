@@ -65,9 +65,10 @@ async fn poll_changes(
     caller: CurrentCaller,
     Path(org): Path<String>,
     headers: HeaderMap,
-    Body(request): Body<ChangesRequest>,
+    request: Body<ChangesRequest>,
 ) -> Result<Response, ApiError> {
     authorize_feed(&exchange, &caller, &org).await?;
+    let request = request.read()?;
     if request.max_records < 0 {
         return Err(ApiError::invalid_input("maxRecords must not be negative"));
     }
@@ -240,9 +241,10 @@ async fn delete_changes(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<CleanupRequest>,
+    request: Body<CleanupRequest>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AdminAction, FactKind::Org, &org, None).await?;
+    let request = request.read()?;
     let removed = retry("change.delete_of_org", || async {
         let mut tx = exchange.begin().await?;
         let removed = change::delete_of_org(&mut tx, &org, &request.resources).await?;

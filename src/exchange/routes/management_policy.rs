@@ -142,9 +142,10 @@ async fn create_management_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostManagementPolicy>,
+    request: Body<PostManagementPolicy>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
+    let request = request.read()?;
     let row = row(&org, &id, caller.account(), request, exchange.now())?;
     evenkeel_store::retry("management_policy.create", || async {
         let mut tx = exchange.begin().await?;
@@ -168,9 +169,10 @@ async fn replace_management_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostManagementPolicy>,
+    request: Body<PostManagementPolicy>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
+    let request = request.read()?;
     let row = row(&org, &id, caller.account(), request, exchange.now())?;
     evenkeel_store::retry("management_policy.replace", || async {
         let mut tx = exchange.begin().await?;

@@ -159,9 +159,10 @@ async fn replace_key<K: Keys>(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, key)): Path<(String, String, String)>,
-    RawBody(content): RawBody,
+    content: RawBody,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, K::WRITE, K::KIND, &org, Some(&id)).await?;
+    let content = content.read()?;
     evenkeel_store::retry("signing_key.replace", || async {
         let mut tx = exchange.begin().await?;
         let is_public = visibility::<K>(&mut tx, &org, &id).await?;

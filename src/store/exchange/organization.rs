@@ -138,10 +138,12 @@ pub async fn list_organizations(
     Ok(rows.into_iter().map(Organization::from).collect())
 }
 
-/// Lists the organizations whose tag `ibmcloud_id` or `group` is one of the accounts.
+/// Lists the organizations whose tag `ibmcloud_id` or `group` is one of the accounts, at most `limit` after the id `after`.
 pub async fn list_organizations_of_accounts(
     conn: &mut PgConnection,
     accounts: &[String],
+    after: Option<&str>,
+    limit: i64,
 ) -> Result<Vec<Organization>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
@@ -149,9 +151,13 @@ pub async fn list_organizations_of_accounts(
         SELECT org, org_type, label, description, tags, limits, heartbeat_intervals,
                updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM organization
-        WHERE tags ->> 'ibmcloud_id' = ANY ($1) OR tags ->> 'group' = ANY ($1)
-        ORDER BY org"#,
+        WHERE (tags ->> 'ibmcloud_id' = ANY ($1) OR tags ->> 'group' = ANY ($1))
+          AND ($2::text IS NULL OR org > $2)
+        ORDER BY org
+        LIMIT $3"#,
         accounts,
+        after,
+        limit,
     )
     .fetch_all(conn)
     .await?;

@@ -97,25 +97,49 @@ pub async fn delete_policy(tx: &mut PgConnection, org: &str, service: &str) -> R
     Ok(done.rows_affected() > 0)
 }
 
-/// Lists the registry credentials of a service by number: all, or the one with a number.
+/// Lists registry credentials of a service by number: at most `limit` with greater numbers than `after`.
 pub async fn list_dockauths(
     conn: &mut PgConnection,
     org: &str,
     service: &str,
-    id: Option<i32>,
+    after: Option<i32>,
+    limit: i64,
 ) -> Result<Vec<DockAuthRow>, StoreError> {
     Ok(sqlx::query_as!(
         DockAuthRow,
         r#"-- service_part.list_dockauths
         SELECT dockauth_id AS id, registry, username, token, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM service_dockauth
-        WHERE org = $1 AND service = $2 AND ($3::integer IS NULL OR dockauth_id = $3)
-        ORDER BY dockauth_id"#,
+        WHERE org = $1 AND service = $2 AND ($3::integer IS NULL OR dockauth_id > $3)
+        ORDER BY dockauth_id
+        LIMIT $4"#,
+        org,
+        service,
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Finds the registry credentials of a service with this number.
+pub async fn find_dockauth(
+    conn: &mut PgConnection,
+    org: &str,
+    service: &str,
+    id: i32,
+) -> Result<Option<DockAuthRow>, StoreError> {
+    Ok(sqlx::query_as!(
+        DockAuthRow,
+        r#"-- service_part.find_dockauth
+        SELECT dockauth_id AS id, registry, username, token, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM service_dockauth
+        WHERE org = $1 AND service = $2 AND dockauth_id = $3"#,
         org,
         service,
         id,
     )
-    .fetch_all(conn)
+    .fetch_optional(conn)
     .await?)
 }
 

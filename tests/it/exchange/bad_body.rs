@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::request::{self, Aim};
-use super::world::{HOME, ROOT, World};
+use super::world::{CALLERS, HOME, OUTSIDERS, ROOT, World};
 
 const JSON: Option<&str> = Some("application/json");
 const AIM: Aim = Aim { org: HOME, name: "private" };
@@ -152,4 +152,44 @@ async fn absurd_constraints_are_refused_in_bounded_time() {
         }
     }
     world.must_be_untouched("absurd constraints").await;
+}
+
+#[tokio::test]
+async fn whoever_may_not_write_is_told_so_whatever_is_in_the_body() {
+    let mut world = World::new().await;
+    let bodies: [(&str, Option<&str>, &[u8]); 4] = [
+        ("half an object", JSON, b"{\"label\":"),
+        ("a member that nobody knows", JSON, b"{\"nobodyKnowsThis\":1}"),
+        ("nothing", JSON, b""),
+        ("something else than JSON", Some("text/plain"), b"{}"),
+    ];
+    let mut refused = 0;
+    for (endpoint, path) in readers(&world) {
+        for caller in CALLERS.into_iter().chain(OUTSIDERS) {
+            let good = request::body(&endpoint, AIM);
+            let (status, _) = world.call(caller, &endpoint.method, &path, good.as_ref()).await;
+            if status != StatusCode::FORBIDDEN {
+                world.restore().await;
+                continue;
+            }
+            // Some are refused for what the body asks for; then a body that asks for nothing is a bad one.
+            let (plain, _) = world.send(caller, &endpoint.method, &path, JSON, b"{}".to_vec()).await;
+            if plain != StatusCode::FORBIDDEN {
+                world.restore().await;
+                continue;
+            }
+            refused += 1;
+            for (what, content_type, body) in bodies {
+                let sent = world.send(caller, &endpoint.method, &path, content_type, body.to_vec()).await;
+                assert_eq!(
+                    sent.0,
+                    StatusCode::FORBIDDEN,
+                    "{what} for {} by {}",
+                    endpoint.operation,
+                    caller.title
+                );
+            }
+        }
+    }
+    assert!(refused > 200, "only {refused} were refused");
 }

@@ -163,3 +163,37 @@ async fn filter_that_is_no_pattern_is_refused() {
     let api = Api::start(&database).await;
     api.expect(400, ROOT, "GET", "/orgs?label=%5C", Value::Null).await;
 }
+
+/// More than two pages of registry credentials of a service and of organizations of one account elsewhere.
+const REST: &str = "
+    INSERT INTO service_dockauth (org, service, registry, username, token, updated_at)
+    SELECT 'o', 's_1.0.0_amd64', 'registry-' || n, 'token', 't', now() FROM generate_series(1, 250) AS n;
+    INSERT INTO organization (org, label, description, tags, updated_at)
+    SELECT 'cloud-' || n, '', '', '{\"ibmcloud_id\": \"c1\"}', now() FROM generate_series(1, 2500) AS n";
+
+#[tokio::test]
+async fn long_lists_of_registry_credentials_and_own_organizations_are_whole() {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    api.make_org("o").await;
+    let service = serde_json::json!({
+        "label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
+    });
+    api.expect(201, "o/u:pu", "POST", "/orgs/o/services", service).await;
+    let dockauths = "/orgs/o/services/s_1.0.0_amd64/dockauths";
+    let none = api.expect(404, "o/u:pu", "GET", dockauths, Value::Null).await;
+    assert_eq!(none, serde_json::json!([]));
+    must(database.connection().await.execute(REST).await, "filling the tables");
+
+    let all = api.expect(200, "o/u:pu", "GET", dockauths, Value::Null).await;
+    let all = all.as_array().expect("a list");
+    let numbers: Vec<i64> = all.iter().filter_map(|dockauth| dockauth["dockAuthId"].as_i64()).collect();
+    assert!(numbers.len() == 250 && numbers.is_sorted(), "each once, by number");
+    let one = format!("{dockauths}/{}", numbers[137]);
+    assert_eq!(api.expect(200, "o/u:pu", "GET", &one, Value::Null).await["registry"], all[137]["registry"]);
+
+    let account = serde_json::json!([{"id": "c1", "name": "", "description": "", "createdOn": ""}]);
+    let own = api.expect(200, "o/u:pu", "POST", "/myorgs", account).await;
+    assert_eq!(own["orgs"].as_object().map(serde_json::Map::len), Some(2500));
+    assert_eq!(own["lastIndex"], 0);
+}

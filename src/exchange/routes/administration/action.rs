@@ -30,9 +30,10 @@ async fn tell_all(exchange: &Exchange, row: Change) -> Result<(), ApiError> {
 pub async fn set_configuration(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
-    Body(request): Body<ConfigurationChange>,
+    request: Body<ConfigurationChange>,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller).await?;
+    let request = request.read()?;
     let mut settings = (*exchange.settings()).clone();
     configuration::set(&mut settings, &request.var_path, &request.value)?;
     tell_all(&exchange, set_everywhere(&request.var_path, request.value.trim())).await?;

@@ -39,9 +39,10 @@ pub async fn replace_agent_files(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<PutAgentFileVersions>,
+    request: Body<PutAgentFileVersions>,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller, Access::AgentFilesWrite, &org).await?;
+    let request = request.read()?;
     check_unique("agentSoftwareVersions", &request.agent_software_versions)?;
     check_unique("agentConfigVersions", &request.agent_config_versions)?;
     check_unique("agentCertVersions", &request.agent_cert_versions)?;

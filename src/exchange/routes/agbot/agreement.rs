@@ -128,9 +128,10 @@ async fn replace_agreement(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, agreement)): Path<(String, String, String)>,
-    Body(request): Body<PutAgbotAgreement>,
+    request: Body<PutAgbotAgreement>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let request = request.read()?;
     let limit = exchange.settings().limits.agreements;
     let row = AgbotAgreementRow {
         agreement,
@@ -200,9 +201,10 @@ async fn confirm_agreement(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<ConfirmAgreement>,
+    request: Body<ConfirmAgreement>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgreementConfirm, FactKind::Agbot, &org, None).await?;
+    let request = request.read()?;
     let agbot = (caller.role == Role::Agbot).then_some((caller.org.as_str(), caller.id.as_str()));
     let owner = caller.account();
     let mut connection = exchange.database().acquire().await?;

@@ -114,9 +114,10 @@ async fn create_message(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostMessage>,
+    request: Body<PostMessage>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotMessage, FactKind::Agbot, &org, Some(&id)).await?;
+    let request = request.read()?;
     if caller.role != Role::Node {
         return Err(ApiError::invalid_input(format!(
             "'{}' is not a node: only nodes send messages to agbots",

@@ -82,6 +82,20 @@ fn agbot_change(org: &str, agbot: &str, resource: &'static str, operation: &'sta
     }
 }
 
+/// Refuses to let administrators of the hub add to what agbots of ordinary organizations serve.
+///
+/// They may take away from it, and change the agbot itself.
+/// # Source
+/// The reference's own rule for these two routes, beside the matrix of exchange contract 3.2.
+fn require_addable(caller: &Caller, org: &str) -> Result<(), ApiError> {
+    if caller.role == Role::HubAdmin && org != caller.org && org != MULTI_TENANT_ORG {
+        return Err(ApiError::access_denied(format!(
+            "administrators of the hub cannot add to what agbots of organization '{org}' serve"
+        )));
+    }
+    Ok(())
+}
+
 /// Whether the caller may see what an agbot serves: people see it of their own agbots, administrators of theirs and the shared ones.
 async fn sees_served(exchange: &Exchange, caller: &Caller, org: &str, agbot: &str) -> Result<bool, ApiError> {
     match caller.role {

@@ -17,9 +17,10 @@ pub(super) async fn patch_agbot(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PatchAgbot>,
+    request: Body<PatchAgbot>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let request = request.read()?;
     let attribute = first_attribute(&request)?;
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),

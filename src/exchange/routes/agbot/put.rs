@@ -19,9 +19,10 @@ pub(super) async fn replace_agbot(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PutAgbot>,
+    request: Body<PutAgbot>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let request = request.read()?;
     if request.token.is_empty() {
         return Err(ApiError::invalid_input("the token specified must not be blank"));
     }

@@ -17,7 +17,7 @@ use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode};
 
-use super::{agbot_change, sees_served};
+use super::{agbot_change, require_addable, sees_served};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
@@ -136,9 +136,11 @@ async fn create_pattern(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostServedPattern>,
+    request: Body<PostServedPattern>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let request = request.read()?;
+    require_addable(&caller, &org)?;
     let node_org = request.node_orgid.unwrap_or_else(|| request.pattern_orgid.clone());
     let row = ServedRow {
         entry: format!("{}_{}_{node_org}", request.pattern_orgid, request.pattern),

@@ -17,7 +17,7 @@ use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode};
 
-use super::{agbot_change, sees_served};
+use super::{agbot_change, require_addable, sees_served};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
@@ -136,9 +136,11 @@ async fn create_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostServedPolicy>,
+    request: Body<PostServedPolicy>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let request = request.read()?;
+    require_addable(&caller, &org)?;
     check_orgs(&caller, &request)?;
     let (policy_org, policy) = (request.business_pol_orgid, request.business_pol);
     let key_org = request.node_orgid.as_deref().unwrap_or(&policy_org);

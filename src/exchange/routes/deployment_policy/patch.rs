@@ -35,11 +35,12 @@ pub(super) async fn patch_deployment_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PatchDeploymentPolicy>,
+    request: Body<PatchDeploymentPolicy>,
 ) -> Result<Response, ApiError> {
     exchange
         .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
         .await?;
+    let request = request.read()?;
     let (name, attribute) = first_attribute(request)?;
     evenkeel_store::retry("deployment_policy.patch", || async {
         let mut tx = exchange.begin().await?;

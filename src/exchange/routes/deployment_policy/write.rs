@@ -26,11 +26,12 @@ pub(super) async fn create_deployment_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostDeploymentPolicy>,
+    request: Body<PostDeploymentPolicy>,
 ) -> Result<Response, ApiError> {
     exchange
         .authorize(&caller, Access::DeploymentPolicyCreate, FactKind::DeploymentPolicy, &org, Some(&id))
         .await?;
+    let request = request.read()?;
     validate_service(&request.service)?;
     require_constraints("constraints", &request.constraints)?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
@@ -57,11 +58,12 @@ pub(super) async fn replace_deployment_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostDeploymentPolicy>,
+    request: Body<PostDeploymentPolicy>,
 ) -> Result<Response, ApiError> {
     exchange
         .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
         .await?;
+    let request = request.read()?;
     validate_service(&request.service)?;
     require_constraints("constraints", &request.constraints)?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());

@@ -21,9 +21,10 @@ pub async fn create_ha_group(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
-    Body(request): Body<PutHaGroup>,
+    request: Body<PutHaGroup>,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller, &org).await?;
+    let request = request.read()?;
     let wanted = WantedGroup::new(&caller, org, name, request.description, request.members)?;
     create(&exchange, &caller, &wanted).await?;
     Ok(created_group(&wanted))
@@ -33,9 +34,10 @@ pub async fn create_ha_group_document(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(document): Body<HaGroupDocument>,
+    document: Body<HaGroupDocument>,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller, &org).await?;
+    let document = document.read()?;
     let wanted = wanted(&caller, org, document)?;
     create(&exchange, &caller, &wanted).await?;
     Ok(created_group(&wanted))
@@ -45,9 +47,10 @@ pub async fn update_ha_group(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
-    Body(request): Body<PutHaGroup>,
+    request: Body<PutHaGroup>,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller, &org).await?;
+    let request = request.read()?;
     let wanted = WantedGroup::new(&caller, org, name, request.description, request.members)?;
     update(&exchange, &caller, &wanted).await?;
     Ok(updated_group(&wanted))
@@ -57,9 +60,10 @@ pub async fn replace_ha_group_document(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(document): Body<HaGroupDocument>,
+    document: Body<HaGroupDocument>,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller, &org).await?;
+    let document = document.read()?;
     let wanted = wanted(&caller, org, document)?;
     update(&exchange, &caller, &wanted).await?;
     Ok(updated_group(&wanted))

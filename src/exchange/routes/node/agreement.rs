@@ -118,9 +118,10 @@ async fn replace_agreement(
     caller: CurrentCaller,
     Path((org, id, agreement)): Path<(String, String, String)>,
     Query(query): Query<HeartbeatQuery>,
-    Body(request): Body<PutNodeAgreement>,
+    request: Body<PutNodeAgreement>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     if request.services.is_none() && request.agreement_service.is_none() {
         return Err(ApiError::invalid_input("services or agreementService must be given"));
     }

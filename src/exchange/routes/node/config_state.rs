@@ -37,9 +37,10 @@ async fn change_config_state(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostConfigState>,
+    request: Body<PostConfigState>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     check(&request)?;
     let now = exchange.now();
     let has_changed = evenkeel_store::retry("node.change_config_state", || async {

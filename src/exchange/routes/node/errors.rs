@@ -54,9 +54,10 @@ async fn replace_errors(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PutNodeErrors>,
+    request: Body<PutNodeErrors>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     let row = JsonRow { value: json(&request.errors)?, updated_at: exchange.now() };
     evenkeel_store::retry("node_errors.replace", || async {
         let mut tx = exchange.begin().await?;

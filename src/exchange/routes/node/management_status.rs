@@ -107,9 +107,10 @@ async fn replace_status(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, policy)): Path<(String, String, String)>,
-    Body(request): Body<PutManagementStatus>,
+    request: Body<PutManagementStatus>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     let now = exchange.now();
     let given = request.agent_upgrade_policy_status;
     let status = UpgradeStatus {

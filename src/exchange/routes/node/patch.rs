@@ -19,9 +19,10 @@ pub(super) async fn patch_node(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PatchNode>,
+    request: Body<PatchNode>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     let attribute = single_attribute(&request)?;
     check_token(request.token.as_deref())?;
     let token_hash = match &request.token {

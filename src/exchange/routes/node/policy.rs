@@ -68,9 +68,10 @@ async fn replace_policy(
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
     Query(query): Query<HeartbeatQuery>,
-    Body(request): Body<PutNodePolicy>,
+    request: Body<PutNodePolicy>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     require_property_types(&request.properties)?;
     require_constraints("constraints", &request.constraints)?;
     let (deployment, management) =

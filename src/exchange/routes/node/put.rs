@@ -38,9 +38,10 @@ pub(super) async fn replace_node(
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
     Query(query): Query<HeartbeatQuery>,
-    Body(request): Body<PutNode>,
+    request: Body<PutNode>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     check(&id, &request)?;
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),

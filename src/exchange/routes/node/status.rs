@@ -59,9 +59,10 @@ async fn replace_status(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PutNodeStatus>,
+    request: Body<PutNodeStatus>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     let row = NodeStatusRow {
         connectivity: json(&request.connectivity.unwrap_or_default())?,
         services: json(&request.services)?,

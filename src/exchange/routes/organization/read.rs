@@ -55,6 +55,10 @@ async fn page(
     let found =
         organization::list_organizations(&mut connection, &filter, after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
+    shaped(found)
+}
+
+fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
     let is_full = found.len() as i64 == PAGE_ROWS;
     let last = found.last().map(|last| last.org.clone());
     let mut page = Page::new();
@@ -123,11 +127,26 @@ fn retyped<T: DeserializeOwned + Serialize + Default>(stored: Option<Value>) -> 
 pub async fn list_my_organizations(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
-    ListBody(accounts): ListBody<CloudAccount>,
+    accounts: ListBody<CloudAccount>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::MyOrgs, FactKind::Org, &caller.org, None).await?;
-    let ids: Vec<String> = accounts.into_iter().map(|account| account.id).collect();
+    let accounts = accounts.read()?;
+    let ids: Arc<Vec<String>> = Arc::new(accounts.into_iter().map(|account| account.id).collect());
+    pages::answer(StatusCode::OK, r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page_of_accounts(exchange.clone(), ids.clone(), after)
+    })
+    .await
+}
+
+async fn page_of_accounts(
+    exchange: Exchange,
+    ids: Arc<Vec<String>>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
-    let found = answers(organization::list_organizations_of_accounts(&mut connection, &ids).await?);
-    Ok(found_or_empty(found.orgs.is_empty(), found))
+    let found =
+        organization::list_organizations_of_accounts(&mut connection, &ids, after.as_deref(), PAGE_ROWS)
+            .await?;
+    drop(connection);
+    shaped(found)
 }

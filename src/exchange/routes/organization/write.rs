@@ -21,9 +21,10 @@ pub async fn create_organization(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<PutOrganization>,
+    request: Body<PutOrganization>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::OrgCreate, FactKind::Org, &org, None).await?;
+    let request = request.read()?;
     check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(&exchange, &org, request);
     retry("organization.create", || async {
@@ -43,9 +44,10 @@ pub async fn replace_organization(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<PutOrganization>,
+    request: Body<PutOrganization>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::OrgChange, FactKind::Org, &org, Some(&org)).await?;
+    let request = request.read()?;
     check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(&exchange, &org, request);
     retry("organization.replace", || async {
@@ -63,9 +65,10 @@ pub async fn patch_organization(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<PatchOrganization>,
+    request: Body<PatchOrganization>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::OrgChange, FactKind::Org, &org, Some(&org)).await?;
+    let request = request.read()?;
     check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
     let name = attribute_to_change(&request)
         .ok_or_else(|| ApiError::invalid_input("no attribute of an organization is given"))?;

@@ -34,9 +34,10 @@ pub(super) async fn patch_pattern(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PatchPattern>,
+    request: Body<PatchPattern>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
+    let request = request.read()?;
     let (name, attribute) = first_attribute(request)?;
     evenkeel_store::retry("pattern.patch", || async {
         let mut tx = exchange.begin().await?;

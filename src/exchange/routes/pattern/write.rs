@@ -24,9 +24,10 @@ pub(super) async fn create_pattern(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostPattern>,
+    request: Body<PostPattern>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternCreate, FactKind::Pattern, &org, Some(&id)).await?;
+    let request = request.read()?;
     validate(&request)?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     // Access control lets strangers come this far only when the id is that of a public pattern.
@@ -60,9 +61,10 @@ pub(super) async fn replace_pattern(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostPattern>,
+    request: Body<PostPattern>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
+    let request = request.read()?;
     validate(&request)?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     evenkeel_store::retry("pattern.replace", || async {

@@ -53,8 +53,10 @@ async fn pattern_health(
     state: State<Exchange>,
     caller: CurrentCaller,
     Path((org, pattern)): Path<(String, String)>,
-    Body(request): Body<NodeHealthRequest>,
+    request: Body<NodeHealthRequest>,
 ) -> Result<Response, ApiError> {
+    authorize(&state, &caller, &org).await?;
+    let request = request.read()?;
     answer(&state, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time).await
 }
 
@@ -62,9 +64,15 @@ async fn policy_health(
     state: State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<NodeHealthRequest>,
+    request: Body<NodeHealthRequest>,
 ) -> Result<Response, ApiError> {
+    authorize(&state, &caller, &org).await?;
+    let request = request.read()?;
     answer(&state, &caller, &org, "", None, &request.last_time).await
+}
+
+async fn authorize(exchange: &Exchange, caller: &Caller, org: &str) -> Result<(), ApiError> {
+    exchange.authorize(caller, Access::NodesSearch, FactKind::Node, org, None).await
 }
 
 async fn answer(
@@ -75,7 +83,6 @@ async fn answer(
     node_orgs: Option<Vec<String>>,
     last_time: &str,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::NodesSearch, FactKind::Node, org, None).await?;
     exchange.heartbeats().flush().await?;
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),

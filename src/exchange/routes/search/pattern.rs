@@ -50,9 +50,10 @@ async fn search_nodes_by_pattern(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, pattern)): Path<(String, String)>,
-    Body(request): Body<PatternSearchRequest>,
+    request: Body<PatternSearchRequest>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
+    let request = request.read()?;
     let service_url = request.service_url.unwrap_or_default();
     let seconds = request.seconds_stale.unwrap_or_default();
     if seconds < 0 {

@@ -122,9 +122,10 @@ async fn search_nodes_by_service(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<ServiceSearchRequest>,
+    request: Body<ServiceSearchRequest>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let request = request.read()?;
     let pattern = format!(
         "%|{}/{}_{}_{}|%",
         request.orgid, request.service_url, request.service_version, request.service_arch

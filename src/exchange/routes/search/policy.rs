@@ -56,9 +56,10 @@ async fn search_nodes_by_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, policy)): Path<(String, String)>,
-    Body(request): Body<PolicySearchRequest>,
+    request: Body<PolicySearchRequest>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
+    let request = request.read()?;
     if request.changed_since < 0 || request.num_entries.is_some_and(|count| count < 0) {
         return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
     }

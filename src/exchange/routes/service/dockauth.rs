@@ -1,5 +1,7 @@
 //! Registry credentials of a service.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
@@ -8,6 +10,7 @@ use evenkeel_store::exchange::service::lock_visibility;
 use evenkeel_store::exchange::service_part::{self, DockAuthRow};
 use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth};
 use evenkeel_wire::exchange::time::wire_time;
+use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -15,7 +18,8 @@ use super::change;
 use super::get::absent;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::shape::{found, found_or_empty, no_content};
+use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
+use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
 /// Name to log in with when none is given.
@@ -27,10 +31,29 @@ pub(super) async fn list_dockauths(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
-    let rows =
-        service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, None).await?;
-    let answers: Vec<DockAuthAnswer> = rows.into_iter().map(answer).collect();
-    Ok(found_or_empty(answers.is_empty(), answers))
+    let wanted = Arc::new((org, id));
+    pages::answer(StatusCode::OK, "[", "]", move |after: Option<i32>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page(
+    exchange: Exchange,
+    wanted: Arc<(String, String)>,
+    after: Option<i32>,
+) -> Result<Page<i32>, ApiError> {
+    let (org, id) = &*wanted;
+    let mut connection = exchange.database().acquire().await?;
+    let rows = service_part::list_dockauths(&mut connection, org, id, after, LARGE_PAGE_ROWS).await?;
+    drop(connection);
+    let last = rows.last().map(|row| row.id).filter(|_| rows.len() as i64 == LARGE_PAGE_ROWS);
+    let mut page = Page::new();
+    for row in rows {
+        page.push(&answer(row))?;
+    }
+    page.follow(last);
+    Ok(page)
 }
 
 pub(super) async fn get_dockauth(
@@ -40,10 +63,8 @@ pub(super) async fn get_dockauth(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
     let number = parse_number(&number)?;
-    let rows =
-        service_part::list_dockauths(&mut *exchange.database().acquire().await?, &org, &id, Some(number))
-            .await?;
-    match rows.into_iter().next() {
+    let mut connection = exchange.database().acquire().await?;
+    match service_part::find_dockauth(&mut connection, &org, &id, number).await? {
         Some(row) => Ok(found(answer(row))),
         None => Err(ApiError::empty(json!([]))),
     }
@@ -53,9 +74,10 @@ pub(super) async fn create_dockauth(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PutDockAuth>,
+    request: Body<PutDockAuth>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let request = request.read()?;
     let row = row(0, request, exchange.now());
     let added = evenkeel_store::retry("dockauth.create", || async {
         let mut tx = exchange.begin().await?;
@@ -78,9 +100,10 @@ pub(super) async fn replace_dockauth(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id, number)): Path<(String, String, String)>,
-    Body(request): Body<PutDockAuth>,
+    request: Body<PutDockAuth>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let request = request.read()?;
     let row = row(parse_number(&number)?, request, exchange.now());
     evenkeel_store::retry("dockauth.replace", || async {
         let mut tx = exchange.begin().await?;

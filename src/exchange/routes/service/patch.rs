@@ -34,9 +34,10 @@ pub(super) async fn patch_service(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PatchService>,
+    request: Body<PatchService>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let request = request.read()?;
     let (name, attribute) = first_attribute(request)?;
     evenkeel_store::retry("service.patch", || async {
         let mut tx = exchange.begin().await?;

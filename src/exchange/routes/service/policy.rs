@@ -41,9 +41,10 @@ pub(super) async fn replace_service_policy(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PutServicePolicy>,
+    request: Body<PutServicePolicy>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let request = request.read()?;
     require_property_types(&request.properties)?;
     require_constraints("constraints", &request.constraints)?;
     let label = request.label.unwrap_or_default();

@@ -31,9 +31,10 @@ pub(super) async fn create_service(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    Body(request): Body<PostService>,
+    request: Body<PostService>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceCreate, FactKind::Service, &org, None).await?;
+    let request = request.read()?;
     validate(&request)?;
     let row = row(&org, caller.account(), &request, exchange.now());
     let id = format!("{org}/{}", row.service);
@@ -65,9 +66,10 @@ pub(super) async fn replace_service(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,
-    Body(request): Body<PostService>,
+    request: Body<PostService>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let request = request.read()?;
     validate(&request)?;
     let row = row(&org, caller.account(), &request, exchange.now());
     if row.service != id {

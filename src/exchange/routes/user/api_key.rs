@@ -22,9 +22,10 @@ pub async fn create_api_key(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
-    Body(request): Body<NewApiKey>,
+    request: Body<NewApiKey>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    let request = request.read()?;
     require_user(&exchange, &caller, &org, &name).await?;
     let value = new_value();
     let hash = exchange.credentials().hasher().keyed(&value);

@@ -18,9 +18,10 @@ pub async fn change_password(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
-    Body(request): Body<ChangePassword>,
+    request: Body<ChangePassword>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    let request = request.read()?;
     if request.new_password.is_empty() {
         return Err(ApiError::invalid_input("newPassword: must not be empty"));
     }

@@ -28,9 +28,10 @@ pub async fn create_user(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
-    Body(request): Body<PutUser>,
+    request: Body<PutUser>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::UserCreate, FactKind::User, &org, Some(&name)).await?;
+    let request = request.read()?;
     check_name(&name)?;
     let account = checked(&exchange, &caller, &org, &name, request).await?;
     retry("user.create", || async {
@@ -46,9 +47,10 @@ pub async fn replace_user(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
-    Body(request): Body<PutUser>,
+    request: Body<PutUser>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    let request = request.read()?;
     let account = checked(&exchange, &caller, &org, &name, request).await?;
     if account.email.is_empty() {
         return Err(ApiError::invalid_input("email: must not be empty"));
@@ -78,9 +80,10 @@ pub async fn patch_user(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, name)): Path<(String, String)>,
-    Body(request): Body<PatchUser>,
+    request: Body<PatchUser>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
+    let request = request.read()?;
     let attribute = attribute_to_change(&request).ok_or_else(|| {
         ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given")
     })?;
