@@ -6,7 +6,9 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
-use evenkeel_store::import::{ImportError, ImportOptions, Observer, Refusal, Source, TableCount, import};
+use evenkeel_store::import::{
+    ImportError, ImportOptions, LEFT_OUT, Observer, Refusal, Source, TableCount, import,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::hub::{OpenDatabase, connect, no_database, open_folder};
@@ -72,6 +74,11 @@ async fn import_into(
     source.close().await;
     let counts = outcome.map_err(|error| failed(&error))?;
     print_counts(&counts);
+    if options.is_dry_run {
+        for (what, why) in LEFT_OUT {
+            println!("left out of every row: {what}: {why}");
+        }
+    }
     let refused: u64 = counts.iter().map(|count| count.refused).sum();
     let what =
         if options.is_dry_run { "nothing was changed: this was a dry run" } else { "the import is complete" };

@@ -51,6 +51,16 @@ impl Case {
     }
 }
 
+impl Case {
+    /// Who is linked with which person, by name.
+    async fn links(&self) -> Vec<String> {
+        let mut connection = self.target.connection().await;
+        let statement = "SELECT concat_ws(' ', name, identity_provider, subject) FROM account
+                         WHERE subject IS NOT NULL ORDER BY name";
+        must(sqlx::query_scalar(statement).fetch_all(&mut connection).await, "the links")
+    }
+}
+
 /// Numbers of a table in the printed summary: read, not taken, new, updated, newer here, unchanged, removed.
 fn numbers(output: &str, table: &str) -> Vec<u64> {
     let line = output.lines().find(|line| line.trim_start().starts_with(&format!("{table} ")));
@@ -88,6 +98,7 @@ async fn dry_run_tells_everything_and_changes_nothing() {
     assert_eq!(output.matches("not taken: ").count(), REFUSALS.len() + 1, "{output}");
     assert_eq!(numbers(&output, "nodes"), [6, 3, 3, 0, 0, 0, 0]);
     assert!(output.contains("this was a dry run"), "{output}");
+    assert!(output.contains("left out of every row: agbotagreements.dataLastReceived: "), "{output}");
     assert!(errors.contains("reading nodes: 6 rows"), "{errors}");
     for table in
         ["organization", "account", "node", "ha_group_member", "change", "change_outbox", "import_run"]
@@ -186,6 +197,36 @@ async fn clients_go_on_with_the_credentials_they_have() {
     assert_eq!(page["changes"][0]["resource"], "nodepolicies", "{page}");
     assert!(page["mostRecentChangeId"].as_i64().is_some_and(|last| last >= 4713), "{page}");
     assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn links_to_identity_providers_come_along_when_they_name_one_person() {
+    let case = Case::new().await;
+    case.import(&[]).await;
+    assert_eq!(case.links().await, ["cid https://login.plant.example person-4"]);
+    // A link that was made here stays; one that two users share is none.
+    let mut target = case.target.connection().await;
+    let linked =
+        "UPDATE account SET identity_provider = 'https://here.example', subject = 'b' WHERE name = 'bob'";
+    must(target.execute(linked).await, "a link made here");
+    case.at_source(
+        "UPDATE users SET external_id = 'person-5', modified_at = '2026-01-06' WHERE username = 'cid';
+         UPDATE users SET email = 'new@plant', modified_at = '2026-01-06' WHERE username = 'bob'",
+    )
+    .await;
+    case.import(&[]).await;
+    assert_eq!(
+        case.links().await,
+        ["bob https://here.example b", "cid https://login.plant.example person-5"]
+    );
+    case.at_source(
+        "UPDATE users SET identity_provider = 'https://login.plant.example', external_id = 'person-5'
+         WHERE username IN ('ada', 'cid')",
+    )
+    .await;
+    let (status, output, errors) = case.import(&[]).await;
+    assert_eq!(status, 11, "{output}{errors}");
+    assert_eq!(case.links().await.len(), 2);
 }
 
 #[tokio::test]

@@ -30,12 +30,25 @@ pub(super) const ORGANIZATION: Table = Table {
     feed: Some(Feed::private("org", "org", "org")),
 };
 
+/// Whether a user of the source is one person of an identity provider that tokens can name as their issuer.
+macro_rules! linked {
+    () => {
+        "account.identity_provider LIKE 'http%' AND account.external_id <> ''
+         AND count(*) OVER (PARTITION BY account.organization, account.identity_provider, account.external_id) = 1"
+    };
+}
+
 pub(super) const ACCOUNT: Table = Table {
     name: "users",
     source: concat!(
         "SELECT account.organization || '/' || account.username, account.organization, account.username, account.\"user\",
                 CASE WHEN account.organization = 'root' AND account.username = 'root' THEN NULL ELSE account.password END,
-                account.email, account.is_org_admin, account.is_hub_admin, ",
+                account.email, account.is_org_admin, account.is_hub_admin,
+                CASE WHEN ",
+        linked!(),
+        " THEN account.identity_provider END, CASE WHEN ",
+        linked!(),
+        " THEN account.external_id END, ",
         instant!("account.modified_at"),
         ", author.organization || '/' || author.username
          FROM public.users AS account
@@ -50,6 +63,8 @@ pub(super) const ACCOUNT: Table = Table {
         ("email", Text),
         ("is_admin", Flag),
         ("is_hub_admin", Flag),
+        ("identity_provider", OptionalText),
+        ("subject", OptionalText),
         ("updated_at", Time),
         ("updated_by", Text),
     ],
@@ -64,6 +79,11 @@ pub(super) const ACCOUNT: Table = Table {
             "only root/root is administrator of an organization and of the hub",
         ),
         ("s.is_hub_admin AND s.org <> 'root'", "administrators of the hub belong to the organization root"),
+        (
+            "EXISTS (SELECT FROM account AS a WHERE a.org = s.org AND a.identity_provider = s.identity_provider
+                                                AND a.subject = s.subject AND a.name <> s.name)",
+            "another user of this hub is the same person at the same identity provider",
+        ),
         (
             "EXISTS (SELECT FROM node AS n WHERE n.org = s.org AND n.node = s.name)
              OR EXISTS (SELECT FROM agbot AS a WHERE a.org = s.org AND a.agbot = s.name)",

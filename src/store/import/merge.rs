@@ -218,6 +218,10 @@ fn new_value(table: &Table, column: &str) -> String {
         return "CASE WHEN t.org = 'root' AND t.name = 'root' THEN t.password_hash ELSE excluded.password_hash END"
             .to_owned();
     }
+    // A link that was made here stays, unless the source has another.
+    if table.target == "account" && matches!(column, "identity_provider" | "subject") {
+        return format!("COALESCE(excluded.{column}, t.{column})");
+    }
     format!("excluded.{column}")
 }
 
