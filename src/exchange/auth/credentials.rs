@@ -209,7 +209,11 @@ impl Credentials {
         drop(connection);
         let identity = found.ok_or_else(unknown_identity)?;
         let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
-        if !self.hasher.verify_in(attempt.lane(), login.secret(), stored, || attempt.check()).await? {
+        if !self
+            .hasher
+            .verify_in(attempt.lane(), attempt.address, login.secret(), stored, || attempt.check())
+            .await?
+        {
             return Err(bad_credentials());
         }
         if is_outdated(stored) && identity.kind == IdentityKind::Account {
@@ -231,7 +235,11 @@ impl Credentials {
         drop(connection);
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
-            if self.hasher.verify_in(attempt.lane(), login.secret(), &stored, || attempt.check()).await? {
+            if self
+                .hasher
+                .verify_in(attempt.lane(), attempt.address, login.secret(), &stored, || attempt.check())
+                .await?
+            {
                 return Ok(caller(login.org(), identity));
             }
         }

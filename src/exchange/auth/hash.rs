@@ -3,6 +3,7 @@
 //! Secrets chosen by clients are kept as Argon2id; secrets with 256 random bits, made by us, as a keyed hash that costs nothing to
 //! check. Slow hashes are computed by a few threads that give way to all others, so that logins cannot take the machine away.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::pool::{Lane, SlowPool};
@@ -58,7 +59,7 @@ impl SecretHasher {
     /// # Errors
     /// 429 when a slow computation does not get its turn in time.
     pub async fn verify(&self, secret: &str, stored: &str) -> Result<bool, ApiError> {
-        self.verify_in(Lane::Known, secret, stored, || Ok(())).await
+        self.verify_in(Lane::Known, None, secret, stored, || Ok(())).await
     }
 
     /// The same for a login. `is_refused` is asked when a slow computation is about to begin: much may have happened while it waited for
@@ -69,6 +70,7 @@ impl SecretHasher {
     pub(super) async fn verify_in(
         &self,
         lane: Lane,
+        address: Option<IpAddr>,
         secret: &str,
         stored: &str,
         is_refused: impl FnOnce() -> Result<(), ApiError>,
@@ -77,14 +79,14 @@ impl SecretHasher {
             return Ok(bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())));
         }
         let (secret, stored) = (secret.to_owned(), stored.to_owned());
-        self.pool.run(lane, is_refused, move || verify_slowly(&secret, &stored)).await
+        self.pool.run(lane, address, is_refused, move || verify_slowly(&secret, &stored)).await
     }
 
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.pool.run(Lane::Known, || Ok(()), work).await
+        self.pool.run(Lane::Known, None, || Ok(()), work).await
     }
 }
 

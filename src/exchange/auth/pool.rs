@@ -2,6 +2,8 @@
 //!
 //! Whoever is known waits in a lane of its own, so a flood of strangers does not keep it waiting.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,12 +13,17 @@ use rustix::thread::gettid;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::ApiError;
+use crate::limit::neighbourhood;
 
 /// How much the threads give way, as `nice` counts it: enough for requests to come first, not so much that logins starve on a machine that
 /// others load, too.
 const NICENESS: i32 = 5;
 /// How long a computation waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Strangers of one address that may wait at the same time. As many as a site connects at once; more come back after a second.
+const WAITING_OF_ADDRESS: usize = 256;
+/// Strangers that may wait at all: more would not have their turn in time.
+const WAITING: usize = 4_096;
 
 /// Who waits for a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +42,45 @@ pub struct SlowPool {
     jobs: Sender<Job>,
     known: Arc<Semaphore>,
     unknown: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
+}
+
+/// How many strangers wait, by address.
+#[derive(Debug, Default)]
+struct Waiting(Mutex<HashMap<Option<IpAddr>, usize>>);
+
+/// A place among those who wait; free again when dropped.
+#[derive(Debug)]
+struct Place {
+    waiting: Arc<Waiting>,
+    address: Option<IpAddr>,
+}
+
+impl Waiting {
+    /// Takes a place; `None` when there is none for this address.
+    fn enter(self: &Arc<Waiting>, address: Option<IpAddr>) -> Option<Place> {
+        let address = address.map(neighbourhood);
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let total: usize = places.values().sum();
+        let own = places.get(&address).copied().unwrap_or_default();
+        if own >= WAITING_OF_ADDRESS || total >= WAITING {
+            return None;
+        }
+        places.insert(address, own + 1);
+        Some(Place { waiting: self.clone(), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = places.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                places.remove(&self.address);
+            }
+        }
+    }
 }
 
 impl SlowPool {
@@ -50,21 +96,31 @@ impl SlowPool {
                 tracing::error!("a thread for checking passwords could not be started: {error}");
             }
         }
-        SlowPool { jobs, known: Arc::new(Semaphore::new(1)), unknown: Arc::new(Semaphore::new(parallel)) }
+        SlowPool {
+            jobs,
+            known: Arc::new(Semaphore::new(1)),
+            unknown: Arc::new(Semaphore::new(parallel)),
+            waiting: Arc::default(),
+        }
     }
 
-    /// Runs `work` when it is its turn and `is_refused` still does not object.
+    /// Runs `work` for somebody at `address` when it is its turn and `is_refused` still does not object.
     ///
     /// # Errors
-    /// 429 when its turn does not come in time; what `is_refused` says.
+    /// 429 when too many wait, or its turn does not come in time; what `is_refused` says.
     pub async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
+        address: Option<IpAddr>,
         is_refused: impl FnOnce() -> Result<(), ApiError>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let busy =
             || ApiError::TooMany { retry_after: 1, message: "too many logins at once, try again".to_owned() };
+        let place = match lane {
+            Lane::Known => None,
+            Lane::Unknown => Some(self.waiting.enter(address).ok_or_else(busy)?),
+        };
         let unknown = self.unknown.clone().acquire_owned();
         let turn = async {
             match lane {
@@ -77,6 +133,7 @@ impl SlowPool {
             }
         };
         let permit = tokio::time::timeout(PATIENCE, turn).await.ok().and_then(Result::ok).ok_or_else(busy)?;
+        drop(place);
         is_refused()?;
         let (answer, result) = oneshot::channel();
         let job: Job = Box::new(move || {
@@ -116,12 +173,14 @@ mod tests {
         let (release, held) = channel::<()>();
         let stranger = {
             let pool = pool.clone();
-            tokio::spawn(async move { pool.run(Lane::Unknown, || Ok(()), move || held.recv().is_ok()).await })
+            tokio::spawn(async move {
+                pool.run(Lane::Unknown, None, || Ok(()), move || held.recv().is_ok()).await
+            })
         };
         while pool.unknown.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(pool.run(Lane::Known, || Ok(()), || 7).await.expect("a lane of its own"), 7);
+        assert_eq!(pool.run(Lane::Known, None, || Ok(()), || 7).await.expect("a lane of its own"), 7);
         release.send(()).expect("the stranger is still there");
         assert!(stranger.await.expect("no panic").expect("its turn"));
     }
@@ -130,8 +189,51 @@ mod tests {
     async fn objection_that_comes_up_while_waiting_is_heard() {
         let pool = SlowPool::new(1);
         let refused = || Err(ApiError::access_denied("late"));
-        let outcome = pool.run(Lane::Unknown, refused, || 7).await;
+        let outcome = pool.run(Lane::Unknown, None, refused, || 7).await;
         assert!(matches!(outcome, Err(ApiError::Answer { .. })));
-        assert_eq!(pool.run(Lane::Unknown, || Ok(()), || 8).await.expect("the turn was given back"), 8);
+        assert_eq!(pool.run(Lane::Unknown, None, || Ok(()), || 8).await.expect("the turn was given back"), 8);
+    }
+
+    #[tokio::test]
+    async fn one_address_cannot_take_all_places_of_those_who_wait() {
+        let pool = SlowPool::new(1);
+        let attacker = Some(IpAddr::from([192, 0, 2, 1]));
+        let other = Some(IpAddr::from([192, 0, 2, 2]));
+        let (release, held) = channel::<()>();
+        let busy = {
+            let pool = pool.clone();
+            tokio::spawn(async move {
+                pool.run(Lane::Unknown, None, || Ok(()), move || held.recv().is_ok()).await
+            })
+        };
+        while pool.unknown.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let waiting: Vec<_> =
+            (0..WAITING_OF_ADDRESS).map(|_| pool.waiting.enter(attacker).expect("a place")).collect();
+        let refused = pool.run(Lane::Unknown, attacker, || Ok(()), || 7).await;
+        assert!(matches!(refused, Err(ApiError::TooMany { .. })), "no place is left for this address");
+        let waits = {
+            let pool = pool.clone();
+            tokio::spawn(async move { pool.run(Lane::Unknown, other, || Ok(()), || 8).await })
+        };
+        release.send(()).expect("the thread still waits");
+        assert_eq!(waits.await.expect("no panic").expect("another address has places of its own"), 8);
+        assert!(busy.await.expect("no panic").is_ok());
+        drop(waiting);
+        assert_eq!(
+            pool.run(Lane::Unknown, attacker, || Ok(()), || 9).await.expect("places are free again"),
+            9
+        );
+        assert!(pool.waiting.0.lock().expect("no panic").is_empty());
+    }
+
+    #[test]
+    fn many_addresses_together_wait_in_bounded_number() {
+        let waiting: Arc<Waiting> = Arc::default();
+        let address = |number: usize| Some(IpAddr::from(u32::try_from(number).expect("small").to_be_bytes()));
+        let places: Vec<Place> =
+            (0..2 * WAITING).filter_map(|number| waiting.enter(address(number))).collect();
+        assert_eq!(places.len(), WAITING);
     }
 }

@@ -153,3 +153,91 @@ async fn a_taken_port_is_a_clear_error() {
     let error = listen(&address).await.unwrap_err();
     assert_eq!(error.to_string(), format!("the address {address} is taken by another process"));
 }
+
+/// Sends pieces with pauses until the server closes the connection, and answers what it said.
+async fn trickle(address: SocketAddr, start: &str, piece: &str) -> String {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut reader, mut writer) = stream.into_split();
+    writer.write_all(start.as_bytes()).await.unwrap();
+    let piece = piece.to_owned();
+    let sender = tokio::spawn(async move {
+        // An error is the end of the connection.
+        while writer.write_all(piece.as_bytes()).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let mut answer = Vec::new();
+    let read = reader.read_to_end(&mut answer);
+    // What was said before a reset counts; a connection that goes on is the failure.
+    let _ = tokio::time::timeout(Duration::from_secs(20), read).await.expect("the connection ends");
+    sender.abort();
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn a_head_that_trickles_in_does_not_hold_its_connection() {
+    let running = start(Router::new().route("/", get(|| async { "hi" })), short_limits()).await;
+    let answer = trickle(running.address, "GET / HTTP/1.1\r\nhost: x\r\n", "x: y\r\n").await;
+    assert!(!answer.contains("200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_in_does_not_hold_its_connection() {
+    let router = Router::new().route("/", post(|body: String| async move { body }));
+    let running = start(router, short_limits()).await;
+    let head = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1000000\r\n\r\n";
+    let answer = trickle(running.address, head, "z").await;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off() {
+    struct Told(Arc<Notify>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let ended = Arc::new(Notify::new());
+    let told = ended.clone();
+    let endless = move || {
+        let guard = Told(told.clone());
+        async move {
+            let pieces = futures_util::stream::repeat_with(move || {
+                let _held_as_long_as_the_answer = &guard;
+                Ok::<_, std::convert::Infallible>(vec![b'x'; 65_536])
+            });
+            axum::body::Body::from_stream(pieces)
+        }
+    };
+    let limits = HttpLimits { stall_time: Duration::from_millis(80), ..HttpLimits::default() };
+    let running = start(Router::new().route("/", get(endless)), limits).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let cut = tokio::time::timeout(Duration::from_secs(20), ended.notified()).await;
+    assert!(cut.is_ok(), "the answer goes on although nobody reads it");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_a_place() {
+    let limits = HttpLimits { connection_count: 1, ..HttpLimits::default() };
+    let running = start(Router::new().route("/", get(|| async { "hi" })), limits).await;
+    let mut first = TcpStream::connect(running.address).await.unwrap();
+    first.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    let address = running.address;
+    let second = tokio::spawn(async move {
+        converse(address, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await
+    });
+    let early = tokio::time::timeout(Duration::from_millis(200), async {
+        while !second.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    assert!(early.await.is_err(), "the second was served beside the first");
+    drop(first);
+    let answer = tokio::time::timeout(Duration::from_secs(20), second).await.expect("its turn").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
