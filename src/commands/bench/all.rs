@@ -8,7 +8,9 @@ use evenkeel_runtime::{ExitStatus, Failure};
 use serde_json::{Value, json};
 
 use super::report::{Options, Output, Report, build};
-use super::{claims, complete, exchange, groups, hub, index, judge, logins, machine, memory, poll, rolling};
+use super::{
+    claims, complete, exchange, groups, hub, index, judge, logins, machine, memory, poll, rolling, several,
+};
 
 /// Between these lines of a page stand the numbers of the last run.
 const BEGIN: &str = "<!-- numbers -->\n";
@@ -27,10 +29,11 @@ pub struct AllArguments {
 type Benchmark = fn(Options) -> Result<Report, Failure>;
 
 /// In this order: the index first, because it measures the memory of this process.
-const BENCHMARKS: [(&str, Benchmark); 9] = [
+const BENCHMARKS: [(&str, Benchmark); 10] = [
     ("index", |options| index::run(&index::IndexArguments::usual(options))),
     ("poll", |options| complete(poll::run(options))),
     ("exchange", |options| complete(exchange::run(options))),
+    ("several", |options| complete(several::run(options))),
     ("logins", |options| complete(logins::run(options))),
     ("groups", |options| complete(groups::run(options))),
     ("claims", |options| complete(claims::run(options))),

@@ -193,7 +193,8 @@ fn node_requests(nodes: &Nodes) -> Vec<Vec<u8>> {
     (0..nodes.count()).map(|number| request("GET", &path(number), &nodes.login(number), None)).collect()
 }
 
-fn patches(nodes: &Nodes) -> Vec<Vec<u8>> {
+/// A durable write of each node.
+pub fn patches(nodes: &Nodes) -> Vec<Vec<u8>> {
     let patch = |number: usize| {
         let path = format!("/v1/orgs/{ORG}/nodes/{}", nodes.id(number));
         request("PATCH", &path, &nodes.login(number), Some(r#"{"msgEndPoint":"at the edge"}"#))

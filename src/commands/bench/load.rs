@@ -1,7 +1,7 @@
 //! A small HTTP/1.1 client that costs little itself: kept-alive connections, prepared requests, exact times.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_runtime::{ExitStatus, Failure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 /// A request as it goes over the wire.
@@ -38,7 +38,17 @@ pub struct Connection {
 impl Connection {
     /// Connects.
     pub async fn open(address: SocketAddr) -> io::Result<Connection> {
-        let stream = TcpStream::connect(address).await?;
+        Self::of(TcpStream::connect(address).await?)
+    }
+
+    /// Connects from an address of this machine, of the same family.
+    pub async fn open_from(source: IpAddr, address: SocketAddr) -> io::Result<Connection> {
+        let socket = if source.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.bind(SocketAddr::new(source, 0))?;
+        Self::of(socket.connect(address).await?)
+    }
+
+    fn of(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
         Ok(Connection { stream, buffer: Vec::with_capacity(16 * 1024) })
     }

@@ -1,6 +1,6 @@
 //! `evenkeel bench logins`: what a flood of bad logins does to the polls of nodes that are logged in.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ const POLL_CONNECTIONS: usize = 32;
 const POLL_RATE: f64 = 500.0;
 const ATTACK_CONNECTIONS: usize = 256;
 const ATTACK_RATE: f64 = 1_000.0;
+/// Where bad logins come from.
+const ORIGINS: [Origin; 2] = [Origin::OneAddress, Origin::ManyAddresses];
 /// The times of polls with the flood divided by those without.
 const RATIO: f64 = 2.0;
 const UNAUTHORIZED: u16 = 401;
@@ -46,17 +48,38 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
 
     // Half before and half after the flood, so that a machine that changes its speed does not favour one of them.
     let before = load.open(POLL_RATE, length / 2).await?;
-    let (mut flooded, attack) = flood(address, &victims, &load, length).await?;
+    let mut floods = Vec::new();
+    for origin in ORIGINS {
+        floods.push((origin, flood(address, &victims, &load, length, origin).await?));
+    }
     let after = load.open(POLL_RATE, length / 2).await?;
     let mut quiet = before.and(after);
 
     let mut report = Report::new("logins");
+    for (origin, (flooded, attack)) in &mut floods {
+        tell(&mut report, *origin, flooded, *attack, &mut quiet, length);
+    }
+    report.note(format!(
+        "{POLL_RATE:.0} polls/s of {} nodes over {POLL_CONNECTIONS} connections; bad logins over {ATTACK_CONNECTIONS} connections, each with \
+         another password, half of them as {} nodes whose tokens are kept as Argon2id, half under names that nobody has.",
+        nodes.count(),
+        victims.count()
+    ));
+    Ok(report)
+}
+
+fn tell(
+    report: &mut Report,
+    origin: Origin,
+    flooded: &mut Outcome,
+    attack: Answers,
+    quiet: &mut Outcome,
+    length: Duration,
+) {
+    let from = origin.words();
     for (name, share, target) in [("p99", 0.99, Some(Target::RatioAtMost(RATIO))), ("median", 0.5, None)] {
-        let row = Row::new(
-            format!("{name} of an idle poll under {ATTACK_RATE:.0} bad logins/s"),
-            flooded.quantile_millis(share),
-            "ms",
-        );
+        let measure = format!("{name} of an idle poll under {ATTACK_RATE:.0} bad logins/s from {from}");
+        let row = Row::new(measure, flooded.quantile_millis(share), "ms");
         let row = row.beside("without", quiet.quantile_millis(share));
         report.push(match target {
             Some(target) => row.target(target),
@@ -64,16 +87,42 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
         });
     }
     let secs = length.as_secs_f64();
-    report.push(Row::new("bad logins answered", attack.count() as f64 / secs, "/s"));
-    report.push(Row::new("of them checked (401)", attack.checked as f64 / secs, "/s"));
-    report.push(Row::new("of them turned away (429)", attack.turned_away as f64 / secs, "/s"));
-    report.note(format!(
-        "{POLL_RATE:.0} polls/s of {} nodes over {POLL_CONNECTIONS} connections; bad logins over {ATTACK_CONNECTIONS} connections from one \
-         address, each with another password, as {} nodes whose tokens are kept as Argon2id.",
-        nodes.count(),
-        victims.count()
-    ));
-    Ok(report)
+    for (what, count) in [
+        ("bad logins answered", attack.count()),
+        ("of them checked (401)", attack.checked),
+        ("of them turned away (429)", attack.turned_away),
+    ] {
+        report.push(Row::new(format!("{what}, from {from}"), count as f64 / secs, "/s"));
+    }
+}
+
+/// Where bad logins come from.
+#[derive(Debug, Clone, Copy)]
+enum Origin {
+    /// All from the same address, which is stopped soon.
+    OneAddress,
+    /// Each connection from an address of its own, none often enough to be stopped.
+    ManyAddresses,
+}
+
+impl Origin {
+    fn words(self) -> &'static str {
+        match self {
+            Origin::OneAddress => "one address",
+            Origin::ManyAddresses => "many addresses",
+        }
+    }
+
+    /// The address of a connection. The whole network 127.0.0.0/8 is this machine.
+    fn address(self, connection: usize) -> IpAddr {
+        match self {
+            Origin::OneAddress => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Origin::ManyAddresses => {
+                let [.., high, low] = connection.to_be_bytes();
+                IpAddr::V4(Ipv4Addr::new(127, 1, high, low))
+            }
+        }
+    }
 }
 
 /// Answers to bad logins.
@@ -95,13 +144,15 @@ async fn flood(
     victims: &Nodes,
     polls: &Load,
     length: Duration,
+    origin: Origin,
 ) -> Result<(Outcome, Answers), Failure> {
     let turn = Arc::new(AtomicU64::new(0));
     let begin = Instant::now();
     let mut attackers = JoinSet::new();
-    for _ in 0..ATTACK_CONNECTIONS {
+    for connection in 0..ATTACK_CONNECTIONS {
         let names: Vec<String> = (0..victims.count()).map(|number| victims.id(number)).collect();
-        attackers.spawn(attack(address, names, turn.clone(), begin, length));
+        let source = origin.address(connection);
+        attackers.spawn(attack((source, address), names, turn.clone(), begin, length));
     }
     let polled = polls.open(POLL_RATE, length).await?;
     let mut answers = Answers::default();
@@ -117,13 +168,13 @@ async fn flood(
 }
 
 async fn attack(
-    address: SocketAddr,
+    (source, address): (IpAddr, SocketAddr),
     names: Vec<String>,
     turn: Arc<AtomicU64>,
     begin: Instant,
     length: Duration,
 ) -> std::io::Result<Answers> {
-    let mut connection = Connection::open(address).await?;
+    let mut connection = Connection::open_from(source, address).await?;
     let mut answers = Answers::default();
     loop {
         let number = turn.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +184,10 @@ async fn attack(
         }
         tokio::time::sleep_until((begin + after).into()).await;
         let name = &names[number as usize % names.len()];
-        let login = format!("{ORG}/{name}:guess-{number}");
+        let login = match number % 2 {
+            0 => format!("{ORG}/{name}:guess-{number}"),
+            _ => format!("{ORG}/nobody-{number}:guess"),
+        };
         match connection.send(&request("GET", &format!("/v1/orgs/{ORG}"), &login, None)).await? {
             UNAUTHORIZED => answers.checked += 1,
             TOO_MANY => answers.turned_away += 1,

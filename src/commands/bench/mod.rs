@@ -19,6 +19,7 @@ mod poll;
 mod process;
 mod report;
 mod rolling;
+mod several;
 mod stage;
 mod statements;
 
@@ -53,6 +54,8 @@ enum Benchmark {
     Memory(Options),
     /// CPU, memory and answer times of an exchange under load, beside the reference's figures
     Exchange(Options),
+    /// Durable writes with three exchanges on one database, beside one exchange alone
+    Several(Options),
     /// A whole hub, exchange and agbot, under a fleet that is at rest
     Hub(Options),
     /// Service upgrades of a fleet with and without HA groups, in simulated time
@@ -70,6 +73,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         Benchmark::Claims(options) => finish(complete(claims::run(options))?, options),
         Benchmark::Memory(options) => finish(complete(memory::run(options))?, options),
         Benchmark::Exchange(options) => finish(complete(exchange::run(options))?, options),
+        Benchmark::Several(options) => finish(complete(several::run(options))?, options),
         Benchmark::Hub(options) => finish(complete(hub::run(options))?, options),
         Benchmark::Rolling(options) => finish(rolling::run(options)?, options),
     }

@@ -112,6 +112,11 @@ impl Stage {
 
     /// Starts an exchange alone and waits until it answers.
     pub async fn start_exchange(&self) -> Result<(Process, SocketAddr), Failure> {
+        self.start_named_exchange("exchange").await
+    }
+
+    /// Starts one of several exchanges; the name is that of its log.
+    pub async fn start_named_exchange(&self, name: &'static str) -> Result<(Process, SocketAddr), Failure> {
         let url = self.url_file().display().to_string();
         let password = self.password_file().display().to_string();
         let arguments = [
@@ -125,7 +130,7 @@ impl Stage {
             "--log-format",
             "json",
         ];
-        let mut process = Process::start("exchange", &arguments, self.folder())?;
+        let mut process = Process::start(name, &arguments, self.folder())?;
         let address = process.address_after("\"exchange.url\":\"").await?;
         Ok((process, address))
     }
