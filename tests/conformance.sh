@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Replays the recorded conversations against a fresh hub, again in reverse order, and once more after a restart.
+# Replays the recorded conversations against a fresh hub, again in reverse order, and once more, shuffled, after a restart.
 #
 # The cases named in tests/conformance_expected.txt differ on purpose; each must differ, and nothing else may.
 # CONFORMANCE_DIR names the folder with conformance.py and cases (default: beside the project).
@@ -55,5 +55,6 @@ echo "-- against one that has run for a while, in reverse order"
 replay --reversed
 stop_hub
 start_hub
-echo "-- after a restart"
-replay
+seed=${CONFORMANCE_SEED:-$RANDOM}
+echo "-- after a restart, shuffled (CONFORMANCE_SEED=$seed)"
+replay "--shuffled=$seed"

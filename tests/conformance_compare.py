@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Replays the recorded conversations and compares the steps that differ with those that differ on purpose.
 
-    conformance_compare.py CONFORMANCE_FOLDER API_URL PASSWORD_FILE EXPECTED_FILE [--reversed]
+    conformance_compare.py CONFORMANCE_FOLDER API_URL PASSWORD_FILE EXPECTED_FILE [--reversed | --shuffled=SEED]
 
 A line of EXPECTED_FILE is the name of a case, a blank, and a step's number; text after `#` says why. Exit status 0 when
 exactly those steps differ, 1 otherwise, 2 when the conversations cannot be replayed.
 """
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -26,11 +27,21 @@ def read_expected(path):
     return steps
 
 
-def replay(folder, url, password, is_reversed):
+def ordered(cases, options):
+    """The cases in the order that is asked for."""
+    for option in options:
+        if option == "--reversed":
+            cases.reverse()
+        elif option.startswith("--shuffled="):
+            random.Random(int(option.split("=")[1])).shuffle(cases)
+        else:
+            sys.exit(f"unknown option {option}")
+    return cases
+
+
+def replay(folder, url, password, options):
     """Runs all cases; answers the report."""
-    cases = sorted(str(case) for case in (folder / "cases").rglob("*.json"))
-    if is_reversed:
-        cases.reverse()
+    cases = ordered(sorted(str(case) for case in (folder / "cases").rglob("*.json")), options)
     command = [sys.executable, str(folder / "conformance.py"), "--url", url, "--show", "1000000", *cases]
     run = subprocess.run(command, env={**os.environ, "EXCHANGE_ROOTPW": password}, capture_output=True, text=True)
     return run.stdout + run.stderr
@@ -49,7 +60,7 @@ def details(report, step):
 def main():
     folder, url, password_file, expected_file = sys.argv[1:5]
     password = pathlib.Path(password_file).read_text().rstrip("\n")
-    report = replay(pathlib.Path(folder), url, password, "--reversed" in sys.argv[5:])
+    report = replay(pathlib.Path(folder), url, password, sys.argv[5:])
     summary = SUMMARY.search(report)
     if not summary:
         print(report[-4000:])

@@ -10,6 +10,8 @@ import zlib
 
 import schemathesis
 
+import tolerance
+
 with open(os.environ["FUZZ_FIXTURE"], encoding="utf-8") as file:
     VALUES = json.load(file)["values"]
 
@@ -91,6 +93,16 @@ def before_call(context, case, kwargs):
 @schemathesis.hook
 def after_call(context, case, response):
     counts[str(response.status_code)] += 1
+
+
+@schemathesis.check
+def wrong_shape_is_refused(context, response, case):
+    """No success for a body that breaks its schema in more than the contract tolerates."""
+    if response.status_code >= 300 or not isinstance(case.body, (dict, list)):
+        return
+    broken = tolerance.violation(case.method, case.operation.path, case.body)
+    if broken:
+        raise AssertionError(f"a body that breaks its schema was accepted: {broken}")
 
 
 @atexit.register
