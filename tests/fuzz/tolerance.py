@@ -1,8 +1,8 @@
 """What may differ between a body and its schema although the body is accepted, and what may not.
 
-The contract (1.4) reads scalars of another type as the wanted one (5 as "5", "true" as true), null as absent, and does not check
-lengths that the reference does not. Everything else of a schema holds for each accepted body: no unknown members, none missing, no list
-for an object.
+The contract (1.4) reads scalars of another type as the wanted one (5 as "5", "true" as true), null as absent and as an empty list, and does
+not check lengths that the reference does not; some members are ignored, or anything but a truth value is no. Everything else of a schema
+holds for each accepted body: no unknown members, none missing, no list for an object.
 """
 import json
 import pathlib
@@ -13,6 +13,8 @@ from referencing.jsonschema import DRAFT202012
 
 DOCUMENT = json.loads((pathlib.Path(__file__).parents[2] / "openapi/exchange.json").read_text(encoding="utf-8"))
 SCALARS = {"string", "number", "integer", "boolean", "null"}
+# Members whose value is not looked at: those of a group that follow from others, and a flag that only `true` sets.
+ANYTHING = {"admin", "updated", "lastUpdated", "enableNodeLevelSecrets"}
 # Rules about the value of a scalar, which hold for the type that was wanted.
 VALUE_RULES = {
     "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum", "const",
@@ -31,10 +33,13 @@ def tolerant(schema, required=False):
         types = {types} if isinstance(types, str) else set(types)
         if types & (SCALARS - {"null"}):
             types |= SCALARS
-        result["type"] = sorted(types if required else types | {"null"})
+        is_nullable = not required or "array" in types
+        result["type"] = sorted(types | {"null"} if is_nullable else types)
     must = set(schema.get("required", []))
     if "properties" in schema:
-        result["properties"] = {name: tolerant(value, name in must) for name, value in schema["properties"].items()}
+        result["properties"] = {
+            name: True if name in ANYTHING else tolerant(value, name in must) for name, value in schema["properties"].items()
+        }
     for name in ("items", "additionalProperties"):
         if name in schema:
             result[name] = tolerant(schema[name])
@@ -84,7 +89,7 @@ def main():
     """Proves that the tolerance lets pass what it must, and no more."""
     path = "/v1/orgs/{organization}/nodes/{node}/policy"
     assert violation("PUT", path, {"label": 5, "constraints": None, "properties": [{"name": "p", "value": 1}]}) is None
-    for body in ({"unknown": 1}, [], {"constraints": {}}, {"properties": [[]]}, {"deployment": "text"}):
+    for body in ({"unknown": 1}, {"constraints": {}}, {"properties": [[]]}, {"deployment": "text"}):
         assert violation("PUT", path, body), body
     agreement = "/v1/orgs/{organization}/nodes/{node}/agreements/{agreement}"
     assert violation("PUT", agreement, {"services": []}), "the state is missing"
