@@ -1,18 +1,21 @@
 //! One table of routes for each part of the API: the router and the API document are made from the same rows.
 //!
-//! The exchange and the agbot keep their tables beside their handlers; here is what a row holds and how rows become a document.
+//! The exchange and the agbot keep their tables beside their handlers; here is what a row holds, how rows become a document,
+//! and how both answer long lists.
 
 mod content;
 mod document;
 mod endpoint;
 mod examples;
 mod general;
+mod pages;
 mod parameter;
 
 pub use content::Content;
 pub use document::{About, Part, document};
 pub use endpoint::{Answer, Endpoint, Operation, endpoint};
 pub use examples::Examples;
+pub use pages::{Frame, Page, PageError};
 
 /// Start of the paths of the whole API.
 pub const PREFIX: &str = "/v1";

@@ -4,6 +4,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use evenkeel_api::PageError;
 use evenkeel_store::{AsStoreError, StoreError};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
@@ -112,6 +113,12 @@ impl ApiError {
             ) if found == constraint => answer(),
             _ => self,
         }
+    }
+}
+
+impl From<PageError> for ApiError {
+    fn from(error: PageError) -> ApiError {
+        ApiError::internal(error.to_string())
     }
 }
 

@@ -9,7 +9,6 @@ mod administer;
 mod caller;
 mod hidden;
 mod status;
-mod stream;
 mod upgrade;
 
 use std::sync::{Arc, OnceLock};

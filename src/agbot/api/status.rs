@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
+use evenkeel_api::{Frame, Page, PageError};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::report::Placement;
@@ -15,13 +16,15 @@ use evenkeel_store::agbot::{agreement, event};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::caller::{seen_nodes, sees_counts};
+use super::caller::{SeenNodes, seen_nodes, sees_counts};
 use super::hidden;
-use super::stream::{self, PAGE, Page};
 use super::{Running, answer};
 use crate::context::Context;
 
 const NEWEST: i64 = 500;
+
+/// Elements of one page of a long list.
+const PAGE: usize = 500;
 
 type Asked = (Running, Path<String>, HeaderMap);
 
@@ -87,7 +90,7 @@ pub(super) async fn list_agreements((Running(context), Path(org), headers): Aske
     };
     let open = format!("{{\"agreements\":{{\"archived\":{archived},\"active\":[");
     let load = move |after| live_page(context.clone(), org.clone(), nodes.clone(), after);
-    stream::answer(open, "]}}", load).await.unwrap_or_else(|error| no_answer(&error))
+    list(open, "]}}").answer(load).await.unwrap_or_else(|error| no_answer(&error))
 }
 
 /// Where a page of agreements ends: node and policy.
@@ -98,13 +101,12 @@ async fn live_page(
     org: String,
     nodes: Option<Arc<Vec<String>>>,
     after: Option<Pair>,
-) -> Result<Page<Pair>, StoreError> {
+) -> Result<Page<Pair>, ListError> {
     let mut connection = context.database.acquire().await?;
     let nodes = nodes.as_deref().map(Vec::as_slice);
     let rows = agreement::list_live_of_org(&mut connection, &org, nodes, after.as_ref(), PAGE as i64).await?;
-    let last = rows.last().map(|(node, policy, _)| (node.clone(), policy.clone()));
-    let next = last.filter(|_| rows.len() == PAGE);
-    Ok(Page { elements: rows.into_iter().map(|(_, _, record)| record).collect(), next })
+    let pair = |(node, policy, _): &(String, String, Value)| (node.clone(), policy.clone());
+    Ok(Page::array(rows, PAGE as i64, pair, |(_, _, record)| record)?)
 }
 
 /// How each pair of node and policy stands, in words.
@@ -115,16 +117,20 @@ pub(super) async fn list_reasons((Running(context), Path(org), headers): Asked) 
     };
     let load = move |after: Option<(NodeId, PolicyId)>| {
         let pairs = context.placements(&org, after.as_ref(), PAGE);
-        let last = pairs.last().map(|(pair, _)| pair.clone());
-        let next = last.filter(|_| pairs.len() == PAGE);
-        let shown = pairs.into_iter().filter(|((node, _), _)| seen.shows(node));
-        let elements = shown
-            .map(|((node, policy), placement)| told(&node, &policy, &hidden::placement(placement, &seen)))
-            .collect();
-        std::future::ready(Ok(Page { elements, next }))
+        std::future::ready(reasons_page(pairs, &seen))
     };
-    let open = "{\"reasons\":[".to_owned();
-    stream::answer(open, "]}", load).await.unwrap_or_else(|error| no_answer(&error))
+    list("{\"reasons\":[", "]}").answer(load).await.unwrap_or_else(|error| no_answer(&error))
+}
+
+fn reasons_page(
+    pairs: Vec<((NodeId, PolicyId), Placement)>,
+    seen: &SeenNodes,
+) -> Result<Page<(NodeId, PolicyId)>, ListError> {
+    let mut page = Page::after(&pairs, PAGE as i64, |(pair, _)| pair.clone());
+    for ((node, policy), placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
+        page.push(&told(&node, &policy, &hidden::placement(placement, seen)))?;
+    }
+    Ok(page)
 }
 
 fn told(node: &NodeId, policy: &PolicyId, placement: &Placement) -> Value {
@@ -193,7 +199,21 @@ pub(super) async fn list_events((Running(context), Path(org), headers): Asked) -
     }
 }
 
-fn no_answer(error: &StoreError) -> Response {
-    tracing::warn!(error = error as &dyn std::error::Error, "a list could not be read");
+/// Why a page of a list cannot be had.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Page(#[from] PageError),
+}
+
+/// A list that may be empty.
+fn list(open: impl Into<String>, close: &'static str) -> Frame {
+    Frame { status: StatusCode::OK, empty: StatusCode::OK, open: open.into(), close }
+}
+
+fn no_answer(error: &(dyn std::error::Error + 'static)) -> Response {
+    tracing::warn!(error, "a list could not be read");
     answer(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
 }

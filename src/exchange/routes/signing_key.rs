@@ -133,13 +133,7 @@ async fn page<K: Keys>(
     let names =
         signing_key::list_names(&mut connection, K::HOLDER, org, id, after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
-    let mut page = Page::new();
-    for name in &names {
-        page.push(name)?;
-    }
-    let is_full = names.len() as i64 == PAGE_ROWS;
-    page.follow(names.into_iter().next_back().filter(|_| is_full));
-    Ok(page)
+    Ok(Page::array(names, PAGE_ROWS, String::clone, |name| name)?)
 }
 
 async fn get_key<K: Keys>(

@@ -101,14 +101,8 @@ async fn count_page(
     let only = only.as_deref().map(<[String; 2]>::as_slice);
     let counts = status::count_nodes_by_org(&mut connection, only, after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
-    let is_full = counts.len() as i64 == PAGE_ROWS;
-    let last = counts.last().map(|(org, _)| org.clone());
-    let mut page = Page::new();
-    for (org, nodes) in counts {
-        page.insert(&org, &if is_hidden { HIDDEN } else { nodes })?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    let shown = |(org, nodes)| (org, if is_hidden { HIDDEN } else { nodes });
+    Ok(Page::object(counts, PAGE_ROWS, |(org, _): &(String, _)| org.clone(), shown)?)
 }
 
 fn schema_level(caller: &Caller) -> i64 {

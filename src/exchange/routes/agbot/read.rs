@@ -44,21 +44,17 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter, is_hidden) = &*wanted;
-    let mut page = Page::new();
     if *is_hidden {
-        return Ok(page);
+        return Ok(Page::new());
     }
     let mut connection = exchange.database().acquire().await?;
     let rows = agbot::list_agbots(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| row.agbot.clone());
-    for row in rows {
+    let keyed_answer = |row| {
         let agbot = answer(&exchange, row);
-        page.insert(&agbot.id, &agbot)?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+        (agbot.id.clone(), agbot)
+    };
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.agbot.clone(), keyed_answer)?)
 }
 
 pub(super) async fn get_agbot(

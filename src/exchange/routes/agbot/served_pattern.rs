@@ -106,21 +106,13 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, id, filter, is_seen) = &*wanted;
-    let mut page = Page::new();
     if !is_seen {
-        return Ok(page);
+        return Ok(Page::new());
     }
     let mut connection = exchange.database().acquire().await?;
     let rows = served::list_patterns(&mut connection, org, id, filter, after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| row.entry.clone());
-    for row in rows {
-        let entry = row.entry.clone();
-        page.insert(&entry, &shape(row))?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), |row| (row.entry.clone(), shape(row)))?)
 }
 
 fn shape(row: ServedRow) -> ServedPattern {

@@ -53,14 +53,7 @@ async fn page(
     let rows =
         deployment_policy::list(&mut connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == LARGE_PAGE_ROWS;
-    let last = rows.last().map(|row| row.policy.clone());
-    let mut page = Page::new();
-    for (key, answer) in rows.into_iter().map(keyed_answer) {
-        page.insert(&key, &answer)?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_answer)?)
 }
 
 pub(super) async fn get_deployment_policy(

@@ -80,14 +80,8 @@ async fn page(
     let groups =
         ha_group::list_groups(&mut connection, org, name.as_deref(), after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
-    let is_full = groups.len() as i64 == PAGE_ROWS;
-    let last = groups.last().map(|last| last.group.name.clone());
-    let mut page = Page::new();
-    for group in groups {
-        page.push(&shown(&caller, group, is_document))?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    let shown = |group| shown(&caller, group, is_document);
+    Ok(Page::array(groups, PAGE_ROWS, |last| last.group.name.clone(), shown)?)
 }
 
 /// A group as the caller may see it.

@@ -97,20 +97,17 @@ async fn page(
     let (one, after) = (agreement.as_deref(), after.as_deref());
     let rows = agreement::list_of_node(&mut connection, org, id, one, after, PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| row.agreement.clone());
-    let mut page = Page::new();
-    for row in rows {
-        let agreement = NodeAgreement {
-            services: row.services,
-            agr_service: row.agreement_service,
-            state: row.state,
-            last_updated: wire_time(row.updated_at),
-        };
-        page.insert(&row.agreement, &agreement)?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_answer)?)
+}
+
+fn keyed_answer(row: NodeAgreementRow) -> (String, NodeAgreement) {
+    let answer = NodeAgreement {
+        services: row.services,
+        agr_service: row.agreement_service,
+        state: row.state,
+        last_updated: wire_time(row.updated_at),
+    };
+    (row.agreement, answer)
 }
 
 async fn replace_agreement(

@@ -68,14 +68,7 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let rows = list_node_details(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| row.node.clone());
-    let mut page = Page::new();
-    for row in rows {
-        page.push(&shape(&exchange, row))?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::array(rows, PAGE_ROWS, |row| row.node.clone(), |row| shape(&exchange, row))?)
 }
 
 fn shape(exchange: &Exchange, row: NodeDetailsRow) -> NodeDetails {

@@ -57,14 +57,8 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let rows = node::list_nodes(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| row.node.clone());
-    let mut page = Page::new();
-    for row in rows {
-        page.insert(&format!("{}/{}", row.org, row.node), &answer(&exchange, row))?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    let keyed_answer = |row: NodeRow| (format!("{}/{}", row.org, row.node), answer(&exchange, row));
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_answer)?)
 }
 
 /// Plain users see only their own nodes.

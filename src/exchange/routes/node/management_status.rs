@@ -93,14 +93,10 @@ async fn page(
     let (one, after) = (policy.as_deref(), after.as_deref());
     let rows = node_part::list_management_statuses(&mut connection, org, id, one, after, PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|(policy, _)| policy.clone());
-    let mut page = Page::new();
-    for (policy, status) in rows {
-        page.insert(&format!("{org}/{policy}"), &ManagementStatus { agent_upgrade_policy_status: status })?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    let status = |(policy, status): (String, _)| {
+        (format!("{org}/{policy}"), ManagementStatus { agent_upgrade_policy_status: status })
+    };
+    Ok(Page::object(rows, PAGE_ROWS, |(policy, _)| policy.clone(), status)?)
 }
 
 async fn replace_status(

@@ -59,14 +59,7 @@ async fn page(
 }
 
 fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
-    let is_full = found.len() as i64 == PAGE_ROWS;
-    let last = found.last().map(|last| last.org.clone());
-    let mut page = Page::new();
-    for (org, organization) in found.into_iter().map(answer) {
-        page.insert(&org, &organization)?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::object(found, PAGE_ROWS, |last| last.org.clone(), answer)?)
 }
 
 /// Which organizations a list may show; none: all.

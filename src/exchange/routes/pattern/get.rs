@@ -71,14 +71,7 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let rows = pattern::list(&mut connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == LARGE_PAGE_ROWS;
-    let last = rows.last().map(|row| (row.org.clone(), row.pattern.clone()));
-    let mut page = Page::new();
-    for (key, answer) in rows.into_iter().map(keyed_answer) {
-        page.insert(&key, &answer)?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.pattern.clone()), keyed_answer)?)
 }
 
 pub(super) async fn get_pattern(

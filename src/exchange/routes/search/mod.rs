@@ -38,12 +38,10 @@ fn exact_arch(arch: &str) -> Option<&str> {
     (!arch.is_empty() && arch != "*").then_some(arch)
 }
 
-fn shapes(rows: Vec<FoundNodeRow>) -> Vec<FoundNode> {
-    rows.into_iter()
-        .map(|row| FoundNode {
-            id: format!("{}/{}", row.org, row.node),
-            node_type: if row.node_type.is_empty() { "device".to_owned() } else { row.node_type },
-            public_key: row.public_key,
-        })
-        .collect()
+fn shape(row: FoundNodeRow) -> FoundNode {
+    FoundNode {
+        id: format!("{}/{}", row.org, row.node),
+        node_type: if row.node_type.is_empty() { "device".to_owned() } else { row.node_type },
+        public_key: row.public_key,
+    }
 }

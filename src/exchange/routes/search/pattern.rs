@@ -15,7 +15,7 @@ use http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{exact_arch, searched_orgs, shapes};
+use super::{exact_arch, searched_orgs, shape};
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
@@ -116,14 +116,7 @@ async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, 
     let mut connection = wanted.exchange.database().acquire().await?;
     let rows = search::list_for_pattern(&mut connection, search, after, PAGE_ROWS).await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| (row.org.clone(), row.node.clone()));
-    let mut page = Page::new();
-    for node in shapes(rows) {
-        page.push(&node)?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::array(rows, PAGE_ROWS, |row| (row.org.clone(), row.node.clone()), shape)?)
 }
 
 /// The service may be named with or without its organization.

@@ -108,14 +108,7 @@ async fn errors_page<T: Serialize>(
         node_health::list_with_errors(&mut connection, org, owner.as_ref(), after.as_deref(), PAGE_ROWS)
             .await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| row.node.clone());
-    let mut page = Page::new();
-    for row in rows {
-        page.push(&shape(row))?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    Ok(Page::array(rows, PAGE_ROWS, |row| row.node.clone(), shape)?)
 }
 
 async fn search_nodes_by_service(
@@ -155,13 +148,9 @@ async fn running_page(
         node_health::list_running(&mut connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS)
             .await?;
     drop(connection);
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| row.0.clone());
-    let mut page = Page::new();
-    for (node, stored) in rows {
+    let seen = |(node, stored): (String, _)| {
         let seen_at = exchange.heartbeats().latest_node(org, &node, stored);
-        page.push(&(format!("{org}/{node}"), seen_at.map(wire_time)))?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+        (format!("{org}/{node}"), seen_at.map(wire_time))
+    };
+    Ok(Page::array(rows, PAGE_ROWS, |(node, _)| node.clone(), seen)?)
 }

@@ -9,7 +9,7 @@ use axum::response::Response;
 use axum::routing::post;
 use evenkeel_access::{Access, Role};
 use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::search::{self, PolicySearch, SessionKey, SessionRow};
+use evenkeel_store::exchange::search::{self, FoundNodeRow, PolicySearch, SessionKey, SessionRow};
 use evenkeel_wire::exchange::search::{PolicySearchAnswer, PolicySearchRequest, SessionConflict};
 use evenkeel_wire::exchange::time::wire_time;
 use http::{Method, StatusCode};
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{exact_arch, searched_orgs, shapes};
+use super::{exact_arch, searched_orgs, shape};
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
@@ -99,7 +99,8 @@ async fn search_nodes_by_policy(
             }
         }
         tx.commit(&[]).await?;
-        Ok::<_, ApiError>(PolicySearchAnswer { nodes: shapes(nodes), offset_updated: step.has_moved })
+        let nodes = nodes.into_iter().map(shape).collect();
+        Ok::<_, ApiError>(PolicySearchAnswer { nodes, offset_updated: step.has_moved })
     })
     .await?;
     Ok(searched(answer.nodes.is_empty(), answer))
@@ -170,14 +171,8 @@ async fn page(
         limit: Some(PAGE_ROWS),
     };
     let rows = search::list_for_policy(&mut *exchange.database().acquire().await?, search).await?;
-    let is_full = rows.len() as i64 == PAGE_ROWS;
-    let last = rows.last().map(|row| (row.updated_at, row.org.clone(), row.node.clone()));
-    let mut page = Page::new();
-    for node in shapes(rows) {
-        page.push(&node)?;
-    }
-    page.follow(last.filter(|_| is_full));
-    Ok(page)
+    let place = |row: &FoundNodeRow| (row.updated_at, row.org.clone(), row.node.clone());
+    Ok(Page::array(rows, PAGE_ROWS, place, shape)?)
 }
 
 async fn policy_service(tx: &mut WriteTx<'_>, org: &str, policy: &str) -> Result<PolicyService, ApiError> {

@@ -92,13 +92,11 @@ async fn page(
         keys.entry(key.account.clone()).or_default().push(summary(key));
     }
     drop(connection);
-    let is_full = accounts.len() as i64 == PAGE_ROWS;
-    let mut page = Page::new();
+    let mut page = Page::after(&accounts, PAGE_ROWS, |last| last.name.clone());
     for account in accounts.into_iter().filter(|account| sees_account(&caller, facts(account))) {
         let keys = keys.remove(&account.name).unwrap_or_default();
         page.insert(&format!("{}/{}", account.org, account.name), &user(account, keys))?;
     }
-    page.follow(names.into_iter().next_back().filter(|_| is_full));
     Ok(page)
 }
 

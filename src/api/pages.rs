@@ -1,0 +1,263 @@
+//! Long lists, sent page by page: memory does not grow with the fleet, and no connection to the database waits for a slow client.
+
+use std::error::Error;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+/// An element of a list that is no JSON.
+#[derive(Debug, thiserror::Error)]
+#[error("an answer could not be written as JSON: {0}")]
+pub struct PageError(serde_json::Error);
+
+/// Elements of a list as JSON, and where the next page begins.
+pub struct Page<K> {
+    json: Vec<u8>,
+    next: Option<K>,
+}
+
+impl<K> Default for Page<K> {
+    fn default() -> Page<K> {
+        Page::new()
+    }
+}
+
+impl<K> Page<K> {
+    /// An empty page.
+    pub fn new() -> Page<K> {
+        Page { json: Vec::new(), next: None }
+    }
+
+    /// A page of an array: an element for each row; as many rows as the `limit` are followed by the page after the `key` of the last.
+    ///
+    /// # Errors
+    /// For an element that is no JSON.
+    pub fn array<R, T: Serialize>(
+        rows: Vec<R>,
+        limit: i64,
+        key: impl FnOnce(&R) -> K,
+        element: impl Fn(R) -> T,
+    ) -> Result<Page<K>, PageError> {
+        let mut page = Page::after(&rows, limit, key);
+        rows.into_iter().try_for_each(|row| page.push(&element(row)))?;
+        Ok(page)
+    }
+
+    /// A page of an object: a member for each row, otherwise as [`Page::array`].
+    ///
+    /// # Errors
+    /// For a value that is no JSON.
+    pub fn object<R, N: AsRef<str>, T: Serialize>(
+        rows: Vec<R>,
+        limit: i64,
+        key: impl FnOnce(&R) -> K,
+        member: impl Fn(R) -> (N, T),
+    ) -> Result<Page<K>, PageError> {
+        let mut page = Page::after(&rows, limit, key);
+        for (name, value) in rows.into_iter().map(member) {
+            page.insert(name.as_ref(), &value)?;
+        }
+        Ok(page)
+    }
+
+    /// An empty page that is followed by the one after these rows, unless they are fewer than the `limit`.
+    pub fn after<R>(rows: &[R], limit: i64, key: impl FnOnce(&R) -> K) -> Page<K> {
+        let is_full = i64::try_from(rows.len()) == Ok(limit);
+        Page { json: Vec::new(), next: rows.last().filter(|_| is_full).map(key) }
+    }
+
+    /// Adds an element of an array.
+    ///
+    /// # Errors
+    /// For a value that is no JSON.
+    pub fn push<T: Serialize>(&mut self, element: &T) -> Result<(), PageError> {
+        if !self.json.is_empty() {
+            self.json.push(b',');
+        }
+        serde_json::to_writer(&mut self.json, element).map_err(PageError)
+    }
+
+    /// Adds a member of an object.
+    ///
+    /// # Errors
+    /// For a value that is no JSON.
+    pub fn insert<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), PageError> {
+        self.push(&name)?;
+        self.json.push(b':');
+        serde_json::to_writer(&mut self.json, value).map_err(PageError)
+    }
+
+    /// Tells where the next page begins.
+    pub fn follow(&mut self, next: Option<K>) {
+        self.next = next;
+    }
+}
+
+/// What stands around the elements of a list.
+pub struct Frame {
+    /// Status of a list with elements.
+    pub status: StatusCode,
+    /// Status of an empty list.
+    pub empty: StatusCode,
+    /// What the answer begins with.
+    pub open: String,
+    /// What the answer ends with.
+    pub close: &'static str,
+}
+
+impl Frame {
+    /// Answers the list whose pages are loaded one after the other, the first from `None`.
+    ///
+    /// # Errors
+    /// Those of the first page; a later one breaks the answer off, which clients see as a failed transfer.
+    pub async fn answer<K, L, F, E>(self, load: L) -> Result<Response, E>
+    where
+        K: Send + 'static,
+        L: Fn(Option<K>) -> F + Send + 'static,
+        F: Future<Output = Result<Page<K>, E>> + Send + 'static,
+        E: Error + 'static,
+    {
+        let mut first = load(None).await?;
+        // A page may hold nothing though more follow, when its rows are filtered.
+        while first.json.is_empty() && first.next.is_some() {
+            first = load(first.next.take()).await?;
+        }
+        let status = if first.json.is_empty() { self.empty } else { self.status };
+        let mut start = self.open.into_bytes();
+        start.append(&mut first.json);
+        let body = match first.next {
+            None => {
+                start.extend_from_slice(self.close.as_bytes());
+                Body::from(start)
+            }
+            Some(next) => {
+                let start = stream::iter([Ok(Bytes::from(start))]);
+                Body::from_stream(start.chain(rest(self.close, load, next)))
+            }
+        };
+        let mut response = (status, body).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+}
+
+enum Place<K> {
+    Page(K),
+    Close,
+    End,
+}
+
+/// The pages from `next` on, and the end of the answer.
+fn rest<K, L, F, E>(
+    close: &'static str,
+    load: L,
+    next: K,
+) -> impl stream::Stream<Item = Result<Bytes, std::io::Error>> + Send
+where
+    K: Send + 'static,
+    L: Fn(Option<K>) -> F + Send + 'static,
+    F: Future<Output = Result<Page<K>, E>> + Send + 'static,
+    E: Error + 'static,
+{
+    stream::unfold((Place::Page(next), load), move |(place, load)| async move {
+        match place {
+            Place::Page(key) => match load(Some(key)).await {
+                Ok(page) => {
+                    let mut json = Vec::with_capacity(page.json.len() + 1);
+                    if !page.json.is_empty() {
+                        json.push(b',');
+                        json.extend_from_slice(&page.json);
+                    }
+                    let place = page.next.map_or(Place::Close, Place::Page);
+                    Some((Ok(Bytes::from(json)), (place, load)))
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn Error, "a list broke off");
+                    Some((Err(std::io::Error::other("the list broke off")), (Place::End, load)))
+                }
+            },
+            Place::Close => Some((Ok(Bytes::from_static(close.as_bytes())), (Place::End, load))),
+            Place::End => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn frame(open: &str, close: &'static str) -> Frame {
+        Frame { status: StatusCode::OK, empty: StatusCode::NOT_FOUND, open: open.to_owned(), close }
+    }
+
+    async fn text(response: Response) -> String {
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("body");
+        String::from_utf8(bytes.to_vec()).expect("UTF-8")
+    }
+
+    async fn numbers(after: Option<u32>, to: u32) -> Result<Page<u32>, io::Error> {
+        let rows: Vec<u32> = (after.map_or(0, |last| last + 1)..to).take(2).collect();
+        Page::object(rows, 2, |number| *number, |number| (format!("n{number}"), number))
+            .map_err(io::Error::other)
+    }
+
+    #[tokio::test]
+    async fn pages_of_any_number_make_one_object() {
+        for (to, status, expected) in [
+            (0, StatusCode::NOT_FOUND, r#"{"a":{},"lastIndex":0}"#),
+            (1, StatusCode::OK, r#"{"a":{"n0":0},"lastIndex":0}"#),
+            (3, StatusCode::OK, r#"{"a":{"n0":0,"n1":1,"n2":2},"lastIndex":0}"#),
+            (4, StatusCode::OK, r#"{"a":{"n0":0,"n1":1,"n2":2,"n3":3},"lastIndex":0}"#),
+            (5, StatusCode::OK, r#"{"a":{"n0":0,"n1":1,"n2":2,"n3":3,"n4":4},"lastIndex":0}"#),
+        ] {
+            let response = frame(r#"{"a":{"#, r#"},"lastIndex":0}"#)
+                .answer(move |after| numbers(after, to))
+                .await
+                .expect("pages");
+            assert_eq!(response.status(), status);
+            assert_eq!(text(response).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn error_of_a_later_page_breaks_the_answer_off() {
+        let load = |after: Option<u32>| async move {
+            match after {
+                None => numbers(None, 9).await,
+                Some(_) => Err(io::Error::other("gone")),
+            }
+        };
+        let response = frame("{", "}").answer(load).await.expect("first page");
+        assert!(axum::body::to_bytes(response.into_body(), usize::MAX).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn pages_and_empty_pages_make_one_array() {
+        for count in [0_u64, 1, 2, 3, 7] {
+            let load = move |from: Option<u64>| async move {
+                let from = from.unwrap_or_default();
+                // Every other page holds nothing.
+                let mut page = Page::new();
+                if from.is_multiple_of(2) && from < count {
+                    page.push(&from).map_err(io::Error::other)?;
+                }
+                page.follow((from + 1 < count).then_some(from + 1));
+                Ok::<_, io::Error>(page)
+            };
+            let frame = Frame { empty: StatusCode::OK, ..frame("{\"a\":[", "]}") };
+            let response = frame.answer(load).await.expect("first page");
+            assert_eq!(response.status(), StatusCode::OK);
+            let expected: Vec<u64> = (0..count).filter(|number| number % 2 == 0).collect();
+            let answered: Value = serde_json::from_str(&text(response).await).expect("JSON");
+            assert_eq!(answered, json!({"a": expected}));
+        }
+    }
+}
