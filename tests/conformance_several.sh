@@ -5,6 +5,8 @@
 # CONFORMANCE_DIR names the folder with conformance.py and cases (default: beside the project).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=tests/servers.sh
+. tests/servers.sh
 
 conformance=${CONFORMANCE_DIR:-../shared/conformance}
 program=${EVENKEEL:-target/debug/evenkeel}
@@ -12,29 +14,6 @@ if [ ! -d "$conformance/cases" ]; then
     echo "no recorded conversations in $conformance" >&2
     exit 1
 fi
-
-programs=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
-[ -n "$programs" ] || programs=$(dirname "$(command -v initdb)")
-scratch=$(mktemp -d)
-chmod 711 "$scratch"
-# The server refuses root.
-as_server=()
-if [ "$(id -u)" = 0 ]; then
-    install -d -o nobody "$scratch/postgres"
-    as_server=(runuser -u nobody --)
-else
-    mkdir "$scratch/postgres"
-fi
-processes=()
-stop() {
-    for process in "${processes[@]}"; do
-        kill "$process" 2>/dev/null || true
-        wait "$process" 2>/dev/null || true
-    done
-    (cd / && "${as_server[@]}" "$programs/pg_ctl" -D "$scratch/postgres/data" -m immediate -w stop >/dev/null 2>&1) || true
-    rm -rf "$scratch"
-}
-trap stop EXIT
 
 # Waits until the command succeeds.
 wait_for() {
@@ -49,13 +28,8 @@ wait_for() {
     exit 1
 }
 
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-(
-    cd /
-    "${as_server[@]}" "$programs/initdb" -D "$scratch/postgres/data" -U postgres -A trust >/dev/null
-    "${as_server[@]}" "$programs/pg_ctl" -D "$scratch/postgres/data" -l "$scratch/postgres/log" -w \
-        -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$scratch/postgres -c fsync=off" start >/dev/null
-)
+make_scratch
+start_postgres "$scratch/postgres" fsync=off
 printf 'conformance-%s' "$RANDOM$RANDOM" >"$scratch/password"
 
 url_of() {
@@ -64,7 +38,7 @@ url_of() {
 
 urls=()
 for name in first second third; do
-    "$program" exchange --database-url "postgres://postgres@127.0.0.1:$port/postgres" --listen 127.0.0.1:0 \
+    "$program" exchange --database-url "$server/postgres" --listen 127.0.0.1:0 \
         --root-password-file "$scratch/password" --log info --log-format json 2>"$scratch/$name.log" &
     processes+=($!)
     wait_for url_of "$name" >"$scratch/url"

@@ -6,6 +6,8 @@
 # account has a hub of its own and a fixed seed: a run makes the same calls as the one before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=tests/servers.sh
+. tests/servers.sh
 
 program=$(realpath "${EVENKEEL:-target/debug/evenkeel}")
 # Examples for each operation, besides those that its schema asks for.
@@ -13,9 +15,7 @@ examples=${FUZZ_EXAMPLES:-10}
 fewest_calls=20000
 accounts=(root user node agbot)
 
-scratch=$(mktemp -d)
-chmod 711 "$scratch"
-trap 'rm -rf "$scratch"' EXIT
+make_scratch
 
 # The fuzzer in an environment of its own, kept for the next run with the same versions.
 prepare_fuzzer() {

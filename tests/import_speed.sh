@@ -2,34 +2,13 @@
 # Measures the import of many nodes, each with a policy: time and the program's peak memory. Argument: how many (default 100000).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=tests/servers.sh
+. tests/servers.sh
 
 nodes=${1:-100000}
 program=${EVENKEEL:-target/release/evenkeel}
-programs=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
-[ -n "$programs" ] || programs=$(dirname "$(command -v initdb)")
-scratch=$(mktemp -d)
-chmod 711 "$scratch"
-# The server refuses root.
-as_server=()
-if [ "$(id -u)" = 0 ]; then
-    install -d -o nobody "$scratch/postgres"
-    as_server=(runuser -u nobody --)
-else
-    mkdir "$scratch/postgres"
-fi
-cleanup() {
-    (cd / && "${as_server[@]}" "$programs/pg_ctl" -D "$scratch/postgres/data" -m immediate -w stop >/dev/null 2>&1) || true
-    rm -rf "$scratch"
-}
-trap cleanup EXIT
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-(
-    cd /
-    "${as_server[@]}" "$programs/initdb" -D "$scratch/postgres/data" -U postgres -A trust >/dev/null
-    "${as_server[@]}" "$programs/pg_ctl" -D "$scratch/postgres/data" -l "$scratch/postgres/log" -w \
-        -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$scratch/postgres -c max_wal_size=1GB" start >/dev/null
-)
-server=postgres://postgres@127.0.0.1:$port
+make_scratch
+start_postgres "$scratch/postgres" max_wal_size=1GB
 "$programs/psql" -X -q -d "$server/postgres" -c 'CREATE DATABASE source' -c 'CREATE DATABASE target'
 "$programs/psql" -X -q -v ON_ERROR_STOP=1 -d "$server/source" -f tests/fixtures/reference_exchange.sql >/dev/null
 "$programs/psql" -X -q -v ON_ERROR_STOP=1 -d "$server/source" <<SQL

@@ -2,6 +2,8 @@
 # Calls every operation as one account: as.sh PROGRAM VENV SCRATCH EXAMPLES ACCOUNT SEED
 set -euo pipefail
 cd "$(dirname "$0")"
+# shellcheck source=tests/servers.sh
+. ../servers.sh
 
 program=$1
 venv=$2
@@ -13,15 +15,6 @@ seed=$6
 limit=${FUZZ_LIMIT:-420}
 
 mkdir -m 711 "$folder"
-hub=
-stop_hub() {
-    if [ -n "$hub" ]; then
-        kill "$hub" 2>/dev/null || true
-        wait "$hub" || true
-        hub=
-    fi
-}
-trap stop_hub EXIT
 
 fail() {
     echo "as $account: $1" >&2
@@ -31,16 +24,8 @@ fail() {
 }
 
 printf 'fuzz-root-secret' >"$folder/password"
-"$program" up --data-dir "$folder/hub" --listen 127.0.0.1:0 --root-password-file "$folder/password" --log warn 2>"$folder/log" &
-hub=$!
-for _ in $(seq 600); do
-    if [ -s "$folder/hub/url" ] && curl -fsS -o "$folder/ready" "$(cat "$folder/hub/url")/readyz" 2>/dev/null; then
-        break
-    fi
-    kill -0 "$hub" 2>/dev/null || fail 'the hub ended' "$folder/log"
-    sleep 0.1
-done
-url=$(cat "$folder/hub/url")
+start_hub "$program" "$folder"
+url=$hub_url
 "$venv/bin/python" fixture.py "$url" "$folder/password" "$folder/fixture.json"
 credentials=$("$venv/bin/python" login.py "$folder/fixture.json" "$account")
 
