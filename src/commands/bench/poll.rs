@@ -23,10 +23,7 @@ const RUNS_PER_SECOND: f64 = 4.0;
 
 /// Runs the benchmark.
 pub async fn run(options: Options) -> Result<Report, Failure> {
-    let stage = Stage::open().await?;
-    let outcome = measure(options, &stage).await;
-    stage.close().await;
-    outcome
+    Stage::with(async |stage| measure(options, stage).await).await
 }
 
 async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {

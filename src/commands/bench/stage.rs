@@ -11,6 +11,7 @@ use evenkeel_store::Database;
 use sqlx::{Connection as _, PgConnection};
 
 use super::process::Process;
+use super::report::Report;
 use crate::commands::hub;
 
 /// Password of root on the exchanges of benchmarks, which only this machine can reach while they run.
@@ -25,8 +26,18 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Measures on a stage of its own, whose database is stopped whatever comes out.
+    pub async fn with(
+        measure: impl AsyncFnOnce(&Stage) -> Result<Report, Failure>,
+    ) -> Result<Report, Failure> {
+        let stage = Stage::open().await?;
+        let outcome = measure(&stage).await;
+        stage.postgres.stop().await;
+        outcome
+    }
+
     /// Starts a durable PostgreSQL in a fresh folder and migrates its database.
-    pub async fn open() -> Result<Stage, Failure> {
+    async fn open() -> Result<Stage, Failure> {
         let folder = tempfile::Builder::new().prefix("evenkeel-bench-").tempdir().map_err(|e| broken(&e))?;
         // Started by root, the database runs under an account that must pass.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711))
@@ -40,11 +51,6 @@ impl Stage {
             .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
         stage.connect().await?.close().await;
         Ok(stage)
-    }
-
-    /// Stops the database; the folder goes with the value.
-    pub async fn close(self) {
-        self.postgres.stop().await;
     }
 
     /// The folder, for files of the benchmark.
