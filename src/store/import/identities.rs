@@ -4,10 +4,7 @@ use super::table::Check::{
     Flag, Hash, HashOrEmpty, Id, List, Object, OptionalHash, OptionalObject, OptionalText, Present, Text,
     Time, Uuid,
 };
-use super::table::{Feed, Table, id_of, instant, org_of};
-
-const NO_ORG: &str = "its organization is not there";
-const NO_OWNER: &str = "its owner is not there";
+use super::table::{Feed, NO_NODE, NO_ORG, NO_OWNER, NO_OWNER_WORDS, Table, instant, parts_of};
 
 pub(super) const ORGANIZATION: Table = Table {
     name: "orgs",
@@ -24,10 +21,9 @@ pub(super) const ORGANIZATION: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[("strpos(s.org, '/') > 0", "the id of an organization has no slash")],
     feed: Some(Feed::private("org", "org", "org")),
+    ..Table::USUAL
 };
 
 /// Whether a user of the source is one person of an identity provider that tokens can name as their issuer.
@@ -70,9 +66,8 @@ pub(super) const ACCOUNT: Table = Table {
     ],
     key: &["org", "name"],
     fixed: &["id"],
-    newer_by: Some("updated_at"),
     rules: &[
-        ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", NO_ORG),
+        NO_ORG,
         ("strpos(s.name, '/') > 0", "the name of a user has no slash"),
         (
             "s.is_admin AND s.is_hub_admin AND NOT (s.org = 'root' AND s.name = 'root')",
@@ -90,7 +85,7 @@ pub(super) const ACCOUNT: Table = Table {
             "a node or agbot of this hub has the same name, and logins must be distinct",
         ),
     ],
-    feed: None,
+    ..Table::USUAL
 };
 
 pub(super) const API_KEY: Table = Table {
@@ -105,32 +100,28 @@ pub(super) const API_KEY: Table = Table {
     columns: &[
         ("id", Uuid),
         ("org", Id),
-        ("account", Present(NO_OWNER)),
+        ("account", Present(NO_OWNER_WORDS)),
         ("label", OptionalText),
         ("description", OptionalText),
         ("key_hash", Hash),
         ("updated_at", Time),
     ],
     key: &["id"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[
-        ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.org AND a.name = s.account)", NO_OWNER),
+        ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.org AND a.name = s.account)", NO_OWNER_WORDS),
         (
             "EXISTS (SELECT FROM api_key AS k WHERE k.key_hash = s.key_hash AND k.id <> s.id)",
             "another API key has the same hash",
         ),
     ],
-    feed: None,
+    ..Table::USUAL
 };
 
 pub(super) const NODE: Table = Table {
     name: "nodes",
     source: concat!(
         "SELECT node.id, ",
-        org_of!("node.id"),
-        ", ",
-        id_of!("node.id"),
+        parts_of!("node.id"),
         ", node.name, owner.organization, owner.username, node.token, node.nodetype, node.pattern, node.regservices,
           node.userinput, node.msgendpoint, node.swversions, node.publickey, node.arch, node.heartbeatintervals,
           node.cluster_namespace, node.is_namespace_scoped, node.lastupdated
@@ -142,8 +133,8 @@ pub(super) const NODE: Table = Table {
         ("org", Id),
         ("node", Id),
         ("name", Text),
-        ("owner_org", Present(NO_OWNER)),
-        ("owner", Present(NO_OWNER)),
+        ("owner_org", Present(NO_OWNER_WORDS)),
+        ("owner", Present(NO_OWNER_WORDS)),
         ("token_hash", HashOrEmpty),
         ("node_type", Text),
         ("pattern", Text),
@@ -159,11 +150,9 @@ pub(super) const NODE: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "node"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[
-        ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", NO_ORG),
-        ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.owner_org AND a.name = s.owner)", NO_OWNER),
+        NO_ORG,
+        NO_OWNER,
         (
             "EXISTS (SELECT FROM account AS a WHERE a.org = s.org AND a.name = s.node)
              OR EXISTS (SELECT FROM agbot AS a WHERE a.org = s.org AND a.agbot = s.node)",
@@ -171,33 +160,29 @@ pub(super) const NODE: Table = Table {
         ),
     ],
     feed: Some(Feed::private("node", "node", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const NODE_HEARTBEAT: Table = Table {
     name: "nodes (last heartbeat)",
     source: concat!(
         "SELECT node.id, ",
-        org_of!("node.id"),
-        ", ",
-        id_of!("node.id"),
+        parts_of!("node.id"),
         ", node.lastheartbeat FROM public.nodes AS node WHERE node.lastheartbeat <> ''"
     ),
     target: "node_heartbeat",
     columns: &[("org", Id), ("node", Id), ("seen_at", Time)],
     key: &["org", "node"],
-    fixed: &[],
     newer_by: Some("seen_at"),
-    rules: &[super::parts::NO_NODE],
-    feed: None,
+    rules: &[NO_NODE],
+    ..Table::USUAL
 };
 
 pub(super) const AGBOT: Table = Table {
     name: "agbots",
     source: concat!(
         "SELECT agbot.id, ",
-        org_of!("agbot.id"),
-        ", ",
-        id_of!("agbot.id"),
+        parts_of!("agbot.id"),
         ", agbot.name, owner.organization, owner.username, agbot.token, agbot.msgendpoint, agbot.publickey,
           agbot.lastheartbeat, agbot.lastheartbeat
           FROM public.agbots AS agbot
@@ -208,8 +193,8 @@ pub(super) const AGBOT: Table = Table {
         ("org", Id),
         ("agbot", Id),
         ("name", Text),
-        ("owner_org", Present(NO_OWNER)),
-        ("owner", Present(NO_OWNER)),
+        ("owner_org", Present(NO_OWNER_WORDS)),
+        ("owner", Present(NO_OWNER_WORDS)),
         ("token_hash", HashOrEmpty),
         ("msg_end_point", Text),
         ("public_key", Text),
@@ -217,11 +202,9 @@ pub(super) const AGBOT: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "agbot"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[
-        ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", NO_ORG),
-        ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.owner_org AND a.name = s.owner)", NO_OWNER),
+        NO_ORG,
+        NO_OWNER,
         (
             "EXISTS (SELECT FROM account AS a WHERE a.org = s.org AND a.name = s.agbot)
              OR EXISTS (SELECT FROM node AS n WHERE n.org = s.org AND n.node = s.agbot)",
@@ -229,4 +212,5 @@ pub(super) const AGBOT: Table = Table {
         ),
     ],
     feed: Some(Feed::private("agbot", "agbot", "agbot")),
+    ..Table::USUAL
 };

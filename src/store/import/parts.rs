@@ -1,10 +1,8 @@
 //! What belongs to a node or an agbot: policies, status, errors, agreements, HA groups, messages, what agbots serve.
 
 use super::table::Check::{Flag, Id, List, Object, OptionalText, Text, Time, Whole};
-use super::table::{Feed, Rule, Table, id_of, org_of};
+use super::table::{Feed, NO_AGBOT_ANYWHERE, NO_NODE, NO_ORG, Rule, Table, parts_of};
 
-pub(super) const NO_NODE: Rule =
-    ("NOT EXISTS (SELECT FROM node AS n WHERE n.org = s.org AND n.node = s.node)", "its node is not there");
 const NO_AGBOT: Rule = (
     "NOT EXISTS (SELECT FROM agbot AS a WHERE a.org = s.org AND a.agbot = s.agbot)",
     "its agbot is not there",
@@ -14,9 +12,7 @@ pub(super) const NODE_POLICY: Table = Table {
     name: "nodepolicies",
     source: concat!(
         "SELECT nodeid, ",
-        org_of!("nodeid"),
-        ", ",
-        id_of!("nodeid"),
+        parts_of!("nodeid"),
         ", label, description, properties, constraints, deployment, management, nodepolicyversion, \"lastUpdated\"
           FROM public.nodepolicies"
     ),
@@ -34,19 +30,16 @@ pub(super) const NODE_POLICY: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "node"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_NODE],
     feed: Some(Feed::private("node", "nodepolicies", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const NODE_STATUS: Table = Table {
     name: "nodestatus",
     source: concat!(
         "SELECT nodeid, ",
-        org_of!("nodeid"),
-        ", ",
-        id_of!("nodeid"),
+        parts_of!("nodeid"),
         ", connectivity, services, runningservices, \"lastUpdated\" FROM public.nodestatus"
     ),
     target: "node_status",
@@ -59,37 +52,31 @@ pub(super) const NODE_STATUS: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "node"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_NODE],
     feed: Some(Feed::private("node", "nodestatus", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const NODE_ERROR: Table = Table {
     name: "nodeerror",
     source: concat!(
         "SELECT nodeid, ",
-        org_of!("nodeid"),
-        ", ",
-        id_of!("nodeid"),
+        parts_of!("nodeid"),
         ", errors, \"lastUpdated\" FROM public.nodeerror"
     ),
     target: "node_error",
     columns: &[("org", Id), ("node", Id), ("errors", List), ("updated_at", Time)],
     key: &["org", "node"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_NODE],
     feed: Some(Feed::private("node", "nodeerrors", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const NODE_AGREEMENT: Table = Table {
     name: "nodeagreements",
     source: concat!(
         "SELECT agid, agid, ",
-        org_of!("nodeid"),
-        ", ",
-        id_of!("nodeid"),
+        parts_of!("nodeid"),
         ", services,
           '{\"orgid\":' || to_json(agrsvcorgid) || ',\"pattern\":' || to_json(agrsvcpattern) || ',\"url\":' || to_json(agrsvcurl) || '}',
           agrsvcurl, state, \"lastUpdated\" FROM public.nodeagreements"
@@ -106,19 +93,16 @@ pub(super) const NODE_AGREEMENT: Table = Table {
         ("updated_at", Time),
     ],
     key: &["agreement"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_NODE],
     feed: Some(Feed::private("node", "nodeagreements", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const AGBOT_AGREEMENT: Table = Table {
     name: "agbotagreements",
     source: concat!(
         "SELECT agrid, agrid, ",
-        org_of!("agbotid"),
-        ", ",
-        id_of!("agbotid"),
+        parts_of!("agbotid"),
         ", '{\"orgid\":' || to_json(serviceorgid) || ',\"pattern\":' || to_json(servicepattern) || ',\"url\":' || to_json(serviceurl) || '}',
           state, \"lastUpdated\" FROM public.agbotagreements"
     ),
@@ -132,19 +116,16 @@ pub(super) const AGBOT_AGREEMENT: Table = Table {
         ("updated_at", Time),
     ],
     key: &["agreement"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_AGBOT],
     feed: Some(Feed::private("agbot", "agbotagreements", "agbot")),
+    ..Table::USUAL
 };
 
 pub(super) const AGBOT_PATTERN: Table = Table {
     name: "agbotpatterns",
     source: concat!(
         "SELECT agbotid || ' ' || patid, ",
-        org_of!("agbotid"),
-        ", ",
-        id_of!("agbotid"),
+        parts_of!("agbotid"),
         ", patid, patternorgid, pattern, nodeorgid, lastupdated FROM public.agbotpatterns"
     ),
     target: "agbot_pattern",
@@ -158,19 +139,16 @@ pub(super) const AGBOT_PATTERN: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "agbot", "entry"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_AGBOT],
     feed: Some(Feed::private("agbot", "agbotpatterns", "agbot")),
+    ..Table::USUAL
 };
 
 pub(super) const AGBOT_POLICY: Table = Table {
     name: "agbotbusinesspols",
     source: concat!(
         "SELECT agbotid || ' ' || buspolid, ",
-        org_of!("agbotid"),
-        ", ",
-        id_of!("agbotid"),
+        parts_of!("agbotid"),
         ", buspolid, businesspolorgid, businesspol, nodeorgid, lastupdated FROM public.agbotbusinesspols"
     ),
     target: "agbot_policy",
@@ -184,10 +162,9 @@ pub(super) const AGBOT_POLICY: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "agbot", "entry"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_AGBOT],
     feed: Some(Feed::private("agbot", "agbotbusinesspols", "agbot")),
+    ..Table::USUAL
 };
 
 pub(super) const HA_GROUP: Table = Table {
@@ -202,32 +179,28 @@ pub(super) const HA_GROUP: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "name"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[
-        ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", "its organization is not there"),
+        NO_ORG,
         (
             "EXISTS (SELECT FROM import_ha_group AS o WHERE o.org = s.org AND o.name = s.name AND o.ctid < s.ctid)",
             "another group of the organization has the same name",
         ),
     ],
     feed: Some(Feed::private("ha_group", "ha_group", "name")),
+    ..Table::USUAL
 };
 
 pub(super) const HA_GROUP_MEMBER: Table = Table {
     name: "node_group_assignment",
     source: concat!(
         "SELECT member.node, ",
-        org_of!("member.node"),
-        ", ",
-        id_of!("member.node"),
+        parts_of!("member.node"),
         ", grp.orgid, grp.name FROM public.node_group_assignment AS member
           LEFT JOIN public.node_group AS grp ON grp.\"group\" = member.\"group\""
     ),
     target: "ha_group_member",
     columns: &[("org", Id), ("node", Id), ("staged_org", Text), ("ha_group", Text)],
     key: &["org", "node"],
-    fixed: &[],
     newer_by: None,
     rules: &[
         NO_NODE,
@@ -253,19 +226,16 @@ pub(super) const HA_GROUP_MEMBER: Table = Table {
         ),
     ],
     feed: Some(Feed::private("node", "node", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const NODE_MESSAGE: Table = Table {
     name: "nodemsgs",
     source: concat!(
         "SELECT msgid, msgid, ",
-        org_of!("nodeid"),
+        parts_of!("nodeid"),
         ", ",
-        id_of!("nodeid"),
-        ", ",
-        org_of!("agbotid"),
-        ", ",
-        id_of!("agbotid"),
+        parts_of!("agbotid"),
         ", agbotpubkey, message, timesent, timeexpires FROM public.nodemsgs"
     ),
     target: "node_message",
@@ -281,30 +251,19 @@ pub(super) const NODE_MESSAGE: Table = Table {
         ("expires_at", Time),
     ],
     key: &["message_id"],
-    fixed: &[],
     newer_by: None,
-    rules: &[
-        NO_NODE,
-        (
-            "NOT EXISTS (SELECT FROM agbot AS a WHERE a.org = s.agbot_org AND a.agbot = s.agbot)",
-            "its agbot is not there",
-        ),
-        ("s.expires_at <= clock_timestamp()", "it has expired"),
-    ],
+    rules: &[NO_NODE, NO_AGBOT_ANYWHERE, ("s.expires_at <= clock_timestamp()", "it has expired")],
     feed: Some(Feed::private("node", "nodemsgs", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const AGBOT_MESSAGE: Table = Table {
     name: "agbotmsgs",
     source: concat!(
         "SELECT msgid, msgid, ",
-        org_of!("agbotid"),
+        parts_of!("agbotid"),
         ", ",
-        id_of!("agbotid"),
-        ", ",
-        org_of!("nodeid"),
-        ", ",
-        id_of!("nodeid"),
+        parts_of!("nodeid"),
         ", nodepubkey, message, timesent, timeexpires FROM public.agbotmsgs"
     ),
     target: "agbot_message",
@@ -320,8 +279,8 @@ pub(super) const AGBOT_MESSAGE: Table = Table {
         ("expires_at", Time),
     ],
     key: &["message_id"],
-    fixed: &[],
     newer_by: None,
     rules: &[NO_AGBOT, ("s.expires_at <= clock_timestamp()", "it has expired")],
     feed: Some(Feed::private("agbot", "agbotmsgs", "agbot")),
+    ..Table::USUAL
 };

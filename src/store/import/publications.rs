@@ -3,13 +3,10 @@
 use super::table::Check::{
     Bytes, Flag, Id, List, Object, OptionalText, OptionalTime, Present, Text, Texts, Time, Whole,
 };
-use super::table::{Feed, Rule, Table, id_of, org_of};
+use super::table::{
+    Feed, NO_AGBOT_ANYWHERE, NO_NODE, NO_ORG, NO_OWNER, NO_OWNER_WORDS, Rule, Table, parts_of,
+};
 
-const NO_OWNER_WORDS: &str = "its owner is not there";
-const NO_ORG: Rule =
-    ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", "its organization is not there");
-const NO_OWNER: Rule =
-    ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.owner_org AND a.name = s.owner)", NO_OWNER_WORDS);
 const NO_SERVICE: Rule = (
     "NOT EXISTS (SELECT FROM service AS p WHERE p.org = s.org AND p.service = s.service)",
     "its service is not there",
@@ -19,9 +16,7 @@ pub(super) const SERVICE: Table = Table {
     name: "services",
     source: concat!(
         "SELECT service.service, ",
-        org_of!("service.service"),
-        ", ",
-        id_of!("service.service"),
+        parts_of!("service.service"),
         ", owner.organization, owner.username, service.label, service.description, service.public, service.documentation,
           service.serviceurl, service.version, service.arch, service.sharable, service.matchhardware, service.requiredservices,
           service.userinput, service.deployment, service.deploymentsignature, service.clusterdeployment,
@@ -54,19 +49,16 @@ pub(super) const SERVICE: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "service"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_ORG, NO_OWNER],
     feed: Some(Feed { category: "service", resource: "service", id: "service", is_public: "is_public" }),
+    ..Table::USUAL
 };
 
 pub(super) const SERVICE_POLICY: Table = Table {
     name: "servicepolicies",
     source: concat!(
         "SELECT serviceid, ",
-        org_of!("serviceid"),
-        ", ",
-        id_of!("serviceid"),
+        parts_of!("serviceid"),
         ", label, description, properties, constraints, \"lastUpdated\" FROM public.servicepolicies"
     ),
     target: "service_policy",
@@ -80,37 +72,31 @@ pub(super) const SERVICE_POLICY: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "service"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_SERVICE],
     feed: Some(Feed::private("service", "servicepolicies", "service")),
+    ..Table::USUAL
 };
 
 pub(super) const SERVICE_KEY: Table = Table {
     name: "servicekeys",
     source: concat!(
         "SELECT serviceid || ' ' || keyid, ",
-        org_of!("serviceid"),
-        ", ",
-        id_of!("serviceid"),
+        parts_of!("serviceid"),
         ", keyid, convert_to(key, 'UTF8'), lastupdated FROM public.servicekeys"
     ),
     target: "service_key",
     columns: &[("org", Id), ("service", Id), ("key_id", Id), ("content", Bytes), ("updated_at", Time)],
     key: &["org", "service", "key_id"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_SERVICE],
     feed: Some(Feed::private("service", "servicekeys", "service")),
+    ..Table::USUAL
 };
 
 pub(super) const SERVICE_DOCKAUTH: Table = Table {
     name: "servicedockauths",
     source: concat!(
         "SELECT serviceid || ' ' || dockauthid, dockauthid, ",
-        org_of!("serviceid"),
-        ", ",
-        id_of!("serviceid"),
+        parts_of!("serviceid"),
         ", registry, username, token, lastupdated FROM public.servicedockauths"
     ),
     target: "service_dockauth",
@@ -124,8 +110,6 @@ pub(super) const SERVICE_DOCKAUTH: Table = Table {
         ("updated_at", Time),
     ],
     key: &["dockauth_id"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[
         NO_SERVICE,
         (
@@ -135,15 +119,14 @@ pub(super) const SERVICE_DOCKAUTH: Table = Table {
         ),
     ],
     feed: Some(Feed::private("service", "servicedockauths", "service")),
+    ..Table::USUAL
 };
 
 pub(super) const PATTERN: Table = Table {
     name: "patterns",
     source: concat!(
         "SELECT pattern.pattern, ",
-        org_of!("pattern.pattern"),
-        ", ",
-        id_of!("pattern.pattern"),
+        parts_of!("pattern.pattern"),
         ", owner.organization, owner.username, pattern.label, pattern.description, pattern.public, pattern.services,
           pattern.userinput, pattern.secretbinding, pattern.\"agreementProtocols\", pattern.cluster_namespace, pattern.lastupdated
           FROM public.patterns AS pattern
@@ -166,40 +149,34 @@ pub(super) const PATTERN: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "pattern"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_ORG, NO_OWNER],
     feed: Some(Feed { category: "pattern", resource: "pattern", id: "pattern", is_public: "is_public" }),
+    ..Table::USUAL
 };
 
 pub(super) const PATTERN_KEY: Table = Table {
     name: "patternkeys",
     source: concat!(
         "SELECT patternid || ' ' || keyid, ",
-        org_of!("patternid"),
-        ", ",
-        id_of!("patternid"),
+        parts_of!("patternid"),
         ", keyid, convert_to(key, 'UTF8'), lastupdated FROM public.patternkeys"
     ),
     target: "pattern_key",
     columns: &[("org", Id), ("pattern", Id), ("key_id", Id), ("content", Bytes), ("updated_at", Time)],
     key: &["org", "pattern", "key_id"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[(
         "NOT EXISTS (SELECT FROM pattern AS p WHERE p.org = s.org AND p.pattern = s.pattern)",
         "its pattern is not there",
     )],
     feed: Some(Feed::private("pattern", "patternkeys", "pattern")),
+    ..Table::USUAL
 };
 
 pub(super) const DEPLOYMENT_POLICY: Table = Table {
     name: "businesspolicies",
     source: concat!(
         "SELECT policy.\"businessPolicy\", ",
-        org_of!("policy.\"businessPolicy\""),
-        ", ",
-        id_of!("policy.\"businessPolicy\""),
+        parts_of!("policy.\"businessPolicy\""),
         ", owner.organization, owner.username, policy.label, policy.description, policy.service, policy.userinput,
           policy.secretbinding, policy.properties, policy.constraints, policy.created, policy.lastupdated
           FROM public.businesspolicies AS policy
@@ -222,23 +199,18 @@ pub(super) const DEPLOYMENT_POLICY: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "policy"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_ORG, NO_OWNER],
     feed: Some(Feed::private("policy", "policy", "policy")),
+    ..Table::USUAL
 };
 
 pub(super) const SEARCH_SESSION: Table = Table {
     name: "search_offset_policy",
     source: concat!(
         "SELECT policy || ' ' || agbot, ",
-        org_of!("policy"),
+        parts_of!("policy"),
         ", ",
-        id_of!("policy"),
-        ", ",
-        org_of!("agbot"),
-        ", ",
-        id_of!("agbot"),
+        parts_of!("agbot"),
         ", \"offset\", session FROM public.search_offset_policy"
     ),
     target: "search_session",
@@ -251,28 +223,22 @@ pub(super) const SEARCH_SESSION: Table = Table {
         ("session", OptionalText),
     ],
     key: &["org", "policy", "agbot_org", "agbot"],
-    fixed: &[],
     newer_by: None,
     rules: &[
         (
             "NOT EXISTS (SELECT FROM deployment_policy AS p WHERE p.org = s.org AND p.policy = s.policy)",
             "its deployment policy is not there",
         ),
-        (
-            "NOT EXISTS (SELECT FROM agbot AS a WHERE a.org = s.agbot_org AND a.agbot = s.agbot)",
-            "its agbot is not there",
-        ),
+        NO_AGBOT_ANYWHERE,
     ],
-    feed: None,
+    ..Table::USUAL
 };
 
 pub(super) const MANAGEMENT_POLICY: Table = Table {
     name: "managementpolicies",
     source: concat!(
         "SELECT policy.managementpolicy, ",
-        org_of!("policy.managementpolicy"),
-        ", ",
-        id_of!("policy.managementpolicy"),
+        parts_of!("policy.managementpolicy"),
         ", owner.organization, owner.username, policy.label, policy.description, policy.properties, policy.constraints,
           policy.patterns, policy.enabled, policy.start, policy.startwindow,
           '{\"allowDowngrade\":' || policy.allowdowngrade || ',\"manifest\":' || to_json(COALESCE(policy.manifest, '')) || '}',
@@ -299,23 +265,18 @@ pub(super) const MANAGEMENT_POLICY: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "policy"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[NO_ORG, NO_OWNER],
     feed: Some(Feed::private("mgmtpolicy", "mgmtpolicy", "policy")),
+    ..Table::USUAL
 };
 
 pub(super) const NODE_MANAGEMENT_STATUS: Table = Table {
     name: "management_policy_status_node",
     source: concat!(
         "SELECT node || ' ' || policy, ",
-        org_of!("node"),
+        parts_of!("node"),
         ", ",
-        id_of!("node"),
-        ", ",
-        org_of!("policy"),
-        ", ",
-        id_of!("policy"),
+        parts_of!("policy"),
         ", '{\"scheduledTime\":' || to_json(COALESCE(time_start_scheduled, ''))
           || ',\"startTime\":' || to_json(COALESCE(time_start_actual, ''))
           || ',\"endTime\":' || to_json(COALESCE(time_end, ''))
@@ -336,10 +297,8 @@ pub(super) const NODE_MANAGEMENT_STATUS: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org", "node", "policy"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[
-        super::parts::NO_NODE,
+        NO_NODE,
         ("s.staged_org <> s.org", "its management policy belongs to another organization"),
         (
             "NOT EXISTS (SELECT FROM management_policy AS p WHERE p.org = s.org AND p.policy = s.policy)",
@@ -347,6 +306,7 @@ pub(super) const NODE_MANAGEMENT_STATUS: Table = Table {
         ),
     ],
     feed: Some(Feed::private("node", "nodemgmtpolstatus", "node")),
+    ..Table::USUAL
 };
 
 pub(super) const AGENT_FILE_VERSION: Table = Table {
@@ -367,8 +327,7 @@ pub(super) const AGENT_FILE_VERSION: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org"],
-    fixed: &[],
-    newer_by: Some("updated_at"),
     rules: &[("s.org <> 'IBM'", "only the organization IBM says what agents upgrade to")],
     feed: Some(Feed { category: "org", resource: "agentfileversion", id: "org", is_public: "true" }),
+    ..Table::USUAL
 };

@@ -103,17 +103,37 @@ pub struct Table {
     pub feed: Option<Feed>,
 }
 
-/// Organization of an id in the form `org/id`.
-macro_rules! org_of {
-    ($column:literal) => {
-        concat!("split_part(", $column, ", '/', 1)")
+impl Table {
+    /// What most tables have in common: the newer row wins as a whole, and the feed does not know it.
+    pub(super) const USUAL: Table = Table {
+        name: "",
+        source: "",
+        target: "",
+        columns: &[],
+        key: &[],
+        fixed: &[],
+        newer_by: Some("updated_at"),
+        rules: &[],
+        feed: None,
     };
 }
 
-/// Bare id of an id in the form `org/id`.
-macro_rules! id_of {
+pub(super) const NO_OWNER_WORDS: &str = "its owner is not there";
+pub(super) const NO_ORG: Rule =
+    ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", "its organization is not there");
+pub(super) const NO_OWNER: Rule =
+    ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.owner_org AND a.name = s.owner)", NO_OWNER_WORDS);
+pub(super) const NO_NODE: Rule =
+    ("NOT EXISTS (SELECT FROM node AS n WHERE n.org = s.org AND n.node = s.node)", "its node is not there");
+pub(super) const NO_AGBOT_ANYWHERE: Rule = (
+    "NOT EXISTS (SELECT FROM agbot AS a WHERE a.org = s.agbot_org AND a.agbot = s.agbot)",
+    "its agbot is not there",
+);
+
+/// Organization and bare id of an id in the form `org/id`.
+macro_rules! parts_of {
     ($column:literal) => {
-        concat!("substr(", $column, ", strpos(", $column, ", '/') + 1)")
+        concat!("split_part(", $column, ", '/', 1), substr(", $column, ", strpos(", $column, ", '/') + 1)")
     };
 }
 
@@ -124,4 +144,4 @@ macro_rules! instant {
     };
 }
 
-pub(super) use {id_of, instant, org_of};
+pub(super) use {instant, parts_of};
