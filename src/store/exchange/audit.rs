@@ -5,8 +5,8 @@
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use super::change::Change;
-use crate::{StoreError, from_sql, to_sql};
+use super::change::{Change, Columns};
+use crate::{StoreError, to_sql};
 
 /// The resource that a write is about, for the hashes of its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,12 +73,7 @@ pub async fn insert_with_changes(
     subject: Option<&Subject>,
     changes: &[Change],
 ) -> Result<(), StoreError> {
-    let orgs: Vec<&str> = changes.iter().map(|change| change.org.as_str()).collect();
-    let ids: Vec<&str> = changes.iter().map(|change| change.id.as_str()).collect();
-    let categories: Vec<&str> = changes.iter().map(|change| change.category).collect();
-    let resources: Vec<&str> = changes.iter().map(|change| change.resource).collect();
-    let operations: Vec<&str> = changes.iter().map(|change| change.operation).collect();
-    let publics: Vec<bool> = changes.iter().map(|change| change.is_public).collect();
+    let columns = Columns::of(changes);
     sqlx::query!(
         "-- audit.insert_with_changes
         WITH recorded AS (
@@ -94,12 +89,12 @@ pub async fn insert_with_changes(
         -- Here and not in a statement of its own: it costs no round trip.
         CROSS JOIN (SELECT CASE WHEN $8 THEN set_config('synchronous_commit', 'off', true) END) AS relaxed
         ORDER BY row.position",
-        &orgs as &[&str],
-        &ids as &[&str],
-        &categories as &[&str],
-        &resources as &[&str],
-        &operations as &[&str],
-        &publics,
+        &columns.orgs as &[&str],
+        &columns.ids as &[&str],
+        &columns.categories as &[&str],
+        &columns.resources as &[&str],
+        &columns.operations as &[&str],
+        &columns.publics,
         to_sql(record.recorded_at) as _,
         !changes.is_empty(),
         record.org,
@@ -187,6 +182,28 @@ pub struct AuditRow {
     pub hash: Vec<u8>,
 }
 
+/// A row of a query as a record; what follows the row differs between records with and without a place.
+macro_rules! audit_row {
+    ($row:ident, $($place:ident: $value:expr),+) => {
+        $crate::exchange::audit::AuditRow {
+            org: $row.org,
+            recorded_at: $crate::from_sql($row.recorded_at),
+            caller: $row.caller,
+            caller_role: $row.caller_role,
+            address: $row.address,
+            request: $row.request,
+            method: $row.method,
+            operation: $row.operation,
+            resource: $row.resource,
+            status: $row.status,
+            state_before: $row.state_before,
+            state_after: $row.state_after,
+            $($place: $value),+
+        }
+    };
+}
+pub(super) use audit_row;
+
 /// Takes the oldest unsealed records of committed writes, at most `limit`. The caller holds the sealer's lease.
 pub async fn take_unsealed(tx: &mut PgConnection, limit: i64) -> Result<Vec<AuditRow>, StoreError> {
     let rows = sqlx::query!(
@@ -207,23 +224,7 @@ pub async fn take_unsealed(tx: &mut PgConnection, limit: i64) -> Result<Vec<Audi
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| AuditRow {
-            org: row.org,
-            number: 0,
-            recorded_at: from_sql(row.recorded_at),
-            caller: row.caller,
-            caller_role: row.caller_role,
-            address: row.address,
-            request: row.request,
-            method: row.method,
-            operation: row.operation,
-            resource: row.resource,
-            status: row.status,
-            state_before: row.state_before,
-            state_after: row.state_after,
-            previous_hash: Vec::new(),
-            hash: Vec::new(),
-        })
+        .map(|row| audit_row!(row, number: 0, previous_hash: Vec::new(), hash: Vec::new()))
         .collect())
 }
 

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use super::audit::AuditRow;
-use crate::{StoreError, from_sql, to_sql};
+use super::audit::{AuditRow, audit_row};
+use crate::{StoreError, to_sql};
 
 /// Both ends of the chain of an organization.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,23 +182,7 @@ pub async fn list_records(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| AuditRow {
-            org: row.org,
-            number: row.number,
-            recorded_at: from_sql(row.recorded_at),
-            caller: row.caller,
-            caller_role: row.caller_role,
-            address: row.address,
-            request: row.request,
-            method: row.method,
-            operation: row.operation,
-            resource: row.resource,
-            status: row.status,
-            state_before: row.state_before,
-            state_after: row.state_after,
-            previous_hash: row.previous_hash,
-            hash: row.hash,
-        })
+        .map(|row| audit_row!(row, number: row.number, previous_hash: row.previous_hash, hash: row.hash))
         .collect())
 }
 

@@ -25,6 +25,29 @@ pub struct Change {
     pub is_public: bool,
 }
 
+/// Changes for a statement that unnests them.
+pub(super) struct Columns<'c> {
+    pub(super) orgs: Vec<&'c str>,
+    pub(super) ids: Vec<&'c str>,
+    pub(super) categories: Vec<&'c str>,
+    pub(super) resources: Vec<&'c str>,
+    pub(super) operations: Vec<&'c str>,
+    pub(super) publics: Vec<bool>,
+}
+
+impl<'c> Columns<'c> {
+    pub(super) fn of(changes: &'c [Change]) -> Columns<'c> {
+        Columns {
+            orgs: changes.iter().map(|change| change.org.as_str()).collect(),
+            ids: changes.iter().map(|change| change.id.as_str()).collect(),
+            categories: changes.iter().map(|change| change.category).collect(),
+            resources: changes.iter().map(|change| change.resource).collect(),
+            operations: changes.iter().map(|change| change.operation).collect(),
+            publics: changes.iter().map(|change| change.is_public).collect(),
+        }
+    }
+}
+
 /// A numbered change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedChange {
@@ -75,12 +98,7 @@ async fn insert(
     if changes.is_empty() {
         return Ok(());
     }
-    let orgs: Vec<&str> = changes.iter().map(|change| change.org.as_str()).collect();
-    let ids: Vec<&str> = changes.iter().map(|change| change.id.as_str()).collect();
-    let categories: Vec<&str> = changes.iter().map(|change| change.category).collect();
-    let resources: Vec<&str> = changes.iter().map(|change| change.resource).collect();
-    let operations: Vec<&str> = changes.iter().map(|change| change.operation).collect();
-    let publics: Vec<bool> = changes.iter().map(|change| change.is_public).collect();
+    let columns = Columns::of(changes);
     sqlx::query!(
         "-- change.insert_outbox
         INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at)
@@ -90,12 +108,12 @@ async fn insert(
         -- Here and not in a statement of its own: it costs no round trip.
         CROSS JOIN (SELECT CASE WHEN $8 THEN set_config('synchronous_commit', 'off', true) END) AS relaxed
         ORDER BY row.position",
-        &orgs as &[&str],
-        &ids as &[&str],
-        &categories as &[&str],
-        &resources as &[&str],
-        &operations as &[&str],
-        &publics,
+        &columns.orgs as &[&str],
+        &columns.ids as &[&str],
+        &columns.categories as &[&str],
+        &columns.resources as &[&str],
+        &columns.operations as &[&str],
+        &columns.publics,
         to_sql(at) as _,
         is_flushed_later,
     )
