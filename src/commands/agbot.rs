@@ -22,7 +22,7 @@ use super::hub::connect;
 use super::limits::HttpOptions;
 use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
-    AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, refused, secret_of_setting,
+    AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, secret_of_setting,
 };
 use super::shared_secret::agree;
 use super::tls::TlsOptions;
@@ -81,12 +81,12 @@ pub struct AgbotArguments {
 pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
     let file = arguments.config.read()?;
     let settings = AgbotArguments {
-        listen: arguments.listen.over(&file).map_err(|error| refused(&error))?,
-        database: arguments.database.over(&file).map_err(|error| refused(&error))?,
-        agbot: arguments.agbot.over(&file).map_err(|error| refused(&error))?,
-        tls: arguments.tls.over(&file).map_err(|error| refused(&error))?,
-        http: arguments.http.over(&file).map_err(|error| refused(&error))?,
-        log: arguments.log.over(&file).map_err(|error| refused(&error))?,
+        listen: arguments.listen.over(&file)?,
+        database: arguments.database.over(&file)?,
+        agbot: arguments.agbot.over(&file)?,
+        tls: arguments.tls.over(&file)?,
+        http: arguments.http.over(&file)?,
+        log: arguments.log.over(&file)?,
         ..arguments
     };
     settings.log.start()?;

@@ -9,7 +9,7 @@ use evenkeel_agent::{AgentError, AgentSettings, DriverKind, NodeIdentity};
 use evenkeel_runtime::{ExitStatus, Failure};
 
 use super::serve::lifecycle;
-use super::settings::{ConfigArguments, LogSettings, refused, secret_of_setting, state_folder};
+use super::settings::{ConfigArguments, LogSettings, secret_of_setting, state_folder};
 
 /// How services are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,7 +86,7 @@ pub struct AgentArguments {
 /// Runs an agent until a signal ends it.
 pub fn run(arguments: AgentArguments) -> Result<(), Failure> {
     let file = arguments.config.read()?;
-    let log = arguments.log.clone().over(&file).map_err(|error| refused(&error))?;
+    let log = arguments.log.clone().over(&file)?;
     log.start()?;
     let settings = arguments.settings()?;
     // One thread is enough for an edge node and keeps the agent small.

@@ -10,8 +10,7 @@ use super::hub::{connect, start_exchange};
 use super::limits::{HttpOptions, LimitOptions};
 use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
-    ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, refused,
-    secret_of_setting,
+    ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, secret_of_setting,
 };
 use super::tls::TlsOptions;
 
@@ -46,14 +45,14 @@ pub struct ExchangeArguments {
 pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
     let file = arguments.config.read()?;
     let settings = ExchangeArguments {
-        listen: arguments.listen.over(&file).map_err(|error| refused(&error))?,
-        database: arguments.database.over(&file).map_err(|error| refused(&error))?,
-        exchange: arguments.exchange.over(&file).map_err(|error| refused(&error))?,
-        oidc: super::oidc::read(&file).map_err(|error| refused(&error))?,
-        tls: arguments.tls.over(&file).map_err(|error| refused(&error))?,
-        http: arguments.http.over(&file).map_err(|error| refused(&error))?,
-        limits: arguments.limits.over(&file).map_err(|error| refused(&error))?,
-        log: arguments.log.over(&file).map_err(|error| refused(&error))?,
+        listen: arguments.listen.over(&file)?,
+        database: arguments.database.over(&file)?,
+        exchange: arguments.exchange.over(&file)?,
+        oidc: super::oidc::read(&file)?,
+        tls: arguments.tls.over(&file)?,
+        http: arguments.http.over(&file)?,
+        limits: arguments.limits.over(&file)?,
+        log: arguments.log.over(&file)?,
         config: arguments.config,
     };
     settings.log.start()?;

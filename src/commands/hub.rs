@@ -1,20 +1,68 @@
 //! The parts of a hub and the order of their start and stop: data folder, database, exchange.
 
+use clap::Args;
 use evenkeel_exchange::{Exchange, ExchangeSettings, OidcSettings, StartError};
 use evenkeel_runtime::files::{DataFolder, DataFolderError, read_or_make_secret};
 use evenkeel_runtime::postgres::{EmbeddedPostgres, PostgresError};
+use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::{Database, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::limits::LimitOptions;
-use super::settings::{DatabaseSettings, ExchangeOptions, PostgresChoice, secret_of_setting};
+use super::settings::{
+    ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings, LogSettings, PostgresChoice,
+    secret_of_setting,
+};
 
 /// How long the exchange may take to write what it has in memory.
 const FINISH_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How long closing the connections to the database may take.
 const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Options of commands that need nothing of a hub but its database.
+#[derive(Debug, Args)]
+pub struct DatabaseArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    folder: FolderSettings,
+    #[command(flatten)]
+    database: DatabaseSettings,
+    #[command(flatten)]
+    postgres: PostgresChoice,
+    #[command(flatten)]
+    log: LogSettings,
+}
+
+impl DatabaseArguments {
+    /// Completes the options from the configuration file, which comes back with them, and starts logging.
+    pub fn read(self) -> Result<(SettingsFile, Self), Failure> {
+        let file = self.config.read()?;
+        let arguments = Self {
+            folder: self.folder.over(&file)?,
+            database: self.database.over(&file)?,
+            postgres: self.postgres.over(&file)?,
+            log: self.log.over(&file)?,
+            config: self.config,
+        };
+        arguments.log.start()?;
+        Ok((file, arguments))
+    }
+
+    /// Uses the database that is named, without a look at the data folder, or starts the embedded one of the folder, which must be kept
+    /// as long.
+    pub async fn open(&self) -> Result<(OpenDatabase, Option<DataFolder>), Failure> {
+        if let Some(url) = self.database.url()? {
+            let database = connect(&url, self.database.connections()).await?;
+            return Ok((OpenDatabase { database, postgres: None }, None));
+        }
+        let folder = open_folder(&self.folder.path()?)?;
+        let open = OpenDatabase::open(&folder, &self.database, &self.postgres).await?;
+        Ok((open, Some(folder)))
+    }
+}
 
 /// A migrated database, and the embedded server behind it if there is one.
 pub struct OpenDatabase {

@@ -11,10 +11,8 @@ use evenkeel_store::import::{
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::hub::{OpenDatabase, connect, no_database, open_folder};
-use super::settings::{
-    ConfigArguments, DatabaseSettings, FolderSettings, LogSettings, PostgresChoice, SourceSettings, refused,
-};
+use super::hub::{DatabaseArguments, OpenDatabase, no_database};
+use super::settings::SourceSettings;
 
 /// Options of `import`.
 #[derive(Debug, Args)]
@@ -28,33 +26,16 @@ pub struct ImportArguments {
     #[arg(long)]
     remove_absent: bool,
     #[command(flatten)]
-    config: ConfigArguments,
-    #[command(flatten)]
-    folder: FolderSettings,
-    #[command(flatten)]
-    database: DatabaseSettings,
-    #[command(flatten)]
-    postgres: PostgresChoice,
-    #[command(flatten)]
-    log: LogSettings,
+    database: DatabaseArguments,
 }
 
 /// Imports and prints what became of the rows.
 pub fn run(arguments: ImportArguments) -> Result<(), Failure> {
-    let file = arguments.config.read()?;
-    let source = arguments.source.over(&file).map_err(|error| refused(&error))?.url()?;
-    let folder = arguments.folder.over(&file).map_err(|error| refused(&error))?;
-    let database = arguments.database.over(&file).map_err(|error| refused(&error))?;
-    let postgres = arguments.postgres.over(&file).map_err(|error| refused(&error))?;
-    arguments.log.over(&file).map_err(|error| refused(&error))?.start()?;
+    let (file, database) = arguments.database.read()?;
+    let source = arguments.source.over(&file)?.url()?;
     let options = ImportOptions { is_dry_run: arguments.dry_run, removes_absent: arguments.remove_absent };
     super::block_on(async move {
-        let url = database.url()?;
-        let open = if let Some(url) = url {
-            OpenDatabase { database: connect(&url, database.connections()).await?, postgres: None }
-        } else {
-            OpenDatabase::open(&open_folder(&folder.path()?)?, &database, &postgres).await?
-        };
+        let (open, _folder) = database.open().await?;
         let outcome = import_into(&source, &open, options).await;
         open.close().await;
         outcome

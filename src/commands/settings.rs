@@ -7,7 +7,7 @@ use clap::Args;
 use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::files::{default_state_folder, read_secret};
 use evenkeel_runtime::postgres::{BinarySource, PostgresSettings};
-use evenkeel_runtime::settings::{SettingsError, SettingsFile};
+use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::telemetry::{self, LogFormat};
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 
@@ -43,13 +43,8 @@ impl ConfigArguments {
             super::oidc::KEYS,
             SourceSettings::KEYS,
         ];
-        SettingsFile::read(self.config.as_deref(), &known).map_err(|error| refused(&error))
+        Ok(SettingsFile::read(self.config.as_deref(), &known)?)
     }
-}
-
-/// A settings error as the end of the process.
-pub fn refused(error: &SettingsError) -> Failure {
-    Failure::from_error(error.exit_status(), error)
 }
 
 settings! {

@@ -16,7 +16,7 @@ use super::limits::{HttpOptions, LimitOptions};
 use super::serve::{Front, lifecycle, listen, raise_file_limit};
 use super::settings::{
     AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings,
-    ListenSettings, LogSettings, PostgresChoice, refused,
+    ListenSettings, LogSettings, PostgresChoice,
 };
 use super::tls::TlsOptions;
 
@@ -59,18 +59,18 @@ impl UpArguments {
     fn complete(self) -> Result<Self, Failure> {
         let file = self.config.read()?;
         Ok(Self {
-            folder: self.folder.over(&file).map_err(|error| refused(&error))?,
-            listen: self.listen.over(&file).map_err(|error| refused(&error))?,
-            agbot_listen: self.agbot_listen.over(&file).map_err(|error| refused(&error))?,
-            database: self.database.over(&file).map_err(|error| refused(&error))?,
-            postgres: self.postgres.over(&file).map_err(|error| refused(&error))?,
-            exchange: self.exchange.over(&file).map_err(|error| refused(&error))?,
-            oidc: super::oidc::read(&file).map_err(|error| refused(&error))?,
-            agbot: self.agbot.over(&file).map_err(|error| refused(&error))?,
-            tls: self.tls.over(&file).map_err(|error| refused(&error))?,
-            http: self.http.over(&file).map_err(|error| refused(&error))?,
-            limits: self.limits.over(&file).map_err(|error| refused(&error))?,
-            log: self.log.over(&file).map_err(|error| refused(&error))?,
+            folder: self.folder.over(&file)?,
+            listen: self.listen.over(&file)?,
+            agbot_listen: self.agbot_listen.over(&file)?,
+            database: self.database.over(&file)?,
+            postgres: self.postgres.over(&file)?,
+            exchange: self.exchange.over(&file)?,
+            oidc: super::oidc::read(&file)?,
+            agbot: self.agbot.over(&file)?,
+            tls: self.tls.over(&file)?,
+            http: self.http.over(&file)?,
+            limits: self.limits.over(&file)?,
+            log: self.log.over(&file)?,
             config: self.config,
         })
     }

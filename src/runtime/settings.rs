@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::exit::ExitStatus;
+use crate::exit::{ExitStatus, Failure};
 
 /// A value that is never printed: not by `Debug`, not in an error, not in a log.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -99,6 +99,12 @@ impl SettingsError {
     #[must_use]
     pub fn exit_status(&self) -> ExitStatus {
         ExitStatus::Usage
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Failure {
+        Failure::from_error(error.exit_status(), &error)
     }
 }
 
