@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
+use evenkeel_domain::causes::chain;
 use futures_util::StreamExt;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Limited};
@@ -185,16 +186,4 @@ fn broken(error: reqwest::Error) -> ClientError {
 
 fn lost(reason: String) -> ClientError {
     ClientError::Transport { retryable: true, reason }
-}
-
-/// All causes of an error in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

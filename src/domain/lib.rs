@@ -1,8 +1,9 @@
-//! Pure domain of Evenkeel: ids, versions, the policy language and its rules.
+//! Pure domain of Evenkeel: ids, versions, the policy language and its rules, errors in words.
 //!
 //! No async, no input or output, no clock, no environment, no logging: everything a function may look at is an argument.
 //! See the design, "The agbot" and "How it is tested".
 
+pub mod causes;
 pub mod id;
 pub mod policy;
 #[cfg(any(test, feature = "vectors"))]

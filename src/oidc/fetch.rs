@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use evenkeel_domain::causes::chain;
 use futures_util::StreamExt;
 use reqwest::{Client, StatusCode, Url};
 use serde::de::DeserializeOwned;
@@ -51,16 +52,4 @@ pub(crate) async fn json<T: DeserializeOwned>(client: &Client, url: Url) -> Resu
         body.extend_from_slice(&piece);
     }
     serde_json::from_slice(&body).map_err(|error| failed(format!("not the expected JSON: {error}")))
-}
-
-/// All causes of an error in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -5,6 +5,8 @@
 use std::error::Error;
 use std::fmt;
 
+use evenkeel_domain::causes::chain;
+
 /// Why the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -93,22 +95,6 @@ impl fmt::Display for Failure {
 }
 
 impl Error for Failure {}
-
-/// An error and its causes on one line, each part once.
-#[must_use]
-pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let part = inner.to_string();
-        if !text.ends_with(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        cause = inner.source();
-    }
-    text
-}
 
 #[cfg(test)]
 mod tests {

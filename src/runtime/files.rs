@@ -258,7 +258,7 @@ mod tests {
         fs::write(&path, "x").unwrap();
         let error = DataFolder::open(&path).unwrap_err();
         assert_eq!(error.exit_status(), ExitStatus::DataFolder);
-        assert!(crate::exit::chain(&error).contains("taken"), "{error}");
+        assert!(evenkeel_domain::causes::chain(&error).contains("taken"), "{error}");
     }
 
     #[test]
@@ -279,7 +279,9 @@ mod tests {
         fs::write(&path, " with spaces \r\n").unwrap();
         assert_eq!(read_secret(&path).unwrap().expose(), " with spaces ");
         fs::write(&path, "\n").unwrap();
-        assert!(crate::exit::chain(&read_secret(&path).unwrap_err()).ends_with("the file is empty"));
+        assert!(
+            evenkeel_domain::causes::chain(&read_secret(&path).unwrap_err()).ends_with("the file is empty")
+        );
     }
 
     #[test]

@@ -6,11 +6,10 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use evenkeel_domain::causes::chain;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-
-use crate::exit::chain;
 
 /// One kind of background work.
 pub trait Worker: Send + 'static {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use evenkeel_domain::causes::chain;
 use serde::Deserialize;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, Connection, Executor};
@@ -22,7 +23,7 @@ use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::{ExitStatus, chain};
+use crate::exit::ExitStatus;
 use crate::files::{DataFolder, FileError, default_state_folder};
 use crate::settings::Secret;
 

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use evenkeel_domain::causes::chain;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
@@ -21,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::{ExitStatus, chain};
+use crate::exit::ExitStatus;
 use crate::files::FileError;
 pub use authority::Authority;
 
