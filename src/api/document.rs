@@ -38,8 +38,8 @@ pub struct About {
 pub struct Part {
     /// Its operations.
     pub operations: Vec<Operation>,
-    /// A JSON object with an example under the name of each schema.
-    pub examples: &'static str,
+    /// JSON objects with an example under the name of each schema.
+    pub examples: &'static [&'static str],
 }
 
 /// Builds the document of an API from its parts.
@@ -47,7 +47,7 @@ pub struct Part {
 /// # Errors
 /// Examples that are no JSON object.
 pub fn document(about: &About, parts: &[Part]) -> Result<OpenApi, serde_json::Error> {
-    let texts: Vec<&str> = parts.iter().map(|part| part.examples).collect();
+    let texts: Vec<&str> = parts.iter().flat_map(|part| part.examples).copied().collect();
     let examples = Examples::parse(&texts)?;
     let operations: Vec<&Operation> = parts.iter().flat_map(|part| &part.operations).collect();
     let writer = Writer { examples: &examples };

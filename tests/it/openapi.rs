@@ -15,8 +15,8 @@ fn parts() -> [Part; 2] {
 }
 
 fn examples() -> Examples {
-    let parts = parts();
-    must(Examples::parse(&parts.each_ref().map(|part| part.examples)), "the examples")
+    let texts: Vec<&str> = parts().iter().flat_map(|part| part.examples).copied().collect();
+    must(Examples::parse(&texts), "the examples")
 }
 
 fn operations() -> Vec<Operation> {

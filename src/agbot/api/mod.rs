@@ -38,7 +38,7 @@ const CLAIMS: &str = "/orgs/{organization}/hagroups/{hagroup}/upgrades";
 pub fn part() -> Part {
     Part {
         operations: endpoints().iter().map(Endpoint::described).collect(),
-        examples: include_str!("examples.json"),
+        examples: &[include_str!("examples.json")],
     }
 }
 
