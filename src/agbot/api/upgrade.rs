@@ -2,7 +2,7 @@
 //!
 //! Source: seed 004, "Agbot APIs" (200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
@@ -17,7 +17,8 @@ use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
 use http::{HeaderMap, StatusCode};
 
-use super::caller::{Verdict, credentials, read_node};
+use super::caller::{SeenNodes, Verdict, credentials, read_node};
+use super::hidden;
 use super::shape::UpgradeRequest;
 use super::{Running, answer};
 use crate::act::{UpgradeQuestion, grant_agent_upgrade};
@@ -116,10 +117,12 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: Node, yes: StatusC
             context.tell(events).await;
             answer(yes, format!("Node {node} can start executing nmp {}.", nmp.name()))
         }
-        Ok(Err(blocked)) => answer(
-            StatusCode::CONFLICT,
-            format!("Node {node} can not start executing nmp {}: {blocked}", nmp.name()),
-        ),
+        Ok(Err(blocked)) => {
+            // A node may read neither its group nor the other members.
+            let blocked = hidden::reason(blocked, &SeenNodes::Only(BTreeSet::from([node.clone()])));
+            let text = format!("Node {node} can not start executing nmp {}: {blocked}", nmp.name());
+            answer(StatusCode::CONFLICT, text)
+        }
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "an upgrade could not be decided");
             answer(StatusCode::INTERNAL_SERVER_ERROR, "the agbot's database does not answer; ask again")

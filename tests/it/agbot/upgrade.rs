@@ -58,6 +58,7 @@ async fn members_take_turns_and_the_end_of_an_upgrade_frees_the_next() {
     assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": "o/other"})).await, 409, "one policy at a time");
     let (status, body) = ask_as_agents_do(&hub, "n1", "g", "n1", "fw-9").await;
     assert_eq!((status, body["code"].as_str()), (409, Some("409")));
+    assert!(!body.to_string().contains("n0"), "a node reads nothing of other nodes: {body}");
     let (status, body) = ask_as_agents_do(&hub, "n0", "g", "n0", "fw-9").await;
     assert_eq!((status, body["code"].as_str()), (201, Some("201")));
 
