@@ -167,6 +167,27 @@ async fn a_version_that_fails_is_taken_back_by_itself_when_that_is_set() {
     assert_eq!(hub.stop().await, 0);
 }
 
+/// An upgrade in a group of its own from claim to end: what was reported before it has reached the agbot, too.
+async fn other_group_upgrades(hub: &Hub) {
+    let body =
+        json!({"token": "secret-other", "name": "other", "pattern": "", "publicKey": "", "arch": "amd64"});
+    assert_eq!(hub.call("PUT", "/orgs/o/nodes/other", Some(body)).await.0, 201);
+    assert_eq!(hub.call("POST", "/orgs/o/hagroups/h", Some(json!({"members": ["other"]}))).await.0, 201);
+    super::upgrade::report(hub, "other", "initiated").await;
+    eventually("the agbot knows the group", || async {
+        let status = super::upgrade::ask(hub, "other", "other", json!({"nmp": "o/fw-9"})).await;
+        let (_, body) = hub.call("GET", "/orgs/o/hagroups/h/upgrades", None).await;
+        (status == 200 && body["agent"]["node"] == "o/other").then_some(())
+    })
+    .await;
+    super::upgrade::report(hub, "other", "successful").await;
+    eventually("the other upgrade is over", || async {
+        let (_, body) = hub.call("GET", "/orgs/o/hagroups/h/upgrades", None).await;
+        body["agent"].is_null().then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_administrator_frees_a_claim_and_the_late_end_of_its_holder_harms_nobody() {
     let scratch = Scratch::new();
@@ -191,7 +212,7 @@ async fn an_administrator_frees_a_claim_and_the_late_end_of_its_holder_harms_nob
     // The one that was freed finishes now: the claim of the other one is not its to end.
     super::upgrade::report(&hub, "n0", "successful").await;
     super::upgrade::report(&hub, "n0", "failed").await;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    other_group_upgrades(&hub).await;
     let (_, body) = hub.call("GET", free, None).await;
     assert_eq!(body["agent"]["node"], "o/n1", "{body}");
     assert_eq!(ask("n2").await, 409);

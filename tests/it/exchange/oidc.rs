@@ -1,5 +1,7 @@
 //! People log in with tokens of an identity provider: the good ones get their role, all others get nothing.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use evenkeel_exchange::{ExchangeSettings, OidcSettings};
@@ -207,12 +209,20 @@ async fn provider_that_is_away_stops_new_people_only_until_its_keys_are_known() 
     })
     .await;
     provider.set_up(false);
-    // Old enough to be fetched anew, which fails: the known key goes on working.
-    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
-    for number in 0..3 {
-        let name = format!("late-{number}");
-        let late = bearer(&key.sign(&provider.claims(&name, &["plant-staff"])));
+    let see_somebody_new = async |number: usize| {
+        let late = bearer(&key.sign(&provider.claims(&format!("late-{number}"), &["plant-staff"])));
         api.expect(200, &late, "GET", OWN, Value::Null).await;
+    };
+    let refused = provider.refused_count();
+    let numbers = AtomicUsize::new(0);
+    eventually("the keys are so old that they are fetched anew, which fails", || async {
+        see_somebody_new(numbers.fetch_add(1, Ordering::Relaxed)).await;
+        (provider.refused_count() > refused).then_some(())
+    })
+    .await;
+    // The known key goes on working.
+    for _ in 0..3 {
+        see_somebody_new(numbers.fetch_add(1, Ordering::Relaxed)).await;
     }
 }
 

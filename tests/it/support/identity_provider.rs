@@ -69,6 +69,7 @@ struct Published {
     keys: Vec<Value>,
     is_up: bool,
     fetch_count: usize,
+    refused_count: usize,
 }
 
 /// A running provider; it ends with the value.
@@ -120,6 +121,11 @@ impl IdentityProvider {
         self.with(|published| published.fetch_count)
     }
 
+    /// How often it was asked while it was down.
+    pub fn refused_count(&self) -> usize {
+        self.with(|published| published.refused_count)
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Published) -> T) -> T {
         work(&mut self.published.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -165,11 +171,15 @@ impl IdentityProvider {
 type Shared = State<Arc<Mutex<Published>>>;
 
 async fn discovery(State(published): Shared) -> Result<Json<Value>, StatusCode> {
-    let published = published.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut published = published.lock().unwrap_or_else(PoisonError::into_inner);
+    if !published.is_up {
+        published.refused_count += 1;
+        return Err(StatusCode::BAD_GATEWAY);
+    }
     let issuer = &published.issuer;
     let document =
         json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys"), "response_types_supported": ["code"]});
-    if published.is_up { Ok(Json(document)) } else { Err(StatusCode::BAD_GATEWAY) }
+    Ok(Json(document))
 }
 
 async fn key_set(State(published): Shared) -> Result<Json<Value>, StatusCode> {
