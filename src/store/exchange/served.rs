@@ -33,11 +33,64 @@ pub struct ServedFilter {
     pub node_org: Option<String>,
 }
 
-/// Lists served patterns: by key, those after the given one, at most `limit`.
-pub async fn list_patterns(
+/// What is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Patterns.
+    Pattern,
+    /// Deployment policies.
+    Policy,
+}
+
+/// Lists what an agbot (organization and id) serves: by key, entries after the given one, at most `limit`.
+pub async fn list(
     conn: &mut PgConnection,
+    subject: Subject,
+    agbot: (&str, &str),
+    filter: &ServedFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<ServedRow>, StoreError> {
+    match subject {
+        Subject::Pattern => list_patterns(conn, agbot, filter, after, limit).await,
+        Subject::Policy => list_policies(conn, agbot, filter, after, limit).await,
+    }
+}
+
+/// Adds an entry.
+///
+/// # Errors
+/// [`StoreError::Conflict`] when it is there, [`StoreError::ParentMissing`] when the agbot is not.
+pub async fn insert(
+    tx: &mut PgConnection,
+    subject: Subject,
     org: &str,
     agbot: &str,
+    row: &ServedRow,
+) -> Result<(), StoreError> {
+    match subject {
+        Subject::Pattern => insert_pattern(tx, org, agbot, row).await,
+        Subject::Policy => insert_policy(tx, org, agbot, row).await,
+    }
+}
+
+/// Removes one entry, or all; answers how many there were.
+pub async fn delete(
+    tx: &mut PgConnection,
+    subject: Subject,
+    org: &str,
+    agbot: &str,
+    entry: Option<&str>,
+) -> Result<u64, StoreError> {
+    match subject {
+        Subject::Pattern => delete_patterns(tx, org, agbot, entry).await,
+        Subject::Policy => delete_policies(tx, org, agbot, entry).await,
+    }
+}
+
+async fn list_patterns(
+    conn: &mut PgConnection,
+    (org, agbot): (&str, &str),
     filter: &ServedFilter,
     after: Option<&str>,
     limit: i64,
@@ -77,11 +130,9 @@ pub async fn list_patterns(
         .collect())
 }
 
-/// Lists served deployment policies: by key, those after the given one, at most `limit`.
-pub async fn list_policies(
+async fn list_policies(
     conn: &mut PgConnection,
-    org: &str,
-    agbot: &str,
+    (org, agbot): (&str, &str),
     filter: &ServedFilter,
     after: Option<&str>,
     limit: i64,
@@ -124,7 +175,7 @@ pub async fn list_policies(
 /// Adds a served pattern.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] when it is there, [`StoreError::ParentMissing`] when the agbot is not.
+/// As [`insert`].
 pub async fn insert_pattern(
     tx: &mut PgConnection,
     org: &str,
@@ -151,7 +202,7 @@ pub async fn insert_pattern(
 /// Adds a served deployment policy.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] when it is there, [`StoreError::ParentMissing`] when the agbot is not.
+/// As [`insert`].
 pub async fn insert_policy(
     tx: &mut PgConnection,
     org: &str,
@@ -175,8 +226,7 @@ pub async fn insert_policy(
     Ok(())
 }
 
-/// Removes one served pattern, or all; answers how many there were.
-pub async fn delete_patterns(
+async fn delete_patterns(
     tx: &mut PgConnection,
     org: &str,
     agbot: &str,
@@ -194,8 +244,7 @@ pub async fn delete_patterns(
     Ok(done.rows_affected())
 }
 
-/// Removes one served deployment policy, or all; answers how many there were.
-pub async fn delete_policies(
+async fn delete_policies(
     tx: &mut PgConnection,
     org: &str,
     agbot: &str,

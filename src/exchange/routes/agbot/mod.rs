@@ -8,20 +8,18 @@ mod patch;
 mod put;
 mod read;
 mod remove;
+mod served;
 mod served_pattern;
 mod served_policy;
 
 use axum::routing::{delete, get, patch, post, put};
-use evenkeel_access::{Caller, MULTI_TENANT_ORG, Role};
 use evenkeel_store::exchange::change::Change;
-use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_wire::exchange::agbot::{AgbotsAnswer, AgbotsQuery, PatchAgbot, PutAgbot};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 
 use crate::endpoint::{Content, Endpoint, endpoint};
-use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot";
 const AGBOTS: &str = "/orgs/{organization}/agbots";
@@ -79,31 +77,5 @@ fn agbot_change(org: &str, agbot: &str, resource: &'static str, operation: &'sta
         resource,
         operation,
         is_public: false,
-    }
-}
-
-/// Refuses to let administrators of the hub add to what agbots of ordinary organizations serve.
-///
-/// They may take away from it, and change the agbot itself.
-/// # Source
-/// The reference's own rule for these two routes, beside the matrix of exchange contract 3.2.
-fn require_addable(caller: &Caller, org: &str) -> Result<(), ApiError> {
-    if caller.role == Role::HubAdmin && org != caller.org && org != MULTI_TENANT_ORG {
-        return Err(ApiError::access_denied(format!(
-            "administrators of the hub cannot add to what agbots of organization '{org}' serve"
-        )));
-    }
-    Ok(())
-}
-
-/// Whether the caller may see what an agbot serves: people see it of their own agbots, administrators of theirs and the shared ones.
-async fn sees_served(exchange: &Exchange, caller: &Caller, org: &str, agbot: &str) -> Result<bool, ApiError> {
-    match caller.role {
-        Role::User => {
-            let facts = exchange.facts(FactKind::Agbot, org, agbot).await?;
-            Ok(facts.and_then(|facts| facts.owner).is_some_and(|owner| caller.is_account(&owner)))
-        }
-        Role::HubAdmin => Ok(org == caller.org || org == MULTI_TENANT_ORG),
-        _ => Ok(true),
     }
 }

@@ -1,0 +1,174 @@
+//! What the routes of served patterns and of served deployment policies have in common.
+//!
+//! Source: exchange contract 4.5.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
+use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::served::{self, ServedFilter, ServedRow, Subject};
+use http::StatusCode;
+use serde::Serialize;
+
+use super::agbot_change;
+use crate::error::created;
+use crate::extract::{CurrentCaller, Path};
+use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::no_content;
+use crate::{ApiError, Exchange};
+
+/// What the routes differ in.
+pub(super) trait Kind: Send + Sync + 'static {
+    const SUBJECT: Subject;
+    /// What a list begins with.
+    const OPEN: &'static str;
+    /// One of them and all of them, for people.
+    const WORDS: [&'static str; 2];
+    /// What the change feed calls them.
+    const RESOURCE: &'static str;
+    /// Names of the transactions: create, delete.
+    const TRANSACTIONS: [&'static str; 2];
+    /// Constraints: the entry is there, the agbot is not.
+    const CONSTRAINTS: [&'static str; 2];
+    type Answer: Serialize;
+
+    fn shape(row: ServedRow) -> Self::Answer;
+}
+
+pub(super) async fn read<K: Kind>(
+    exchange: Exchange,
+    caller: CurrentCaller,
+    org: String,
+    id: String,
+    filter: ServedFilter,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let is_seen = sees_served(&exchange, &caller, &org, &id).await?;
+    let wanted = Arc::new((org, id, filter, is_seen));
+    pages::answer(StatusCode::OK, K::OPEN, "}}", move |after: Option<String>| {
+        page::<K>(exchange.clone(), wanted.clone(), after)
+    })
+    .await
+}
+
+async fn page<K: Kind>(
+    exchange: Exchange,
+    wanted: Arc<(String, String, ServedFilter, bool)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, id, filter, is_seen) = &*wanted;
+    if !is_seen {
+        return Ok(Page::new());
+    }
+    let mut connection = exchange.database().acquire().await?;
+    let place = after.as_deref();
+    let rows = served::list(&mut connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await?;
+    drop(connection);
+    let keyed_answer = |row: ServedRow| (row.entry.clone(), K::shape(row));
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), keyed_answer)?)
+}
+
+pub(super) async fn get_entry<K: Kind>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, entry)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    let filter = ServedFilter { entry: Some(entry), ..ServedFilter::default() };
+    read::<K>(exchange, caller, org, id, filter).await
+}
+
+/// Adds an entry for a caller who may.
+pub(super) async fn create<K: Kind>(
+    exchange: &Exchange,
+    org: &str,
+    id: &str,
+    row: &ServedRow,
+) -> Result<Response, ApiError> {
+    let [word, _] = K::WORDS;
+    let [is_there, no_agbot] = K::CONSTRAINTS;
+    evenkeel_store::retry(K::TRANSACTIONS[0], || async {
+        let mut tx = exchange.begin().await?;
+        served::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
+            ApiError::from(error)
+                .explain(is_there, || {
+                    ApiError::conflict(format!("{word} '{}' of agbot '{org}/{id}' already exists", row.entry))
+                })
+                .explain(no_agbot, || {
+                    ApiError::access_denied(format!(
+                        "{word} '{}' not inserted: agbot '{org}/{id}' not found",
+                        row.entry
+                    ))
+                })
+        })?;
+        tx.commit(&[agbot_change(org, id, K::RESOURCE, "created")]).await
+    })
+    .await?;
+    Ok(created(format!("{word} {} added", row.entry)))
+}
+
+pub(super) async fn delete_entries<K: Kind>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    remove::<K>(&exchange, &caller, &org, &id, None).await
+}
+
+pub(super) async fn delete_entry<K: Kind>(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id, entry)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    remove::<K>(&exchange, &caller, &org, &id, Some(&entry)).await
+}
+
+async fn remove<K: Kind>(
+    exchange: &Exchange,
+    caller: &CurrentCaller,
+    org: &str,
+    id: &str,
+    entry: Option<&str>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(caller, Access::AgbotWrite, FactKind::Agbot, org, Some(id)).await?;
+    let [word, words] = K::WORDS;
+    evenkeel_store::retry(K::TRANSACTIONS[1], || async {
+        let mut tx = exchange.begin().await?;
+        if served::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
+            return Err(ApiError::not_found(match entry {
+                Some(entry) => format!("{word} '{entry}' of agbot '{org}/{id}' not found"),
+                None => format!("no {words} of agbot '{org}/{id}' found"),
+            }));
+        }
+        tx.commit(&[agbot_change(org, id, K::RESOURCE, "deleted")]).await
+    })
+    .await?;
+    Ok(no_content())
+}
+
+/// Refuses to let administrators of the hub add to what agbots of ordinary organizations serve.
+///
+/// They may take away from it, and change the agbot itself.
+/// # Source
+/// The reference's own rule for these two routes, beside the matrix of exchange contract 3.2.
+pub(super) fn require_addable(caller: &Caller, org: &str) -> Result<(), ApiError> {
+    if caller.role == Role::HubAdmin && org != caller.org && org != MULTI_TENANT_ORG {
+        return Err(ApiError::access_denied(format!(
+            "administrators of the hub cannot add to what agbots of organization '{org}' serve"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the caller may see what an agbot serves: people see it of their own agbots, administrators of theirs and the shared ones.
+async fn sees_served(exchange: &Exchange, caller: &Caller, org: &str, agbot: &str) -> Result<bool, ApiError> {
+    match caller.role {
+        Role::User => {
+            let facts = exchange.facts(FactKind::Agbot, org, agbot).await?;
+            Ok(facts.and_then(|facts| facts.owner).is_some_and(|owner| caller.is_account(&owner)))
+        }
+        Role::HubAdmin => Ok(org == caller.org || org == MULTI_TENANT_ORG),
+        _ => Ok(true),
+    }
+}
