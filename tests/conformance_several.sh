@@ -1,19 +1,13 @@
 #!/usr/bin/env bash
 # Replays the recorded conversations against three exchanges on one database, each request sent to another one.
-#
-# The cases named in tests/conformance_expected.txt differ on purpose; each must differ, and nothing else may.
-# CONFORMANCE_DIR names the folder with conformance.py and cases (default: beside the project).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=tests/servers.sh
 . tests/servers.sh
+# shellcheck source=tests/conversations.sh
+. tests/conversations.sh
 
-conformance=${CONFORMANCE_DIR:-../shared/conformance}
 program=${EVENKEEL:-target/debug/evenkeel}
-if [ ! -d "$conformance/cases" ]; then
-    echo "no recorded conversations in $conformance" >&2
-    exit 1
-fi
 
 # Waits until the command succeeds.
 wait_for() {
@@ -48,12 +42,8 @@ python3 tests/round_robin_proxy.py "$scratch/port" "${urls[@]}" 2>"$scratch/prox
 processes+=($!)
 wait_for test -s "$scratch/port"
 
-replay() {
-    python3 tests/conformance_compare.py "$conformance" "http://127.0.0.1:$(cat "$scratch/port")/v1" "$scratch/password" \
-        tests/conformance_expected.txt "$@"
-}
-
+url=http://127.0.0.1:$(cat "$scratch/port")
 echo "-- against three exchanges, each request sent to the next one"
-replay
+replay "$url" "$scratch/password"
 echo "-- against the same in reverse order"
-replay --reversed
+replay "$url" "$scratch/password" --reversed
