@@ -25,10 +25,7 @@ const BOUND_MILLIS: f64 = 25.0;
 
 /// Runs the benchmark.
 pub async fn run(options: Options) -> Result<Report, Failure> {
-    let stage = Stage::open().await?;
-    let outcome = measure(options, &stage).await;
-    stage.close().await;
-    outcome
+    Stage::with(async |stage| measure(options, stage).await).await
 }
 
 async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
