@@ -17,20 +17,7 @@ const CLIENTS: usize = 16;
 const SHARE: f64 = 0.6;
 
 /// The statements of a creation and a deletion, as the exchange sends them; `:c` is the number of the client.
-const SCRIPT: &str = r"BEGIN;
-INSERT INTO ha_group (org, name, description, is_admin, owner_org, owner, updated_at) VALUES ('bench', 'p' || :c, NULL, true, 'bench', 'operator', now());
-SELECT node, owner_org, owner, node_type FROM node WHERE org = 'bench' AND node = ANY (ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) ORDER BY node FOR NO KEY UPDATE;
-INSERT INTO ha_group_member (org, node, ha_group) SELECT 'bench', row.node, 'p' || :c FROM UNNEST(ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) AS row (node) ORDER BY row.node ON CONFLICT ON CONSTRAINT ha_group_member_org_node_key DO NOTHING;
-INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at) SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, now() FROM UNNEST(ARRAY['bench','bench','bench'], ARRAY['a','b','c'], ARRAY['node','node','ha_group'], ARRAY['node','node','ha_group'], ARRAY['modified','modified','created'], ARRAY[false,false,false]) WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position) ORDER BY row.position;
-COMMIT;
-BEGIN;
-SELECT description, is_admin, owner_org, owner, updated_at FROM ha_group WHERE org = 'bench' AND name = 'p' || :c FOR UPDATE;
-SELECT node FROM ha_group_member WHERE org = 'bench' AND ha_group = 'p' || :c ORDER BY node;
-SELECT node, owner_org, owner, node_type FROM node WHERE org = 'bench' AND node = ANY (ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) ORDER BY node FOR NO KEY UPDATE;
-DELETE FROM ha_group WHERE org = 'bench' AND name = 'p' || :c;
-INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at) SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, now() FROM UNNEST(ARRAY['bench','bench','bench'], ARRAY['a','b','c'], ARRAY['node','node','ha_group'], ARRAY['node','node','ha_group'], ARRAY['modified','modified','deleted'], ARRAY[false,false,false]) WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position) ORDER BY row.position;
-COMMIT;
-";
+const SCRIPT: &str = include_str!("groups.sql");
 
 /// Runs the benchmark.
 pub async fn run(options: Options) -> Result<Report, Failure> {
@@ -65,7 +52,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     );
     report.push(Row::new("p99 of one create or delete", ours.quantile_millis(0.99), "ms"));
     report.note(format!(
-        "{} ran {before:.0} pairs/s before and {after:.0} after, without numbering the changes; {}.",
+        "{} ran {before:.0} pairs/s before and {after:.0} after, without numbering the changes and sealing the audit records; {}.",
         other.name(),
         stage.version().await?
     ));
@@ -91,7 +78,12 @@ fn requests(nodes: &Nodes) -> Vec<Vec<u8>> {
 
 async fn clear_outbox(stage: &Stage) -> Result<(), Failure> {
     let mut connection = PgConnection::connect(stage.url()).await.map_err(|error| refused(&error))?;
-    for statement in ["DELETE FROM change_outbox", "DELETE FROM ha_group WHERE name LIKE 'p%'"] {
+    let statements = [
+        "DELETE FROM change_outbox",
+        "DELETE FROM audit_outbox",
+        "DELETE FROM ha_group WHERE name LIKE 'p%'",
+    ];
+    for statement in statements {
         sqlx::query(statement).execute(&mut connection).await.map_err(|error| refused(&error))?;
     }
     connection.close().await.map_err(|error| refused(&error))

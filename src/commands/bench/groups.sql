@@ -1,0 +1,14 @@
+BEGIN;
+INSERT INTO ha_group (org, name, description, is_admin, owner_org, owner, updated_at) VALUES ('bench', 'p' || :c, NULL, true, 'bench', 'operator', now());
+SELECT node, owner_org, owner, node_type FROM node WHERE org = 'bench' AND node = ANY (ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) ORDER BY node FOR NO KEY UPDATE;
+INSERT INTO ha_group_member (org, node, ha_group) SELECT 'bench', row.node, 'p' || :c FROM UNNEST(ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) AS row (node) ORDER BY row.node ON CONFLICT ON CONSTRAINT ha_group_member_org_node_key DO NOTHING;
+WITH recorded AS (INSERT INTO audit_outbox (org, recorded_at, caller, caller_role, address, request, method, operation, resource, status, state_before, state_after) SELECT 'bench', now(), 'bench/operator', 'organization administrator', '127.0.0.1', '07a8040e00000004', 'POST', 'create_ha_group', '/orgs/bench/hagroups/p' || :c, 201, NULL, audit_state('ha_group', 'bench', 'p' || :c, '', false)) INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at) SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, now() FROM UNNEST(ARRAY['bench','bench','bench'], ARRAY['a','b','c'], ARRAY['node','node','ha_group'], ARRAY['node','node','ha_group'], ARRAY['modified','modified','created'], ARRAY[false,false,false]) WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position) ORDER BY row.position;
+COMMIT;
+BEGIN;
+SELECT audit_state('ha_group', 'bench', 'p' || :c, '', true) AS state;
+SELECT description, is_admin, owner_org, owner, updated_at FROM ha_group WHERE org = 'bench' AND name = 'p' || :c FOR UPDATE;
+SELECT node FROM ha_group_member WHERE org = 'bench' AND ha_group = 'p' || :c ORDER BY node COLLATE "C";
+SELECT node, owner_org, owner, node_type FROM node WHERE org = 'bench' AND node = ANY (ARRAY['n' || lpad((2 * :c)::text, 6, '0'), 'n' || lpad((2 * :c + 1)::text, 6, '0')]) ORDER BY node FOR NO KEY UPDATE;
+DELETE FROM ha_group WHERE org = 'bench' AND name = 'p' || :c;
+WITH recorded AS (INSERT INTO audit_outbox (org, recorded_at, caller, caller_role, address, request, method, operation, resource, status, state_before, state_after) SELECT 'bench', now(), 'bench/operator', 'organization administrator', '127.0.0.1', '07a8040e00000004', 'DELETE', 'delete_ha_group', '/orgs/bench/hagroups/p' || :c, 204, sha256('state'), NULL) INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at) SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, now() FROM UNNEST(ARRAY['bench','bench','bench'], ARRAY['a','b','c'], ARRAY['node','node','ha_group'], ARRAY['node','node','ha_group'], ARRAY['modified','modified','deleted'], ARRAY[false,false,false]) WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position) ORDER BY row.position;
+COMMIT;
