@@ -14,7 +14,7 @@ use axum::{Extension, Router};
 use evenkeel_api::Part;
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, StatusCode, header};
-use tower::ServiceExt;
+use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::audit::request::{AuditedOperations, run};
@@ -88,7 +88,8 @@ async fn answer(State(front): State<Arc<Front>>, request: Request) -> Response {
 }
 
 async fn called(router: &Router, request: Request) -> Response {
-    let Ok(response) = router.clone().oneshot(request).await;
+    // A router is always ready.
+    let Ok(response) = router.clone().call(request).await;
     response
 }
 

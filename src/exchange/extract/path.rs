@@ -1,22 +1,47 @@
 //! Decoded path segments as an argument of a handler.
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
-use serde::de::DeserializeOwned;
 
 use crate::ApiError;
 
 /// Longest accepted id: longer ones cannot be keys.
 const MAX_ID: usize = 1024;
 
-/// Path parameters, percent-decoded.
+/// Path parameters, percent-decoded, in the order of the path.
 pub struct Path<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+/// One text for each parameter of a path.
+pub trait FromPathParameters: Sized {
+    /// Takes the parameters; `None` when the route has another number of them.
+    fn take<'p>(parameters: &mut impl Iterator<Item = &'p str>) -> Option<Self>;
+}
+
+impl FromPathParameters for String {
+    fn take<'p>(parameters: &mut impl Iterator<Item = &'p str>) -> Option<Self> {
+        parameters.next().map(str::to_owned)
+    }
+}
+
+macro_rules! tuple {
+    ($($part:ident),+) => {
+        impl<$($part: FromPathParameters),+> FromPathParameters for ($($part,)+) {
+            fn take<'p>(parameters: &mut impl Iterator<Item = &'p str>) -> Option<Self> {
+                Some(($($part::take(parameters)?,)+))
+            }
+        }
+    };
+}
+
+tuple!(A, B);
+tuple!(A, B, C);
+tuple!(A, B, C, D);
+
+impl<S: Send + Sync, T: FromPathParameters> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let raw = axum::extract::RawPathParams::from_request_parts(parts, state)
+        let raw = RawPathParams::from_request_parts(parts, state)
             .await
             .map_err(|_| ApiError::invalid_input("the path is not valid percent-encoded UTF-8"))?;
         for (name, value) in &raw {
@@ -29,8 +54,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
                 )));
             }
         }
-        axum::extract::Path::<T>::from_request_parts(parts, state).await.map(|path| Path(path.0)).map_err(
-            |rejection| ApiError::invalid_input(format!("the path is not valid: {}", rejection.body_text())),
-        )
+        let mut values = raw.iter().map(|(_, value)| value);
+        match (T::take(&mut values), values.next()) {
+            (Some(taken), None) => Ok(Path(taken)),
+            _ => Err(ApiError::internal("the handler expects other parameters than its path has")),
+        }
     }
 }

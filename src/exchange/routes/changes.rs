@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -20,6 +20,7 @@ use evenkeel_wire::exchange::changes::{
 };
 use evenkeel_wire::exchange::time::wire_time;
 use futures_util::Stream;
+use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 
@@ -64,7 +65,7 @@ async fn poll_changes(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
-    headers: HeaderMap,
+    WantedWait(patience): WantedWait,
     request: Body<ChangesRequest>,
 ) -> Result<Response, ApiError> {
     authorize_feed(&exchange, &caller, &org).await?;
@@ -78,7 +79,6 @@ async fn poll_changes(
     let orgs = request.org_list.unwrap_or_default();
     let view = View { caller: &caller, org: &org, orgs: &orgs };
     let mut selection = exchange.feed().select(from, limit, |change| view.shows(change)).await?;
-    let patience = wanted_wait(&headers);
     if selection.changes.is_empty() && limit > 0 && !patience.is_zero() {
         let until = tokio::time::Instant::now() + patience;
         while selection.changes.is_empty()
@@ -127,14 +127,19 @@ fn parse_instant(text: &str) -> Option<Timestamp> {
     text.strip_suffix("[UTC]").unwrap_or(text).parse().ok()
 }
 
-fn wanted_wait(headers: &HeaderMap) -> Duration {
-    headers
-        .get_all("prefer")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse().ok())
-        .map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds).min(MAX_WAIT))
+/// How long the client would wait for something to happen: `Prefer: wait=N`.
+struct WantedWait(Duration);
+
+impl<S: Send + Sync> FromRequestParts<S> for WantedWait {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let preferences = parts.headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+        let seconds = preferences
+            .flat_map(|value| value.split(','))
+            .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse().ok());
+        Ok(WantedWait(seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds).min(MAX_WAIT))))
+    }
 }
 
 /// Groups changes by resource; the operation is that of the latest change.
