@@ -11,22 +11,21 @@ use uuid::Uuid;
 use crate::ApiError;
 use crate::auth::SecretHasher;
 
-/// Makes what is missing; the root password is set anew at each start, `None` disables root.
-pub(crate) async fn seed(
+/// Makes what is missing, and disables root without a password. Answers the stored hash of root's password when it has yet to be
+/// compared with the configured one: that takes long, and [`settle_root`] does it.
+pub(crate) async fn make_missing(
     database: &Database,
     hasher: &SecretHasher,
     root_password: Option<&str>,
     now: Timestamp,
-) -> Result<(), ApiError> {
-    let password_hash = match root_password {
-        Some(password) => {
-            let stored = seed::find_root_password(&mut *database.acquire().await?).await?;
-            match stored {
-                Some(stored) if hasher.verify(password, &stored).await? => Some(stored),
-                _ => Some(hasher.hash(password).await?),
-            }
-        }
+) -> Result<Option<String>, ApiError> {
+    let stored = match root_password {
+        Some(_) => seed::find_root_password(&mut *database.acquire().await?).await?,
         None => None,
+    };
+    let password_hash = match (root_password, &stored) {
+        (Some(password), None) => Some(hasher.hash(password).await?),
+        _ => stored.clone(),
     };
     retry("exchange.seed", || async {
         let mut tx = database.begin().await?;
@@ -35,6 +34,28 @@ pub(crate) async fn seed(
         let shared = ("IBM Org", "Organization containing IBM services");
         seed::insert_organization(&mut tx, MULTI_TENANT_ORG, "IBM", shared.0, shared.1, now).await?;
         seed::upsert_root(&mut tx, Uuid::now_v7(), password_hash.as_deref(), now).await?;
+        tx.commit().await
+    })
+    .await
+    .map_err(ApiError::from)?;
+    Ok(stored)
+}
+
+/// Gives root the configured password when the stored hash is of another one.
+pub(crate) async fn settle_root(
+    database: &Database,
+    hasher: &SecretHasher,
+    password: &str,
+    stored: &str,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    if hasher.verify(password, stored).await? {
+        return Ok(());
+    }
+    let hash = hasher.hash(password).await?;
+    retry("exchange.settle_root", || async {
+        let mut tx = database.begin().await?;
+        seed::upsert_root(&mut tx, Uuid::now_v7(), Some(&hash), now).await?;
         tx.commit().await
     })
     .await

@@ -153,7 +153,8 @@ impl Exchange {
         let key: [u8; 32] =
             key.try_into().map_err(|_| StoreError::Corrupt { table: "exchange_secret", column: "value" })?;
         let hasher = SecretHasher::new(key, settings.login_slots);
-        crate::seed::seed(&database, &hasher, settings.root_password.as_deref(), Timestamp::now())
+        let root_password = settings.root_password.as_deref();
+        let unsettled = crate::seed::make_missing(&database, &hasher, root_password, Timestamp::now())
             .await
             .map_err(StartError::Seed)?;
         let provider = settings.oidc.clone().map(Provider::new).transpose()?;
@@ -175,8 +176,28 @@ impl Exchange {
             settings: RwLock::new(configured.clone()),
             configured,
         }));
+        if let Some(stored) = unsettled {
+            exchange.credentials().hold_root();
+            let settling = exchange.clone().settle_root(stored);
+            exchange.0.tasks.spawn(shutdown.clone().run_until_cancelled_owned(settling));
+        }
         exchange.spawn_workers(shutdown);
         Ok(exchange)
+    }
+
+    /// Compares the stored password of root with the configured one beside everything else: a start is not to wait for a slow hash.
+    async fn settle_root(self, stored: String) {
+        let Some(password) = &self.0.configured.root_password else { return };
+        let (database, hasher) = (self.database(), self.credentials().hasher());
+        while let Err(error) = crate::seed::settle_root(database, hasher, password, &stored, self.now()).await
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "root's password could not be settled, trying again"
+            );
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        self.credentials().release_root();
     }
 
     fn spawn_workers(&self, shutdown: CancellationToken) {
@@ -239,7 +260,14 @@ impl Exchange {
     /// Makes what every exchange has from its first start on, as far as it is missing.
     pub(crate) async fn seed(&self) -> Result<(), ApiError> {
         let password = self.0.configured.root_password.as_deref();
-        crate::seed::seed(&self.0.database, self.credentials().hasher(), password, self.now()).await
+        let (database, hasher) = (self.database(), self.credentials().hasher());
+        let unsettled = crate::seed::make_missing(database, hasher, password, self.now()).await?;
+        match (password, unsettled) {
+            (Some(password), Some(stored)) => {
+                crate::seed::settle_root(database, hasher, password, &stored, self.now()).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checked logins.

@@ -15,9 +15,9 @@ use evenkeel_store::exchange::identity::{self, IdentityKind};
 use evenkeel_store::exchange::provided_account::{self, ProvidedAccount, Subject};
 use evenkeel_store::{StoreError, retry};
 use http::{HeaderMap, header};
-use moka::sync::Cache;
 use uuid::Uuid;
 
+use super::remembered::Remembered;
 use crate::audit::request::run_login;
 use crate::state::{WriteTx, forget_login};
 use crate::{ApiError, Exchange};
@@ -29,7 +29,7 @@ const SCHEME: &str = "bearer";
 const UNKNOWN: (&str, &str) = ("", SCHEME);
 /// Names that stand for something else in a login.
 const RESERVED: [&str; 2] = ["apikey", "iamapikey"];
-const CAPACITY: u64 = 20_000;
+const CAPACITY: u32 = 20_000;
 /// After this time a token is checked again, also when it has not ended: its key may have been taken back.
 const REMEMBERED_FOR: Duration = Duration::from_secs(300);
 
@@ -57,14 +57,14 @@ struct Known {
 pub(crate) struct BearerLogins {
     provider: Provider,
     process_key: [u8; 32],
-    known: Cache<[u8; 32], Known>,
+    known: Remembered<[u8; 32], Known>,
     /// Counts removals: what was read before one may not be remembered after it.
     removals: AtomicU64,
 }
 
 impl BearerLogins {
     pub(crate) fn new(provider: Provider) -> BearerLogins {
-        let known = Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED_FOR).build();
+        let known = Remembered::new(CAPACITY, REMEMBERED_FOR);
         BearerLogins { provider, process_key: rand::random(), known, removals: AtomicU64::new(0) }
     }
 
@@ -104,7 +104,7 @@ impl BearerLogins {
         let caller = Arc::new(self.caller(exchange, &person, rule, address).await?);
         self.known.insert(slot, Known { caller: caller.clone(), expires_at: person.expires_at });
         if self.removals.load(Ordering::SeqCst) != removals {
-            self.known.invalidate(&slot);
+            self.known.forget(&slot);
         }
         Ok(caller)
     }
@@ -130,16 +130,13 @@ impl BearerLogins {
     pub(crate) fn forget(&self, org: &str, id: &str) {
         self.removals.fetch_add(1, Ordering::SeqCst);
         let is_of = |known: &Known| known.caller.org == org && (id == "*" || known.caller.id == id);
-        let slots = self.known.iter().filter(|(_, known)| is_of(known)).map(|(slot, _)| *slot);
-        for slot in slots.collect::<Vec<_>>() {
-            self.known.invalidate(&slot);
-        }
+        self.known.forget_where(is_of);
     }
 
     /// Forgets everything.
     pub(crate) fn forget_all(&self) {
         self.removals.fetch_add(1, Ordering::SeqCst);
-        self.known.invalidate_all();
+        self.known.forget_all();
     }
 
     fn slot(&self, token: &Token<'_>) -> [u8; 32] {

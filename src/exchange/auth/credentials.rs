@@ -9,23 +9,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::{Account, Caller, ROOT_NAME, ROOT_ORG, Role};
-use evenkeel_store::Database;
 use evenkeel_store::exchange::identity::{self, Identity, IdentityKind};
-use moka::sync::Cache;
+use evenkeel_store::{Database, StoreError};
 use subtle::ConstantTimeEq;
+use tokio::sync::watch;
 
 use super::basic::{Login, bad_credentials, unknown_identity};
 use super::hash::{SecretHasher, is_outdated};
 use super::pool::Lane;
+use super::remembered::Remembered;
 use crate::ApiError;
 use crate::limit::Limiter;
 
 /// Id that stands for "any API key of this organization".
 const API_KEY_LOGIN: &str = "apikey";
-const CAPACITY: u64 = 200_000;
-const REMEMBERED: Duration = Duration::from_secs(5_400);
+const CAPACITY: u32 = 200_000;
+const REMEMBERED_FOR: Duration = Duration::from_secs(5_400);
 /// Good secrets that are still recognized when the login itself is no longer in memory.
-const PROVEN_CAPACITY: u64 = 50_000;
+const PROVEN_CAPACITY: u32 = 50_000;
+/// How long a login of root waits for the start to be over.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A login with what it is judged by.
 struct Attempt<'a> {
@@ -61,14 +64,16 @@ pub struct Credentials {
     hasher: SecretHasher,
     process_key: [u8; 32],
     /// By `org/id`.
-    checked: Cache<String, Checked>,
+    checked: Remembered<String, Checked>,
     /// API keys, by organization and verifier.
-    checked_keys: Cache<String, Checked>,
+    checked_keys: Remembered<String, Checked>,
     /// Logins known to be wrong: the same wrong secret again costs no slow hash.
-    refused: Cache<[u8; 32], ()>,
+    refused: Remembered<[u8; 32], ()>,
     /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
     /// failed logins from the same address do not stop them.
-    proven: Cache<[u8; 32], ()>,
+    proven: Remembered<[u8; 32], ()>,
+    /// Whether the stored password of root is the configured one. Until then nobody is let in by it.
+    is_root_settled: watch::Sender<bool>,
     /// Counts removals: what was read before one may not be remembered after it.
     removals: AtomicU64,
 }
@@ -79,13 +84,11 @@ impl Credentials {
             database,
             hasher,
             process_key: rand::random(),
-            checked: Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED).build(),
-            checked_keys: Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED).build(),
-            refused: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(10)).build(),
-            proven: Cache::builder()
-                .max_capacity(PROVEN_CAPACITY)
-                .time_to_live(Duration::from_secs(86_400))
-                .build(),
+            checked: Remembered::new(CAPACITY, REMEMBERED_FOR),
+            checked_keys: Remembered::new(CAPACITY, REMEMBERED_FOR),
+            refused: Remembered::new(10_000, Duration::from_secs(10)),
+            proven: Remembered::new(PROVEN_CAPACITY, Duration::from_secs(86_400)),
+            is_root_settled: watch::Sender::new(true),
             removals: AtomicU64::new(0),
         }
     }
@@ -126,7 +129,7 @@ impl Credentials {
         checked.insert(slot.to_owned(), Checked { verifier, caller: caller.clone() });
         self.proven.insert(verifier, ());
         if self.removals.load(Ordering::SeqCst) != removals {
-            checked.invalidate(slot);
+            checked.forget(slot);
         }
         Ok(caller)
     }
@@ -140,10 +143,10 @@ impl Credentials {
         limiter: &Limiter,
     ) -> Result<Arc<Caller>, ApiError> {
         let is_api_key = login.id() == API_KEY_LOGIN;
-        let is_proven = self.proven.contains_key(&verifier);
+        let is_proven = self.proven.get(&verifier).is_some();
         let attempt = Attempt { login, address, limiter, is_proven };
         attempt.check()?;
-        if self.refused.contains_key(&verifier) {
+        if self.refused.get(&verifier).is_some() {
             limiter.count_failed_login(address, login.org(), login.id());
             return Err(bad_credentials());
         }
@@ -154,7 +157,7 @@ impl Credentials {
             Ok(caller) => Ok(Arc::new(caller)),
             Err(error) => {
                 if error.is_unauthorized() {
-                    self.proven.invalidate(&verifier);
+                    self.proven.forget(&verifier);
                     limiter.count_failed_login(address, login.org(), login.id());
                 }
                 if matches!(&error, ApiError::Answer { message, .. } if message == "invalid.credentials")
@@ -176,25 +179,44 @@ impl Credentials {
         self.checked.insert(login.who().to_owned(), checked);
     }
 
+    /// Lets logins of root wait that are not in memory, until [`Credentials::release_root`].
+    pub(crate) fn hold_root(&self) {
+        self.is_root_settled.send_replace(false);
+    }
+
+    /// The stored password of root may be believed.
+    pub(crate) fn release_root(&self) {
+        self.is_root_settled.send_replace(true);
+    }
+
+    async fn root_settled(&self) -> Result<(), ApiError> {
+        let mut is_settled = self.is_root_settled.subscribe();
+        match tokio::time::timeout(PATIENCE, is_settled.wait_for(|is_settled| *is_settled)).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(StoreError::Contention { name: "exchange.settle_root" }.into()),
+        }
+    }
+
     /// Forgets one login; `id` `*` forgets all of the organization, API keys go with any account of theirs.
     pub(crate) fn forget(&self, org: &str, id: &str) {
         self.removals.fetch_add(1, Ordering::SeqCst);
-        self.refused.invalidate_all();
-        let is_concerned = |caller: &Caller| caller.org == org && (id == "*" || caller.id == id);
-        invalidate_where(&self.checked_keys, is_concerned);
+        self.refused.forget_all();
+        let is_concerned =
+            |checked: &Checked| checked.caller.org == org && (id == "*" || checked.caller.id == id);
+        self.checked_keys.forget_where(is_concerned);
         if id == "*" {
-            invalidate_where(&self.checked, is_concerned);
+            self.checked.forget_where(is_concerned);
         } else {
-            self.checked.invalidate(&format!("{org}/{id}"));
+            self.checked.forget(&format!("{org}/{id}"));
         }
     }
 
     /// Forgets everything.
     pub(crate) fn forget_all(&self) {
         self.removals.fetch_add(1, Ordering::SeqCst);
-        self.checked.invalidate_all();
-        self.checked_keys.invalidate_all();
-        self.refused.invalidate_all();
+        self.checked.forget_all();
+        self.checked_keys.forget_all();
+        self.refused.forget_all();
     }
 
     fn verifier(&self, login: &Login) -> [u8; 32] {
@@ -204,6 +226,9 @@ impl Credentials {
 
     async fn check_secret(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
         let login = attempt.login;
+        if (login.org(), login.id()) == (ROOT_ORG, ROOT_NAME) {
+            self.root_settled().await?;
+        }
         let mut connection = self.database.acquire().await?;
         let found = identity::find_identity(&mut connection, login.org(), login.id()).await?;
         drop(connection);
@@ -244,14 +269,6 @@ impl Credentials {
             }
         }
         Err(bad_credentials())
-    }
-}
-
-fn invalidate_where(cache: &Cache<String, Checked>, is_concerned: impl Fn(&Caller) -> bool) {
-    let concerned = cache.iter().filter(|(_, checked)| is_concerned(&checked.caller));
-    let slots: Vec<Arc<String>> = concerned.map(|(slot, _)| slot).collect();
-    for slot in slots {
-        cache.invalidate(slot.as_str());
     }
 }
 

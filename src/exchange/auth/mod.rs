@@ -8,6 +8,7 @@ mod credentials;
 mod hash;
 mod layer;
 mod pool;
+mod remembered;
 
 pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
