@@ -33,7 +33,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
         if options.short { (90, Duration::from_millis(400), 1) } else { (900, Duration::from_secs(3), 5) };
     let scribe = Scribe::new(stage.connect().await?).await?;
     let nodes = scribe.nodes("n", count).await?;
-    let rate = half_load(stage, &nodes, length).await?;
+    let rate = quarter_load(stage, &nodes, length).await?;
     let (mut alone, mut together) = (Times::default(), Times::default());
     for _ in 0..runs {
         alone.add(at_rate(stage, &nodes, 1, rate, length).await?);
@@ -61,8 +61,8 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
         stage.version().await?
     ));
     report.note(
-        "The rate is a quarter of what one exchange did without pause: half a load for it, and one that three processes on the same processors \
-         bear, too. Each value is the median of several runs that take turns.",
+        "The rate is a quarter of what one exchange did without pause, so that three processes on the same processors bear it, too. Each value \
+         is the median of several runs that take turns.",
     );
     Ok(report)
 }
@@ -81,8 +81,8 @@ impl Times {
     }
 }
 
-/// A rate that one exchange bears easily.
-async fn half_load(stage: &Stage, nodes: &Nodes, length: Duration) -> Result<f64, Failure> {
+/// A quarter of the requests a second that one exchange answers without pause.
+async fn quarter_load(stage: &Stage, nodes: &Nodes, length: Duration) -> Result<f64, Failure> {
     let (_process, address) = stage.start_exchange().await?;
     let load = Load { address, connections: CONNECTIONS, requests: Arc::new(patches(nodes)) };
     load.once().await?;
