@@ -6,7 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Longest wait that a member may ask for, seconds.
 const MOST_SECONDS: u64 = 604_800;
@@ -59,7 +63,7 @@ const HA: Members = Members { known: &["minRunning", "offlinePeerPolicy"], unsup
 
 /// Where the service of a deployment policy runs and how it is updated; what is left out is the hub's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", try_from = "Value")]
+#[serde(rename_all = "camelCase", try_from = "Value", deny_unknown_fields)]
 #[schema(example = json!({
     "version": 1,
     "mode": "global",
@@ -108,22 +112,54 @@ pub enum Orchestrate {
 }
 
 /// On which nodes the service may run, beside properties and constraints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase", rename_all_fields = "camelCase", tag = "type")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "type")]
 pub enum Scope {
     /// On every node that the policy selects.
     Eligible,
     /// On members of these HA groups only.
     HaGroups {
         /// Names of the groups, `org/name` outside the organization of the policy; `*` alone is every group.
-        #[schema(min_items = 1, max_items = 1000)]
+        #[serde(rename = "haGroups")]
         ha_groups: Vec<String>,
     },
 }
 
+// By hand, because the type may be left out of the first form.
+impl PartialSchema for Scope {
+    fn schema() -> RefOr<Schema> {
+        let kind = |name: &str| ObjectBuilder::new().schema_type(Type::String).enum_values(Some([name]));
+        let groups = ArrayBuilder::new()
+            .items(ObjectBuilder::new().schema_type(Type::String))
+            .min_items(Some(1))
+            .max_items(Some(MOST_GROUPS))
+            .description(Some(
+                "Names of the groups, `org/name` outside the organization of the policy; `*` alone is every group.",
+            ));
+        let eligible = ObjectBuilder::new()
+            .property("type", kind("eligible"))
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .description(Some("On every node that the policy selects."));
+        let members = ObjectBuilder::new()
+            .property("type", kind("hagroups"))
+            .required("type")
+            .property("haGroups", groups)
+            .required("haGroups")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .description(Some("On members of these HA groups only."));
+        OneOfBuilder::new()
+            .item(eligible)
+            .item(members)
+            .description(Some("On which nodes the service may run, beside properties and constraints."))
+            .into()
+    }
+}
+
+impl ToSchema for Scope {}
+
 /// How copies are replaced by those of another version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Update {
     /// HA groups in work at once; 0 is all of them. Inside a group it is always one member at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,7 +213,7 @@ pub enum FailureAction {
 
 /// What must hold in an HA group before a copy may stop for a planned change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ha {
     /// Copies that must run on other members; more than there are other members is all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
