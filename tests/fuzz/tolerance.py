@@ -13,8 +13,8 @@ from referencing.jsonschema import DRAFT202012
 
 DOCUMENT = json.loads((pathlib.Path(__file__).parents[2] / "openapi/exchange.json").read_text(encoding="utf-8"))
 SCALARS = {"string", "number", "integer", "boolean", "null"}
-# A flag that only `true` sets.
-ANYTHING = {"enableNodeLevelSecrets"}
+# Flags that only a truth value sets; anything else is none.
+ANYTHING = {"agreementLess", "enableNodeLevelSecrets"}
 # Members of a group's document that follow from others, and are ignored.
 IGNORED = {"HaGroupDocument": ["admin", "updated", "lastUpdated"]}
 # Rules about the value of a scalar, which hold for the type that was wanted.
