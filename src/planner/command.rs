@@ -185,15 +185,29 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CommandKey(pub(crate) String);
 
+impl CommandKey {
+    /// Names the proposal of an agreement to a node.
+    pub(crate) fn propose(node: &NodeId, policy: &PolicyId) -> Self {
+        Self(format!("propose {node} {policy}"))
+    }
+
+    /// Names the end of an agreement.
+    pub(crate) fn cancel(agreement: &AgreementId) -> Self {
+        Self(format!("cancel {}", agreement.as_str()))
+    }
+}
+
 impl Action {
     /// Returns the key: equal for two commands of which one makes the other needless.
     pub fn key(&self) -> CommandKey {
         CommandKey(match self {
-            Self::Propose { agreement, .. } => format!("propose {} {}", agreement.node, agreement.policy),
+            Self::Propose { agreement, .. } => {
+                return CommandKey::propose(&agreement.node, &agreement.policy);
+            }
             Self::AcknowledgeReply { agreement, decision, .. } => {
                 format!("ack {} {decision}", agreement.as_str())
             }
-            Self::Cancel { agreement, .. } => format!("cancel {}", agreement.as_str()),
+            Self::Cancel { agreement, .. } => return CommandKey::cancel(agreement),
             Self::RepeatCancel { agreement, .. } => format!("repeat {}", agreement.as_str()),
             Self::SendVerification { agreement, .. } => format!("verify {}", agreement.as_str()),
             Self::AnswerVerification { agreement, .. } => format!("answer {}", agreement.as_str()),

@@ -9,7 +9,7 @@ use crate::{
     agreement::Agreement,
     claims::Scope,
     command::CommandKey,
-    facts::HaGroupFacts,
+    facts::{HaGroupFacts, Mode},
     ids::{NodeId, PolicyId},
     matching,
     model::{Liveness, Model},
@@ -27,7 +27,7 @@ const FAILURES_TO_MOVE: u32 = 5;
 
 /// Answers whether a policy wants one copy in each group.
 pub(crate) fn is_failover(model: &Model, policy: &PolicyId) -> bool {
-    model.failovers.contains(policy)
+    model.policies.get(policy).is_some_and(|facts| facts.orchestration.mode == Mode::Failover)
 }
 
 /// Answers whether another member of the node's group has the one copy of a failover policy, so that none is meant for the node.
@@ -83,7 +83,7 @@ fn is_lost(model: &Model, node: &NodeId, now: Timestamp) -> bool {
 fn occupied_by(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> Option<Blocked> {
     let elsewhere = || Blocked::CopyElsewhere { node: member.clone() };
     if model.live_agreement(member, policy).is_some()
-        || model.is_pending(&CommandKey(format!("propose {member} {policy}")), now)
+        || model.is_pending(&CommandKey::propose(member, policy), now)
     {
         return Some(elsewhere());
     }

@@ -6,7 +6,7 @@ use super::{Model, NodeRecord, Observed};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
-    facts::{DeploymentPolicyFacts, HaGroupFacts, Mode, NodeFacts, ServiceFacts},
+    facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId},
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage, secs_since},
@@ -194,16 +194,12 @@ impl Model {
         if !policy.pattern.is_empty() {
             self.policies_by_pattern.entry(policy.pattern.clone()).or_default().insert(policy.id.clone());
         }
-        if policy.orchestration.mode == Mode::Failover {
-            self.failovers.insert(policy.id.clone());
-        }
         self.policies.insert(policy.id.clone(), policy.clone());
         self.prepare_consumers(&policy.id);
     }
 
     fn remove_policy(&mut self, policy: &PolicyId) {
         let Some(old) = self.policies.remove(policy) else { return };
-        self.failovers.remove(policy);
         if let Some(ids) = self.policies_by_pattern.get_mut(&old.pattern) {
             ids.remove(policy);
             if ids.is_empty() {

@@ -51,8 +51,6 @@ pub struct Model {
     pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
     /// What patterns say about their services, by pattern.
     pub(crate) policies_by_pattern: BTreeMap<String, BTreeSet<PolicyId>>,
-    /// Policies that want one copy in each group: mostly none, so that asking costs nothing.
-    pub(crate) failovers: BTreeSet<PolicyId>,
     pub(crate) consumers: BTreeMap<PolicyId, Consumers>,
     indexes: Indexes,
     pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,

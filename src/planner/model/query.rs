@@ -206,7 +206,7 @@ impl Model {
 
     /// Answers whether a cancel of the agreement is being carried out.
     pub(crate) fn is_being_cancelled(&self, agreement: &Agreement, now: Timestamp) -> bool {
-        self.is_pending(&CommandKey(format!("cancel {}", agreement.id.as_str())), now)
+        self.is_pending(&CommandKey::cancel(&agreement.id), now)
     }
 
     /// Returns the reason an agreement ended for, if it is remembered.
