@@ -135,12 +135,8 @@ async fn policies(
 ) -> Result<(), ClientError> {
     for (id, policy) in context.client.list_deployment_policies(org).await? {
         let id = PolicyId::from_text(&id);
-        if let Some(event) = policy_event(served, &id, &policy) {
-            if let Event::DeploymentPolicyChanged { policy } = &event {
-                keys.insert(policy.service.clone());
-            }
-            found.policies.insert(id);
-            events.push(event);
+        if let Some(facts) = policy_facts(served, &id, &policy) {
+            note_policy(facts, found, events, keys);
         }
     }
     Ok(())
@@ -157,12 +153,25 @@ async fn patterns(
     for (id, document) in context.client.list_patterns(org).await? {
         let name = id.split_once('/').map_or(id.as_str(), |(_, name)| name);
         for facts in pattern_facts(served, org, name, &document) {
-            keys.insert(facts.service.clone());
-            found.policies.insert(facts.id.clone());
-            events.push(Event::DeploymentPolicyChanged { policy: Box::new(facts) });
+            note_policy(facts, found, events, keys);
         }
     }
     Ok(())
+}
+
+fn note_policy(
+    facts: DeploymentPolicyFacts,
+    found: &mut Found,
+    events: &mut Vec<Event>,
+    keys: &mut BTreeSet<ServiceKey>,
+) {
+    keys.insert(facts.service.clone());
+    found.policies.insert(facts.id.clone());
+    events.push(policy_changed(facts));
+}
+
+fn policy_changed(facts: DeploymentPolicyFacts) -> Event {
+    Event::DeploymentPolicyChanged { policy: Box::new(facts) }
 }
 
 fn pattern_facts(served: &Served, org: &str, name: &str, document: &Value) -> Vec<DeploymentPolicyFacts> {
@@ -191,17 +200,13 @@ pub async fn pattern(
         .collect();
     let keys = facts.iter().map(|one| one.service.clone()).collect();
     services(context, keys, &mut Found::default(), &mut events).await?;
-    events.extend(facts.into_iter().map(|one| Event::DeploymentPolicyChanged { policy: Box::new(one) }));
+    events.extend(facts.into_iter().map(policy_changed));
     Ok(events)
 }
 
-fn policy_event(served: &Served, id: &PolicyId, policy: &DeploymentPolicy) -> Option<Event> {
+fn policy_facts(served: &Served, id: &PolicyId, policy: &DeploymentPolicy) -> Option<DeploymentPolicyFacts> {
     let node_orgs = served.node_orgs_of(id.org(), id.name());
-    if node_orgs.is_empty() {
-        return None;
-    }
-    let facts = facts::deployment_policy(id, policy, node_orgs)?;
-    Some(Event::DeploymentPolicyChanged { policy: Box::new(facts) })
+    if node_orgs.is_empty() { None } else { facts::deployment_policy(id, policy, node_orgs) }
 }
 
 /// Reads services and what they require, until nothing new is required.
@@ -345,15 +350,13 @@ pub async fn deployment_policy(
     id: &PolicyId,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.deployment_policy(id.org(), id.name()).await?;
-    let Some(event) = policy.and_then(|policy| policy_event(served, id, &policy)) else {
+    let Some(facts) = policy.and_then(|policy| policy_facts(served, id, &policy)) else {
         return Ok(vec![Event::DeploymentPolicyRemoved { policy: id.clone() }]);
     };
     let mut events = Vec::new();
-    if let Event::DeploymentPolicyChanged { policy } = &event {
-        services(context, BTreeSet::from([policy.service.clone()]), &mut Found::default(), &mut events)
-            .await?;
-    }
-    events.push(event);
+    let keys = BTreeSet::from([facts.service.clone()]);
+    services(context, keys, &mut Found::default(), &mut events).await?;
+    events.push(policy_changed(facts));
     Ok(events)
 }
 
