@@ -16,6 +16,7 @@ pub use document::{About, Part, document};
 pub use endpoint::{Answer, Endpoint, Operation, endpoint};
 pub use examples::Examples;
 pub use pages::{Frame, Page, PageError};
+pub use parameter::MAX_ID;
 
 /// Start of the paths of the whole API.
 pub const PREFIX: &str = "/v1";

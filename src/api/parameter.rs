@@ -6,7 +6,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Required, Schema};
 
 /// Longest id in bytes: longer ones cannot be keys.
-const MAX_ID: usize = 1024;
+pub const MAX_ID: usize = 1024;
 
 /// What a segment of a path names.
 struct Segment {

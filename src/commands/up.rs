@@ -151,7 +151,7 @@ async fn serve(
         front.serve(lifecycle, listener, api.router().merge(front.health.router()));
     }
     // The exchange answers at once; at its first start the agbot makes its keys meanwhile.
-    let described = exchange.router_beside(vec![evenkeel_agbot::api::part()]);
+    let described = exchange.router_beside(&[evenkeel_agbot::api::part]);
     front.serve(lifecycle, listener, described.merge(api.router()).merge(front.health.router()));
     let agbot = start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone());
     let outcome = match shutdown.run_until_cancelled(agbot).await {

@@ -29,11 +29,11 @@ const BASE: &str = evenkeel_api::PREFIX;
 impl Exchange {
     /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
     pub fn router(&self) -> Router {
-        self.router_beside(Vec::new())
+        self.router_beside(&[])
     }
 
     /// The same, with a document that also describes what the listener serves beside the exchange.
-    pub fn router_beside(&self, others: Vec<Part>) -> Router {
+    pub fn router_beside(&self, others: &[fn() -> Part]) -> Router {
         let served = Served::beside(others);
         let endpoints = routes::all();
         let open = endpoints.iter().filter(|endpoint| endpoint.is_public);

@@ -1,5 +1,6 @@
 //! The exchange's part of the API document, and the document that it serves.
 
+use std::iter;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -45,16 +46,14 @@ pub fn part() -> Part {
 /// The document of everything that a listener serves, written when it is first asked for.
 #[derive(Clone)]
 pub(crate) struct Served {
-    parts: Arc<Vec<Part>>,
+    others: Arc<[fn() -> Part]>,
     text: Arc<OnceLock<Bytes>>,
 }
 
 impl Served {
     /// The document of the exchange and of what is served beside it.
-    pub(crate) fn beside(others: Vec<Part>) -> Served {
-        let mut parts = vec![part()];
-        parts.extend(others);
-        Served { parts: Arc::new(parts), text: Arc::default() }
+    pub(crate) fn beside(others: &[fn() -> Part]) -> Served {
+        Served { others: Arc::from(others), text: Arc::default() }
     }
 
     /// The document as JSON.
@@ -62,7 +61,8 @@ impl Served {
         if let Some(text) = self.text.get() {
             return Ok(text.clone());
         }
-        let written = document(&ABOUT, &self.parts).and_then(|document| document.to_json());
+        let parts: Vec<Part> = iter::once(part()).chain(self.others.iter().map(|other| other())).collect();
+        let written = document(&ABOUT, &parts).and_then(|document| document.to_json());
         let text = written
             .map_err(|error| ApiError::internal(format!("the document cannot be written: {error}")))?;
         Ok(self.text.get_or_init(|| Bytes::from(text)).clone())

@@ -23,9 +23,9 @@ pub(crate) async fn make_missing(
         Some(_) => seed::find_root_password(&mut *database.acquire().await?).await?,
         None => None,
     };
-    let password_hash = match (root_password, &stored) {
-        (Some(password), None) => Some(hasher.hash(password).await?),
-        _ => stored.clone(),
+    let missing = match root_password {
+        Some(password) if stored.is_none() => Some(hasher.hash(password).await?),
+        _ => None,
     };
     retry("exchange.seed", || async {
         let mut tx = database.begin().await?;
@@ -33,7 +33,9 @@ pub(crate) async fn make_missing(
         seed::insert_organization(&mut tx, ROOT_ORG, "", root.0, root.1, now).await?;
         let shared = ("IBM Org", "Organization containing IBM services");
         seed::insert_organization(&mut tx, MULTI_TENANT_ORG, "IBM", shared.0, shared.1, now).await?;
-        seed::upsert_root(&mut tx, Uuid::now_v7(), password_hash.as_deref(), now).await?;
+        if stored.is_none() {
+            seed::upsert_root(&mut tx, Uuid::now_v7(), missing.as_deref(), now).await?;
+        }
         tx.commit().await
     })
     .await

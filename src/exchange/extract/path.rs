@@ -1,12 +1,10 @@
 //! Decoded path segments as an argument of a handler.
 
 use axum::extract::{FromRequestParts, RawPathParams};
+use evenkeel_api::MAX_ID;
 use http::request::Parts;
 
 use crate::ApiError;
-
-/// Longest accepted id: longer ones cannot be keys.
-const MAX_ID: usize = 1024;
 
 /// Path parameters, percent-decoded, in the order of the path.
 pub struct Path<T>(pub T);

@@ -153,12 +153,16 @@ async fn remove<K: Kind>(
 /// # Source
 /// The reference's own rule for these two routes, beside the matrix of exchange contract 3.2.
 pub(super) fn require_addable(caller: &Caller, org: &str) -> Result<(), ApiError> {
-    if caller.role == Role::HubAdmin && org != caller.org && org != MULTI_TENANT_ORG {
+    if caller.role == Role::HubAdmin && !is_own_or_shared(caller, org) {
         return Err(ApiError::access_denied(format!(
             "administrators of the hub cannot add to what agbots of organization '{org}' serve"
         )));
     }
     Ok(())
+}
+
+fn is_own_or_shared(caller: &Caller, org: &str) -> bool {
+    org == caller.org || org == MULTI_TENANT_ORG
 }
 
 /// Whether the caller may see what an agbot serves: people see it of their own agbots, administrators of theirs and the shared ones.
@@ -168,7 +172,7 @@ async fn sees_served(exchange: &Exchange, caller: &Caller, org: &str, agbot: &st
             let facts = exchange.facts(FactKind::Agbot, org, agbot).await?;
             Ok(facts.and_then(|facts| facts.owner).is_some_and(|owner| caller.is_account(&owner)))
         }
-        Role::HubAdmin => Ok(org == caller.org || org == MULTI_TENANT_ORG),
+        Role::HubAdmin => Ok(is_own_or_shared(caller, org)),
         _ => Ok(true),
     }
 }

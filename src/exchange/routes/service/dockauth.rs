@@ -47,13 +47,7 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let rows = service_part::list_dockauths(&mut connection, org, id, after, LARGE_PAGE_ROWS).await?;
     drop(connection);
-    let last = rows.last().map(|row| row.id).filter(|_| rows.len() as i64 == LARGE_PAGE_ROWS);
-    let mut page = Page::new();
-    for row in rows {
-        page.push(&answer(row))?;
-    }
-    page.follow(last);
-    Ok(page)
+    Ok(Page::array(rows, LARGE_PAGE_ROWS, |row| row.id, answer)?)
 }
 
 pub(super) async fn get_dockauth(
