@@ -374,6 +374,9 @@ fn read_groups(scope: &Object, groups: Option<Value>) -> Result<Vec<String>, Orc
     Ok(names)
 }
 
+/// Letters in which a name may differ from the one that was probably meant.
+const MISSPELT_BY: usize = 2;
+
 /// An object whose members are taken out one by one.
 struct Object {
     path: String,
@@ -392,10 +395,14 @@ impl Object {
                 return Err(object.broken(name, "is not supported"));
             }
             if !known.known.contains(&name.as_str()) {
-                let near = known.known.iter().chain(known.unsupported);
-                let near = near.min_by_key(|one| strsim::levenshtein(one, name));
-                let near = near.filter(|one| strsim::levenshtein(one, name) <= 2);
-                let hint = near.map(|one| format!("; {one} was probably meant")).unwrap_or_default();
+                let members = known.known.iter().chain(known.unsupported);
+                // The distance costs the product of the lengths, and is at least their difference.
+                let near = members
+                    .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
+                    .map(|one| (strsim::levenshtein(one, name), one))
+                    .filter(|(distance, _)| *distance <= MISSPELT_BY)
+                    .min();
+                let hint = near.map(|(_, one)| format!("; {one} was probably meant")).unwrap_or_default();
                 return Err(object.broken(name, &format!("is not known{hint}")));
             }
         }
