@@ -6,13 +6,12 @@ cd "$(dirname "$0")/.."
 . tests/servers.sh
 
 program=$(realpath "${EVENKEEL:-target/debug/evenkeel}")
-missing=()
-command -v chromium >/dev/null || missing+=(chromium)
-command -v chromedriver >/dev/null || missing+=(chromium-driver)
-if ((${#missing[@]} > 0)); then
-    apt-get update -q
-    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
-fi
+for needed in chromium chromedriver; do
+    if ! command -v "$needed" >/dev/null; then
+        echo "$needed is not installed: install it (Debian: chromium and chromium-driver), or leave this test to .ci/run" >&2
+        exit 1
+    fi
+done
 
 make_scratch
 printf 'browser-root-secret' >"$scratch/password"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 nodes=${1:-100000}
 program=${EVENKEEL:-target/release/evenkeel}
 make_scratch
-start_postgres "$scratch/postgres" max_wal_size=1GB
+start_postgres "$scratch/postgres" max_wal_size=4GB
 "$programs/psql" -X -q -d "$server/postgres" -c 'CREATE DATABASE source' -c 'CREATE DATABASE target'
 "$programs/psql" -X -q -v ON_ERROR_STOP=1 -d "$server/source" -f tests/fixtures/reference_exchange.sql >/dev/null
 "$programs/psql" -X -q -v ON_ERROR_STOP=1 -d "$server/source" <<SQL
