@@ -13,7 +13,8 @@ use super::report::{Options, Report, Row, Target};
 use super::stage::Stage;
 use super::statements::Recorder;
 
-const CONNECTIONS: usize = 32;
+/// Connections for all nodes together, as a proxy in front of the exchange would hold them.
+const FEW: usize = 32;
 /// Share of the smallest server's requests per CPU-second, and what even a build without optimisation must reach.
 const SHARE: f64 = 0.5;
 /// Servers take turns so often: a machine that changes its speed favours none of them.
@@ -37,33 +38,40 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
 
     let polls = Arc::new(poll_requests(&nodes, last + 1));
     let beats = Arc::new(heartbeat_requests(&nodes));
-    let plain = Arc::new(vec![request("GET", "/", "", None); CONNECTIONS]);
+    let fleet = nodes.count();
+    let plain = Arc::new(vec![request("GET", "/", "", None); fleet]);
     let mut report = Report::new("poll");
     // Everything is in memory from here on.
-    load(address, &beats).once().await?;
-    load(address, &polls).once().await?;
+    load(address, FEW, &beats).once().await?;
+    load(address, FEW, &polls).once().await?;
 
     for (name, requests) in [("idle poll", &polls), ("heartbeat", &beats)] {
-        let rivals = [
-            (&exchange, load(address, requests)),
-            (&hello, load(hello_address, &plain)),
-            (&hello, load(hello_address, requests)),
-        ];
-        let [ours, smallest, same] = per_cpu_second(rivals, length).await?;
-        report.push(
-            Row::new(format!("{name}, of {} nodes", nodes.count()), ours, "/CPU-s")
-                .beside("hello world, GET /", smallest)
-                .target(Target::RatioAtLeast(SHARE)),
-        );
-        report.push(
-            Row::new(format!("{name}, beside the same requests"), ours, "/CPU-s").beside("hello world", same),
-        );
+        // Each agent keeps a connection of its own.
+        for connections in [fleet, FEW] {
+            let rivals = [
+                (&exchange, load(address, connections, requests)),
+                (&hello, load(hello_address, connections, &plain)),
+                (&hello, load(hello_address, connections, requests)),
+            ];
+            let [ours, smallest, same] = per_cpu_second(rivals, length).await?;
+            let row = |beside: &str, theirs| {
+                let name = format!("{name}, {fleet} nodes on {connections} connections");
+                Row::new(name, ours, "/CPU-s").beside(beside, theirs)
+            };
+            let against_smallest = row("hello world, GET /", smallest);
+            report.push(if connections == fleet {
+                against_smallest.target(Target::RatioAtLeast(SHARE))
+            } else {
+                against_smallest
+            });
+            report.push(row("hello world, the same requests", same));
+        }
     }
     for (name, requests) in [("idle poll", &polls), ("heartbeat", &beats)] {
-        statements(name, stage, &load(address, requests), length / 3, &mut report).await?;
+        statements(name, stage, &load(address, FEW, requests), length / 3, &mut report).await?;
     }
     report.note(format!(
-        "{CONNECTIONS} kept-alive connections; a server's CPU is its user and system time from /proc; the servers took {TURNS} turns each."
+        "Kept-alive connections; a server's CPU is its user and system time from /proc; the servers took {TURNS} turns each."
     ));
     Ok(report)
 }
@@ -110,8 +118,8 @@ pub fn heartbeat_requests(nodes: &Nodes) -> Vec<Vec<u8>> {
     (0..nodes.count()).map(beat).collect()
 }
 
-fn load(address: SocketAddr, requests: &Arc<Vec<Vec<u8>>>) -> Load {
-    Load { address, connections: CONNECTIONS, requests: requests.clone() }
+fn load(address: SocketAddr, connections: usize, requests: &Arc<Vec<Vec<u8>>>) -> Load {
+    Load { address, connections, requests: requests.clone() }
 }
 
 /// Requests that each server answers for a second of its CPU time; they take turns.
