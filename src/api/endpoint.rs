@@ -205,19 +205,18 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         self
     }
 
-    /// Adds the operation and its aliases to a router, below `base`; `wrap` may put something around it.
+    /// Adds the operation and its aliases to a router, below `base`; `wrap` may put something around it under each path.
     pub fn mount(
         &self,
         base: &str,
         mut router: Router<S>,
-        wrap: impl FnOnce(MethodRouter<S>) -> MethodRouter<S>,
+        wrap: impl Fn(&'static str, MethodRouter<S>) -> MethodRouter<S>,
     ) -> Router<S> {
         if !self.is_mounted {
             return router;
         }
-        let wrapped = wrap(self.router.clone());
         for path in &self.operation.paths {
-            router = router.route(&format!("{base}{path}"), wrapped.clone());
+            router = router.route(&format!("{base}{path}"), wrap(path, self.router.clone()));
         }
         router
     }

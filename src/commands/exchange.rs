@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel_exchange::OidcSettings;
+use evenkeel_runtime::http::RequestHandler;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{connect, start_exchange};
@@ -78,7 +79,11 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     )
     .await?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
-    front.serve(&lifecycle, listener, running.exchange.router().merge(front.health.router()));
+    front.serve(
+        &lifecycle,
+        listener,
+        RequestHandler::new(running.exchange.handler(&[], front.health.router())),
+    );
     tracing::info!(exchange.url = %front.url(address), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;

@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 
-use axum::Router;
 use evenkeel_runtime::health::Health;
 use evenkeel_runtime::http::tls::TlsSettings;
-use evenkeel_runtime::http::{self, HttpLimits, HttpMetrics, HttpServer};
+use evenkeel_runtime::http::{self, HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::metrics::Metrics;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use evenkeel_store::Database;
@@ -46,11 +45,11 @@ impl Front {
         format!("{scheme}://{address}")
     }
 
-    /// Serves `router` on `listener` as a tracked task.
-    pub fn serve(&self, lifecycle: &Lifecycle, listener: TcpListener, router: Router) {
+    /// Serves `handler` on `listener` as a tracked task.
+    pub fn serve(&self, lifecycle: &Lifecycle, listener: TcpListener, handler: impl Into<RequestHandler>) {
         let server = HttpServer {
             listener,
-            router,
+            handler: handler.into(),
             limits: self.limits.clone(),
             tls: self.tls.clone(),
             metrics: self.http_metrics.clone(),

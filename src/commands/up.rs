@@ -7,6 +7,7 @@ use clap::Args;
 use evenkeel_agbot::{Agbot, AgbotApi};
 use evenkeel_exchange::OidcSettings;
 use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::http::RequestHandler;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use tokio::net::TcpListener;
 
@@ -151,8 +152,9 @@ async fn serve(
         front.serve(lifecycle, listener, api.router().merge(front.health.router()));
     }
     // The exchange answers at once; at its first start the agbot makes its keys meanwhile.
-    let described = exchange.router_beside(&[evenkeel_agbot::api::part]);
-    front.serve(lifecycle, listener, described.merge(api.router()).merge(front.health.router()));
+    let others = api.router().merge(front.health.router());
+    let handler = exchange.handler(&[evenkeel_agbot::api::part], others);
+    front.serve(lifecycle, listener, RequestHandler::new(handler));
     let agbot = start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone());
     let outcome = match shutdown.run_until_cancelled(agbot).await {
         Some(Ok(agbot)) => {

@@ -7,17 +7,18 @@ use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use evenkeel_api::Part;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, StatusCode, header};
 use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use crate::audit::request::{AuditedOperations, run};
+use crate::audit::request::{AuditedOperation, run};
 use crate::endpoint::Endpoint;
 use crate::openapi::Served;
 use crate::routes::{self, negotiation::Accepted};
@@ -25,30 +26,65 @@ use crate::{ApiError, Exchange, auth};
 
 /// Everything of the API is below this path.
 const BASE: &str = evenkeel_api::PREFIX;
+/// What agents and agbots ask for all the time, by its name below an organization.
+const BUSY: [&str; 3] = ["changes", "nodes", "agbots"];
 
 impl Exchange {
     /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
     pub fn router(&self) -> Router {
-        self.router_beside(&[])
+        self.front(&[]).behind(Router::new())
     }
 
-    /// The same, with a document that also describes what the listener serves beside the exchange.
-    pub fn router_beside(&self, others: &[fn() -> Part]) -> Router {
-        let served = Served::beside(others);
+    /// Answers what the exchange serves, and beside it what `others` route and `parts` describe.
+    ///
+    /// What [`BUSY`] names goes past the router of the others, which may have nothing there.
+    pub fn handler(
+        &self,
+        parts: &[fn() -> Part],
+        others: Router,
+    ) -> impl Fn(Request) -> BoxFuture<'static, Response> + Send + Sync + 'static {
+        debug_assert!(
+            parts
+                .iter()
+                .flat_map(|part| part().operations)
+                .all(|one| one.whole_paths().all(|path| !is_busy(&path))),
+            "an operation beside the exchange would never be reached"
+        );
+        let front = self.front(parts);
+        let router = front.clone().behind(others);
+        move |request| {
+            if is_busy(request.uri().path()) {
+                front.clone().answer(request).boxed()
+            } else {
+                let answer = router.clone().call(request);
+                async move {
+                    let Ok(response) = answer.await;
+                    response
+                }
+                .boxed()
+            }
+        }
+    }
+
+    fn front(&self, parts: &[fn() -> Part]) -> Arc<Front> {
+        let served = Served::beside(parts);
         let endpoints = routes::all();
         let open = endpoints.iter().filter(|endpoint| endpoint.is_public);
         let guard = Arc::new(Guard {
             exchange: self.clone(),
             open: open.flat_map(|endpoint| endpoint.paths.clone()).collect(),
-            body_limit: DefaultBodyLimit::max(self.settings().max_body_bytes),
         });
-        let audit = Audit { exchange: self.clone(), operations: AuditedOperations::of(&endpoints).into() };
         let mount = |base: &str, router, endpoint: &Endpoint| {
-            endpoint.mount(base, router, |methods| match (endpoint.is_audited(), endpoint.is_public) {
-                (true, _) => methods.route_layer(middleware::from_fn_with_state(audit.clone(), audited)),
-                // Among the open routes are those that answer the document.
-                (false, true) => methods.layer(Extension(served.clone())),
-                (false, false) => methods,
+            endpoint.mount(base, router, |path, methods| {
+                match (AuditedOperation::of(endpoint, path), endpoint.is_public) {
+                    (Some(operation), _) => {
+                        let audit = Audit { exchange: self.clone(), operation };
+                        methods.route_layer(middleware::from_fn_with_state(audit, audited))
+                    }
+                    // Among the open routes are those that answer the document.
+                    (None, true) => methods.layer(Extension(served.clone())),
+                    (None, false) => methods,
+                }
             })
         };
         let api = endpoints.iter().fold(Router::new(), |router, endpoint| mount(BASE, router, endpoint));
@@ -56,12 +92,11 @@ impl Exchange {
         let short = short.fold(Router::new(), |router, endpoint| mount("", router, endpoint));
         let short = short.layer(middleware::from_fn_with_state(guard.clone(), guarded));
         let documents = SwaggerUi::new("/docs").config(Config::from("/v1/api-docs/swagger.json"));
-        let front = Front {
+        Arc::new(Front {
             guard,
             api: api.fallback(unrecognized_route).with_state(self.clone()),
             rest: short.merge(documents).fallback(outside_of_the_api).with_state(self.clone()),
-        };
-        Router::new().fallback(answer).with_state(Arc::new(front))
+        })
     }
 }
 
@@ -74,39 +109,64 @@ struct Front {
     rest: Router,
 }
 
-async fn answer(State(front): State<Arc<Front>>, request: Request) -> Response {
-    let front = front.as_ref();
-    around(request, |request: Request| async move {
-        let below_base = request.uri().path().strip_prefix(BASE);
-        if below_base.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-            front.guard.pass(request, |request| called(&front.api, request)).await
-        } else {
-            called(&front.rest, request).await
-        }
-    })
-    .await
+impl Front {
+    /// A router that asks the others first.
+    fn behind(self: Arc<Self>, others: Router) -> Router {
+        others.fallback(move |request: Request| self.clone().answer(request))
+    }
+
+    /// Headers of every answer, cross-origin requests, and the last line of defence against a panic.
+    ///
+    /// Source: exchange contract 1.1 and 1.2.
+    async fn answer(self: Arc<Self>, mut request: Request) -> Response {
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        let is_head = request.method() == Method::HEAD;
+        let answer = async {
+            if request.method() == Method::OPTIONS && origin.is_some() {
+                return preflight();
+            }
+            let below_base = request.uri().path().strip_prefix(BASE);
+            if !below_base.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+                let Ok(response) = self.rest.clone().call(request).await;
+                return response;
+            }
+            match self.guard.admit(&mut request).await {
+                Ok(accepted) => {
+                    let Ok(response) = self.api.clone().call(request).await;
+                    accepted.check(response)
+                }
+                Err(refusal) => refusal.into_response(),
+            }
+        };
+        let answered = AssertUnwindSafe(answer).catch_unwind().await;
+        let response = answered
+            .unwrap_or_else(|_| ApiError::internal("the exchange failed; its log tells why").into_response());
+        finished(response, is_head, origin)
+    }
 }
 
-async fn called(router: &Router, request: Request) -> Response {
-    // A router is always ready.
-    let Ok(response) = router.clone().call(request).await;
-    response
+fn is_busy(path: &str) -> bool {
+    let resource = path.strip_prefix(BASE).and_then(|path| path.strip_prefix("/orgs/"));
+    resource.and_then(|path| path.split('/').nth(1)).is_some_and(|name| BUSY.contains(&name))
 }
 
-async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    guard.pass(request, |request| next.run(request)).await
+async fn guarded(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
+    match guard.admit(&mut request).await {
+        Ok(accepted) => accepted.check(next.run(request).await),
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 /// What writes need for their audit records.
 #[derive(Clone)]
 struct Audit {
     exchange: Exchange,
-    operations: Arc<AuditedOperations>,
+    operation: AuditedOperation,
 }
 
 /// Around the routes of writes only, because only they know what they are about.
 async fn audited(State(audit): State<Audit>, request: Request, next: Next) -> Response {
-    run(&audit.exchange, &audit.operations, request, next).await
+    run(&audit.exchange, audit.operation, request, next).await
 }
 
 /// What every request of the API passes.
@@ -114,29 +174,19 @@ struct Guard {
     exchange: Exchange,
     /// Paths below [`BASE`] that anybody may read.
     open: BTreeSet<&'static str>,
-    body_limit: DefaultBodyLimit,
 }
 
 impl Guard {
     /// Lets reads of open routes through, and everything else with good credentials only.
-    async fn pass<Fut>(&self, mut request: Request, run: impl FnOnce(Request) -> Fut) -> Response
-    where
-        Fut: Future<Output = Response>,
-    {
-        self.body_limit.apply(&mut request);
-        let accepted = match Accepted::of(&request) {
-            Ok(accepted) => accepted,
-            Err(refusal) => return refusal.into_response(),
-        };
-        let passed = match auth::count(&self.exchange, &request) {
-            Ok(()) if self.is_open(&request) => Ok(()),
-            Ok(()) => auth::authenticate(&self.exchange, &mut request).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = passed {
-            return error.into_response();
+    async fn admit(&self, request: &mut Request) -> Result<Accepted, ApiError> {
+        let accepted = Accepted::of(request)?;
+        let proxies = &self.exchange.settings().trusted_proxies;
+        let address = proxies.client(request.extensions(), request.headers());
+        self.exchange.limiter().count_address(address)?;
+        if !self.is_open(request) {
+            auth::authenticate(&self.exchange, request, address).await?;
         }
-        accepted.check(run(request).await)
+        Ok(accepted)
     }
 
     fn is_open(&self, request: &Request) -> bool {
@@ -157,24 +207,8 @@ async fn outside_of_the_api() -> ApiError {
     }
 }
 
-/// Headers of every answer, cross-origin requests, and the last line of defence against a panic.
-///
-/// Source: exchange contract 1.1 and 1.2.
-async fn around<Fut>(request: Request, run: impl FnOnce(Request) -> Fut) -> Response
-where
-    Fut: Future<Output = Response>,
-{
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let is_preflight = request.method() == Method::OPTIONS && origin.is_some();
-    let is_head = request.method() == Method::HEAD;
-    let mut response = if is_preflight {
-        preflight()
-    } else {
-        match AssertUnwindSafe(run(request)).catch_unwind().await {
-            Ok(response) => response,
-            Err(_) => ApiError::internal("the exchange failed; its log tells why").into_response(),
-        }
-    };
+/// The answer with what every answer carries.
+fn finished(mut response: Response, is_head: bool, origin: Option<HeaderValue>) -> Response {
     if is_head && response.status() != StatusCode::UNAUTHORIZED {
         response = (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET")]).into_response();
     }
@@ -182,6 +216,8 @@ where
         response = method_not_allowed(&response);
     }
     let headers = response.headers_mut();
+    // The server writes it, too; as one more it would make this map grow with every answer.
+    headers.remove(header::CONTENT_LENGTH);
     headers.insert(
         header::CACHE_CONTROL,
         HeaderValue::from_static("max-age=0, must-revalidate, no-cache, no-store"),
@@ -222,4 +258,21 @@ fn method_not_allowed(response: &Response) -> Response {
         answer.headers_mut().insert(header::ALLOW, value);
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_busy;
+
+    #[test]
+    fn what_agents_ask_for_all_the_time_is_busy() {
+        for path in ["/v1/orgs/o/changes", "/v1/orgs/o/nodes/n/heartbeat", "/v1/orgs/a%2Fb/agbots"] {
+            assert!(is_busy(path), "{path}");
+        }
+        for path in
+            ["/v1/orgs/nodes", "/v1/orgs/o/hagroups/nodes", "/orgs/o/nodes", "/v1/org/o/node/n/upgrade"]
+        {
+            assert!(!is_busy(path), "{path}");
+        }
+    }
 }

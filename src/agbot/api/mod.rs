@@ -83,7 +83,7 @@ impl FromRequestParts<AgbotApi> for Running {
 fn router(api: AgbotApi) -> Router {
     let endpoints = endpoints();
     let below = |base: &str, router: Router<AgbotApi>| {
-        endpoints.iter().fold(router, |router, endpoint| endpoint.mount(base, router, |methods| methods))
+        endpoints.iter().fold(router, |router, endpoint| endpoint.mount(base, router, |_, methods| methods))
     };
     below("", below(evenkeel_api::PREFIX, Router::new())).with_state(api)
 }

@@ -1,11 +1,10 @@
 //! What the audit record knows of the request that runs in this task.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use evenkeel_access::{Caller, ROOT_ORG, Role};
@@ -34,27 +33,20 @@ struct Operation {
     status: u16,
 }
 
-/// The operations that are recorded, by method and path.
-#[derive(Debug, Default)]
-pub(crate) struct AuditedOperations(HashMap<&'static str, Vec<(Method, Operation)>>);
+/// An operation that is recorded, under one of its paths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuditedOperation {
+    operation: Operation,
+    /// The path with its parameters by name.
+    template: &'static str,
+}
 
-impl AuditedOperations {
-    /// All writes but those that say why not.
-    pub(crate) fn of(endpoints: &[Endpoint]) -> AuditedOperations {
-        let mut operations = AuditedOperations::default();
-        for endpoint in endpoints.iter().filter(|endpoint| endpoint.is_audited()) {
-            let status = endpoint.answers.iter().map(|answer| answer.status).find(|status| *status < 300);
-            let operation = Operation { name: endpoint.operation, status: status.unwrap_or(200) };
-            for path in &endpoint.paths {
-                operations.0.entry(path).or_default().push((endpoint.method.clone(), operation));
-            }
-        }
-        operations
-    }
-
-    fn find(&self, method: &Method, template: &str) -> Option<Operation> {
-        let of_path = self.0.get(template)?;
-        of_path.iter().find(|(other, _)| other == method).map(|(_, operation)| *operation)
+impl AuditedOperation {
+    /// Every write but those that say why not.
+    pub(crate) fn of(endpoint: &Endpoint, template: &'static str) -> Option<AuditedOperation> {
+        let success = endpoint.answers.iter().map(|answer| answer.status).find(|status| *status < 300);
+        let operation = Operation { name: endpoint.operation, status: success.unwrap_or(200) };
+        endpoint.is_audited().then_some(AuditedOperation { operation, template })
     }
 }
 
@@ -79,14 +71,12 @@ impl AuditedRequest {
     }
 
     async fn of(
-        operations: &AuditedOperations,
+        audited: AuditedOperation,
         parts: &mut Parts,
         caller: Arc<Caller>,
         address: String,
     ) -> Option<AuditedRequest> {
-        let matched = parts.extensions.get::<MatchedPath>()?.clone();
-        let template = below_version(matched.as_str());
-        let operation = operations.find(&parts.method, template)?;
+        let AuditedOperation { operation, template } = audited;
         // What is not UTF-8 is refused by the handler, and so writes nothing.
         let parameters = RawPathParams::from_request_parts(parts, &()).await.ok()?;
         let parameters: Vec<String> = parameters.iter().map(|(_, value)| value.to_owned()).collect();
@@ -153,7 +143,7 @@ impl AuditedRequest {
 /// Runs a request of a known caller, and sees to it that a write is recorded.
 pub(crate) async fn run(
     exchange: &Exchange,
-    operations: &AuditedOperations,
+    operation: AuditedOperation,
     request: Request,
     next: Next,
 ) -> Response {
@@ -163,7 +153,7 @@ pub(crate) async fn run(
     let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
     let address = address.map(|address| address.to_string()).unwrap_or_default();
     let (mut parts, body) = request.into_parts();
-    let audited = AuditedRequest::of(operations, &mut parts, caller, address).await;
+    let audited = AuditedRequest::of(operation, &mut parts, caller, address).await;
     let request = Request::from_parts(parts, body);
     let Some(audited) = audited.map(Arc::new) else { return next.run(request).await };
     let response = CURRENT.scope(audited.clone(), next.run(request)).await;
@@ -243,12 +233,10 @@ mod tests {
 
     #[test]
     fn every_write_is_recorded_or_says_why_not() {
-        let endpoints = crate::routes::all();
-        let operations = AuditedOperations::of(&endpoints);
-        for endpoint in endpoints.iter().filter(|endpoint| endpoint.method != Method::GET) {
+        for endpoint in crate::routes::all().iter().filter(|endpoint| endpoint.method != Method::GET) {
             for path in &endpoint.paths {
-                let is_found = operations.find(&endpoint.method, path).is_some();
-                assert_eq!(is_found, endpoint.unaudited.is_none(), "{}", endpoint.operation);
+                let is_recorded = AuditedOperation::of(endpoint, path).is_some();
+                assert_eq!(is_recorded, endpoint.unaudited.is_none(), "{}", endpoint.operation);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a request below `/v1` must pass before its route: limits first, then credentials.
+//! Credentials, which a request below `/v1` must have before it gets to its route.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,21 +11,15 @@ use super::basic::parse_login;
 use super::bearer;
 use crate::{ApiError, Exchange};
 
-/// Counts a request of anybody.
-///
-/// # Errors
-/// 429 when there were too many from its address.
-pub(crate) fn count(exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
-    let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
-    exchange.limiter().count_address(address)
-}
-
-/// Authenticates the caller and puts it into the request's extensions.
+/// Authenticates the caller, who asks from an address, and puts it into the request's extensions.
 ///
 /// # Errors
 /// 401 for credentials that are absent, garbled or wrong, 429 when the caller asks too often, 503 when the store does not answer.
-pub(crate) async fn authenticate(exchange: &Exchange, request: &mut Request) -> Result<(), ApiError> {
-    let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
+pub(crate) async fn authenticate(
+    exchange: &Exchange,
+    request: &mut Request,
+    address: Option<IpAddr>,
+) -> Result<(), ApiError> {
     let caller = identify(exchange, request.headers(), address).await?;
     exchange.limiter().count_caller(&caller, address)?;
     request.extensions_mut().insert(caller);

@@ -13,4 +13,4 @@ mod remembered;
 pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
 pub use hash::SecretHasher;
-pub(crate) use layer::{authenticate, count};
+pub(crate) use layer::authenticate;

@@ -3,13 +3,15 @@
 //! Source: exchange contract 1.1 and 1.4.
 
 use std::convert::Infallible;
+use std::error::Error;
 
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
-use crate::ApiError;
+use crate::{ApiError, Exchange};
 
 /// A required JSON body that is an object.
 ///
@@ -55,19 +57,27 @@ impl RawBody {
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Exchange> for Body<T> {
     type Rejection = Infallible;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
-        Ok(Self(json_bytes(request, state).await.and_then(|bytes| parse_object(&bytes))))
+    fn from_request(
+        request: Request,
+        exchange: &Exchange,
+    ) -> impl Future<Output = Result<Self, Infallible>> + Send {
+        let bytes = json_bytes(request, exchange);
+        async { Ok(Self(bytes.await.and_then(|bytes| parse_object(&bytes)))) }
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ListBody<T> {
+impl<T: DeserializeOwned> FromRequest<Exchange> for ListBody<T> {
     type Rejection = Infallible;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
-        Ok(Self(json_bytes(request, state).await.and_then(|bytes| parse(&bytes))))
+    fn from_request(
+        request: Request,
+        exchange: &Exchange,
+    ) -> impl Future<Output = Result<Self, Infallible>> + Send {
+        let bytes = json_bytes(request, exchange);
+        async { Ok(Self(bytes.await.and_then(|bytes| parse(&bytes)))) }
     }
 }
 
@@ -97,42 +107,71 @@ fn escapes_nul(json: &[u8]) -> bool {
 }
 
 /// The bytes of a body that says it is JSON.
-async fn json_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+fn json_bytes(
+    request: Request,
+    exchange: &Exchange,
+) -> impl Future<Output = Result<Bytes, ApiError>> + Send + use<> {
     let is_json = has_json_type(request.headers());
-    let bytes = raw_bytes(request, state).await?;
-    if bytes.is_empty() {
-        return Err(ApiError::Plain {
-            status: StatusCode::BAD_REQUEST,
-            message: "Request entity expected but not supplied".to_owned(),
-        });
+    let bytes = raw_bytes(request, exchange);
+    async move {
+        let bytes = bytes.await?;
+        if bytes.is_empty() {
+            return Err(ApiError::Plain {
+                status: StatusCode::BAD_REQUEST,
+                message: "Request entity expected but not supplied".to_owned(),
+            });
+        }
+        if !is_json {
+            return Err(ApiError::Plain {
+                status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                message: "The request's Content-Type is not supported. Expected:\napplication/json"
+                    .to_owned(),
+            });
+        }
+        Ok(bytes)
     }
-    if !is_json {
-        return Err(ApiError::Plain {
-            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            message: "The request's Content-Type is not supported. Expected:\napplication/json".to_owned(),
-        });
-    }
-    Ok(bytes)
 }
 
-impl<S: Send + Sync> FromRequest<S> for RawBody {
+impl FromRequest<Exchange> for RawBody {
     type Rejection = Infallible;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
-        Ok(Self(raw_bytes(request, state).await))
+    fn from_request(
+        request: Request,
+        exchange: &Exchange,
+    ) -> impl Future<Output = Result<Self, Infallible>> + Send {
+        let bytes = raw_bytes(request, exchange);
+        async { Ok(Self(bytes.await)) }
     }
 }
 
-async fn raw_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
-    Bytes::from_request(request, state).await.map_err(|rejection| {
-        let status = rejection.status();
-        let message = if status == StatusCode::PAYLOAD_TOO_LARGE {
-            "the request body is larger than this exchange accepts"
-        } else {
-            "the request body could not be read"
-        };
-        ApiError::Plain { status, message: message.to_owned() }
-    })
+/// The bytes of a body. The rest of the request is let go at once: what waits for the body would carry it along.
+fn raw_bytes(
+    request: Request,
+    exchange: &Exchange,
+) -> impl Future<Output = Result<Bytes, ApiError>> + Send + use<> {
+    let body = Limited::new(request.into_body(), exchange.settings().max_body_bytes);
+    async {
+        let collected = body.collect().await.map_err(|error| {
+            let (status, message) = if is_over_limit(&*error) {
+                (StatusCode::PAYLOAD_TOO_LARGE, "the request body is larger than this exchange accepts")
+            } else {
+                (StatusCode::BAD_REQUEST, "the request body could not be read")
+            };
+            ApiError::Plain { status, message: message.to_owned() }
+        })?;
+        Ok(collected.to_bytes())
+    }
+}
+
+fn is_over_limit(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(one) = cause {
+        if one.is::<LengthLimitError>() {
+            return true;
+        }
+        cause = one.source();
+    }
+    false
 }
 
 fn has_json_type(headers: &HeaderMap) -> bool {

@@ -118,6 +118,11 @@ impl Peers {
         if *self.current_until.borrow() > Instant::now() {
             return Ok(());
         }
+        // Rare and large: it must not make the path of every request large, too.
+        Box::pin(self.renewed()).await
+    }
+
+    async fn renewed(&self) -> Result<(), StoreError> {
         let mut current_until = self.current_until.subscribe();
         let renewed = current_until.wait_for(|until| *until > Instant::now());
         match tokio::time::timeout(PATIENCE, renewed).await {

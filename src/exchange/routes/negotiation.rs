@@ -65,9 +65,10 @@ fn takes(headers: &HeaderMap, kind: &str) -> bool {
     ranges.peek().is_none()
         || ranges.any(|range| {
             let mut parts = range.split(';').map(str::trim);
-            let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let essence = parts.next().unwrap_or_default();
             let is_refused = parts.any(is_zero_weight);
-            !is_refused && (essence == kind || essence == "*/*" || essence.strip_suffix("/*") == Some(group))
+            let is_group = || essence.strip_suffix("/*").is_some_and(|one| one.eq_ignore_ascii_case(group));
+            !is_refused && (essence.eq_ignore_ascii_case(kind) || essence == "*/*" || is_group())
         })
 }
 

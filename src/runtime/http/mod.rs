@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use thiserror::Error;
@@ -27,7 +28,7 @@ use activity::{Activity, Watched};
 use places::Places;
 use request::RequestService;
 pub(crate) use request::with_current_id;
-pub use request::{HttpMetrics, RequestId};
+pub use request::{HttpMetrics, RequestHandler};
 use tls::TlsSettings;
 
 /// What a client may take of the server.
@@ -112,12 +113,11 @@ pub async fn listen(address: &str) -> Result<TcpListener, ListenError> {
 }
 
 /// One listener with what it serves.
-#[derive(Debug)]
 pub struct HttpServer {
     /// Where to accept connections.
     pub listener: TcpListener,
-    /// What answers.
-    pub router: Router,
+    /// What answers: a router, or what knows a shorter way.
+    pub handler: RequestHandler,
     /// What clients may take.
     pub limits: HttpLimits,
     /// Certificates, when the listener speaks TLS.
@@ -129,13 +129,13 @@ pub struct HttpServer {
 impl HttpServer {
     /// Serves until `shutdown`; returns when the last connection has ended, or has been cut after the drain time.
     pub async fn serve(self, shutdown: CancellationToken) {
-        let Self { listener, router, limits, tls, metrics } = self;
+        let Self { listener, handler, limits, tls, metrics } = self;
         let connections = TaskTracker::new();
         let cut = CancellationToken::new();
         let permits = Arc::new(Semaphore::new(limits.connection_count));
         let places = Arc::new(Places::new(limits.connections_per_address));
         let host =
-            Arc::new(Host { router, limits, tls, metrics, shutdown: shutdown.clone(), cut: cut.clone() });
+            Arc::new(Host { handler, limits, tls, metrics, shutdown: shutdown.clone(), cut: cut.clone() });
         while let Some((stream, peer, permit)) = accept(&listener, &permits, &shutdown).await {
             let Some(place) = places.take(peer.ip()) else {
                 tracing::debug!(client.address = %peer, "closing a connection: too many from its address");
@@ -181,12 +181,22 @@ async fn accept(
 
 /// What all connections of a listener share.
 struct Host {
-    router: Router,
+    handler: RequestHandler,
     limits: HttpLimits,
     tls: Option<TlsSettings>,
     metrics: HttpMetrics,
     shutdown: CancellationToken,
     cut: CancellationToken,
+}
+
+/// What a connection hears of beside its requests.
+enum Signal {
+    /// It ends now.
+    Cut,
+    /// It takes no more requests.
+    Shutdown,
+    /// It is time to look for how long it has been waiting for the client.
+    Look,
 }
 
 impl Host {
@@ -215,14 +225,14 @@ impl Host {
         peer: SocketAddr,
     ) {
         let activity = Arc::new(Activity::new());
-        let service = RequestService::new(&self.router, &self.limits, &self.metrics, &activity, peer);
+        let service = RequestService::new(&self.handler, &self.limits, &self.metrics, &activity, peer);
         let builder = self.builder();
         let connection =
             builder.serve_connection(TokioIo::new(Watched::new(stream, activity.clone())), service);
         tokio::pin!(connection);
-        let mut look = tokio::time::interval(self.limits.header_time.min(self.limits.idle_time) / 4);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut is_draining = false;
+        // In a set, the signal is polled when it is woken, and not with every request: its locks are those of all connections.
+        let mut signals = FuturesUnordered::from_iter([self.signal(false)]);
         loop {
             tokio::select! {
                 biased;
@@ -232,16 +242,30 @@ impl Host {
                     }
                     return;
                 }
-                () = self.cut.cancelled() => return,
-                () = self.shutdown.cancelled(), if !is_draining => {
-                    is_draining = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                _ = look.tick() => if let Some(reason) = activity.overdue(&self.limits) {
-                    tracing::debug!(client.address = %peer, "closing a connection: {reason}");
-                    return;
+                Some(signal) = signals.next() => {
+                    match signal {
+                        Signal::Cut => return,
+                        Signal::Shutdown => connection.as_mut().graceful_shutdown(),
+                        Signal::Look => if let Some(reason) = activity.overdue(&self.limits) {
+                            tracing::debug!(client.address = %peer, "closing a connection: {reason}");
+                            return;
+                        }
+                    }
+                    is_draining |= matches!(signal, Signal::Shutdown);
+                    signals.push(self.signal(is_draining));
                 }
             }
+        }
+    }
+
+    /// Waits for what a connection must do beside its requests.
+    async fn signal(&self, is_draining: bool) -> Signal {
+        let look = self.limits.header_time.min(self.limits.idle_time) / 4;
+        tokio::select! {
+            biased;
+            () = self.cut.cancelled() => Signal::Cut,
+            () = self.shutdown.cancelled(), if !is_draining => Signal::Shutdown,
+            () = tokio::time::sleep(look) => Signal::Look,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,6 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::response::IntoResponse;
-use futures_util::FutureExt;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
@@ -41,12 +40,10 @@ pub(crate) fn with_current_id<T>(read: impl FnOnce(&str) -> T) -> Option<T> {
 /// The id of a request: the client's own `X-Request-Id` when it is a short visible text, else made here. The answer
 /// carries it, and so does every log line that the request leads to.
 #[derive(Clone, Debug)]
-pub struct RequestId(HeaderValue);
+struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
+    fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
 
@@ -58,8 +55,13 @@ impl RequestId {
     }
 
     fn new(metrics: &HttpMetrics) -> Self {
-        let text = format!("{:08x}{:08x}", metrics.prefix, metrics.next_id.fetch_add(1, Ordering::Relaxed));
-        Self(HeaderValue::try_from(text).expect("hexadecimal digits are a header value"))
+        let number = metrics.first_id.wrapping_add(metrics.next_id.fetch_add(1, Ordering::Relaxed));
+        let mut text = [0; 16];
+        // Formatting would grow a string piece by piece, for every request.
+        for (digit, shift) in text.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
+            *digit = b"0123456789abcdef"[(number >> shift) as usize & 15];
+        }
+        Self(HeaderValue::from_bytes(&text).expect("hexadecimal digits are a header value"))
     }
 }
 
@@ -69,7 +71,8 @@ pub struct HttpMetrics {
     classes: Arc<[Counter; 5]>,
     opened: Counter,
     closed: Counter,
-    prefix: u32,
+    /// Random in its upper half, so that the ids of two processes differ.
+    first_id: u64,
     next_id: Arc<AtomicU64>,
 }
 
@@ -88,7 +91,7 @@ impl HttpMetrics {
             classes: Arc::new(["1xx", "2xx", "3xx", "4xx", "5xx"].map(class)),
             opened,
             closed,
-            prefix: rand::random(),
+            first_id: u64::from(rand::random::<u32>()) << 32,
             next_id: Arc::default(),
         }
     }
@@ -115,10 +118,35 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The router as one connection sees it.
-#[derive(Debug)]
+/// An answer that is being made.
+type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// What answers requests.
+#[derive(Clone)]
+pub struct RequestHandler(Arc<dyn Fn(Request<Body>) -> Answering + Send + Sync>);
+
+impl RequestHandler {
+    /// A handler that calls a function.
+    pub fn new(answer: impl Fn(Request<Body>) -> Answering + Send + Sync + 'static) -> Self {
+        Self(Arc::new(answer))
+    }
+}
+
+impl From<Router> for RequestHandler {
+    fn from(router: Router) -> Self {
+        Self::new(move |request| {
+            let answer = router.clone().call(request);
+            Box::pin(async move {
+                let Ok(response) = answer.await;
+                response
+            })
+        })
+    }
+}
+
+/// What answers, as one connection sees it.
 pub struct RequestService {
-    router: Router,
+    handler: RequestHandler,
     body_time: Duration,
     metrics: HttpMetrics,
     activity: Arc<Activity>,
@@ -127,14 +155,14 @@ pub struct RequestService {
 
 impl RequestService {
     pub fn new(
-        router: &Router,
+        handler: &RequestHandler,
         limits: &HttpLimits,
         metrics: &HttpMetrics,
         activity: &Arc<Activity>,
         peer: SocketAddr,
     ) -> Self {
         Self {
-            router: router.clone(),
+            handler: handler.clone(),
             body_time: limits.body_time,
             metrics: metrics.clone(),
             activity: activity.clone(),
@@ -143,35 +171,48 @@ impl RequestService {
     }
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, Infallible>> + Send>>;
-
 impl hyper::service::Service<Request<Incoming>> for RequestService {
     type Response = Response<AnswerBody>;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = RequestUnderWay;
 
-    fn call(&self, request: Request<Incoming>) -> Answer {
+    fn call(&self, request: Request<Incoming>) -> RequestUnderWay {
         let in_flight = self.activity.begin_request(request.version() == Version::HTTP_2);
         let id = RequestId::of(&request, &self.metrics);
-        let metrics = self.metrics.clone();
         let body_time = self.body_time;
         let mut request = request.map(|body| wrap_body(body, body_time));
         request.extensions_mut().insert(ConnectInfo(self.peer));
-        request.extensions_mut().insert(id.clone());
         // What the router is made of may not know this crate: it finds the id where clients put it.
         request.headers_mut().insert(REQUEST_ID.clone(), id.0.clone());
-        let answer = self.router.clone().call(request);
-        let guarded = CURRENT.scope(id.clone(), AssertUnwindSafe(answer).catch_unwind());
-        Box::pin(async move {
-            let mut response = match guarded.await {
-                Ok(Ok(response)) => response,
-                // The panic itself has been reported by the panic hook.
-                Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            };
-            metrics.count(response.status());
-            response.headers_mut().insert(REQUEST_ID.clone(), id.0);
-            Ok(response.map(|body| AnswerBody { body, _in_flight: in_flight }))
-        })
+        let answering = (self.handler.0)(request);
+        RequestUnderWay { answering, id, metrics: self.metrics.clone(), in_flight: Some(in_flight) }
+    }
+}
+
+/// A request whose answer is being made.
+pub struct RequestUnderWay {
+    answering: Answering,
+    id: RequestId,
+    metrics: HttpMetrics,
+    /// Goes with the answer.
+    in_flight: Option<RequestInFlight>,
+}
+
+impl Future for RequestUnderWay {
+    type Output = Result<Response<AnswerBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let poll = || catch_unwind(AssertUnwindSafe(|| this.answering.as_mut().poll(context)));
+        let mut response = match CURRENT.sync_scope(this.id.clone(), poll) {
+            Ok(polled) => ready!(polled),
+            // The panic itself has been reported by the panic hook.
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        };
+        this.metrics.count(response.status());
+        response.headers_mut().insert(REQUEST_ID.clone(), this.id.0.clone());
+        let in_flight = this.in_flight.take();
+        Poll::Ready(Ok(response.map(|body| AnswerBody { body, _in_flight: in_flight })))
     }
 }
 
@@ -179,7 +220,7 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
 #[derive(Debug)]
 pub struct AnswerBody {
     body: Body,
-    _in_flight: RequestInFlight,
+    _in_flight: Option<RequestInFlight>,
 }
 
 impl HttpBody for AnswerBody {

@@ -1,5 +1,6 @@
 //! Real sockets against a small router.
 
+use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,7 +21,13 @@ async fn start(router: Router, limits: HttpLimits) -> Running {
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
     let metrics = Metrics::default();
-    let server = HttpServer { listener, router, limits, tls: None, metrics: HttpMetrics::new(&metrics) };
+    let server = HttpServer {
+        listener,
+        handler: router.into(),
+        limits,
+        tls: None,
+        metrics: HttpMetrics::new(&metrics),
+    };
     let server = tokio::spawn(server.serve(shutdown.clone()));
     Running { address, shutdown, server, metrics }
 }

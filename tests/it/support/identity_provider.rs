@@ -100,7 +100,9 @@ impl IdentityProvider {
             .with_state(published.clone());
         let shutdown = CancellationToken::new();
         let (limits, metrics) = (HttpLimits::default(), HttpMetrics::new(&Metrics::default()));
-        tokio::spawn(HttpServer { listener, router, limits, tls, metrics }.serve(shutdown.clone()));
+        tokio::spawn(
+            HttpServer { listener, handler: router.into(), limits, tls, metrics }.serve(shutdown.clone()),
+        );
         let provider = IdentityProvider { issuer, published, _shutdown: shutdown.drop_guard() };
         provider.publish(keys);
         provider

@@ -34,7 +34,7 @@ async fn serve(tls: &TlsSettings, shutdown: &CancellationToken) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     let router = axum::Router::new().route("/", axum::routing::get(|| async { "over TLS" }));
     let (limits, metrics) = (HttpLimits::default(), HttpMetrics::new(&Metrics::default()));
-    let server = HttpServer { listener, router, limits, tls: Some(tls.clone()), metrics };
+    let server = HttpServer { listener, handler: router.into(), limits, tls: Some(tls.clone()), metrics };
     tokio::spawn(server.serve(shutdown.clone()));
     address
 }
