@@ -90,9 +90,17 @@ impl Heartbeats {
     /// Writes a first sign together with those of others: while one batch is on its way, the next one gathers.
     async fn write_first(&self, beat: SignOfLife) -> Result<(), StoreError> {
         loop {
-            let (done, is_done) = oneshot::channel();
+            let (done, mut is_done) = oneshot::channel();
             self.first.lock().unwrap_or_else(PoisonError::into_inner).push((beat.clone(), done));
-            let turn = self.first_turn.lock().await;
+            // Whose sign went with somebody else's batch does not wait to write one for those who came later.
+            let turn = tokio::select! {
+                biased;
+                outcome = &mut is_done => match outcome {
+                    Ok(()) => return Ok(()),
+                    Err(_) => continue,
+                },
+                turn = self.first_turn.lock() => turn,
+            };
             let batch = std::mem::take(&mut *self.first.lock().unwrap_or_else(PoisonError::into_inner));
             let written = if batch.is_empty() { Ok(()) } else { self.write_batch(batch).await };
             drop(turn);
