@@ -3,7 +3,7 @@
 //! Whoever locks the one row of `audit_lease` seals; the lock ends with the short transaction. No write waits for it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_store::exchange::audit::{self, AuditRow};
 use evenkeel_store::exchange::audit_chain::{self, Chain};
@@ -15,12 +15,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Exchange;
 
-/// Records sealed by one transaction.
-const BATCH: i64 = 2_000;
+/// Records sealed by one transaction: with more, the requests of that moment would wait for the processor.
+const BATCH: i64 = 100;
 /// How long a record waits to be sealed, at most, when its exchange runs.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Every so many periods records of other exchanges are looked for: of one that ended before it could seal them.
 const OTHERS: u32 = 15;
+
+/// How batch follows batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// After a pause as long as the batch took.
+    Gentle,
+    /// At once: somebody waits for the end.
+    Hurried,
+}
 
 /// Runs until shutdown, then seals the last records.
 pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
@@ -28,7 +37,8 @@ pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
     loop {
         let is_over = shutdown.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_none();
         period = period.wrapping_add(1);
-        if let Err(error) = pass(&exchange, is_over || period.is_multiple_of(OTHERS)).await {
+        let pace = if is_over { Pace::Hurried } else { Pace::Gentle };
+        if let Err(error) = pass(&exchange, is_over || period.is_multiple_of(OTHERS), pace).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "audit records could not be sealed, trying again"
@@ -41,12 +51,12 @@ pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
     }
 }
 
-async fn pass(exchange: &Exchange, looks_for_others: bool) -> Result<(), StoreError> {
+async fn pass(exchange: &Exchange, looks_for_others: bool, pace: Pace) -> Result<(), StoreError> {
     exchange.auditor().flush(exchange.database()).await?;
     if exchange.auditor().take_written()
         || (looks_for_others && audit::has_unsealed(&mut *exchange.database().acquire().await?).await?)
     {
-        seal_all(exchange.database()).await?;
+        seal_all(exchange.database(), pace).await?;
     }
     Ok(())
 }
@@ -55,11 +65,15 @@ async fn pass(exchange: &Exchange, looks_for_others: bool) -> Result<(), StoreEr
 ///
 /// # Errors
 /// When the store does not answer.
-pub(crate) async fn seal_all(database: &Database) -> Result<(), StoreError> {
+pub(crate) async fn seal_all(database: &Database, pace: Pace) -> Result<(), StoreError> {
     loop {
+        let begin = Instant::now();
         let sealed = retry("audit.seal", || seal(database)).await?;
         if (sealed as i64) < BATCH {
             return Ok(());
+        }
+        if pace == Pace::Gentle {
+            tokio::time::sleep(begin.elapsed()).await;
         }
     }
 }
