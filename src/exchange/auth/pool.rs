@@ -15,9 +15,9 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::ApiError;
 use crate::limit::neighbourhood;
 
-/// How much the threads give way, as `nice` counts it: enough for requests to come first, not so much that logins starve on a machine that
-/// others load, too.
-const NICENESS: i32 = 5;
+/// How much the threads give way, as `nice` counts it: requests come first. With 5, a flood of bad logins was felt in the polls; with 19,
+/// logins would starve on a machine that others load, too.
+const NICENESS: i32 = 15;
 /// How long a computation waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Strangers of one address that may wait at the same time. As many as a site connects at once; more come back after a second.
