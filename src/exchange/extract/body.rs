@@ -3,10 +3,10 @@
 //! Source: exchange contract 1.1 and 1.4.
 
 use std::convert::Infallible;
-use std::error::Error;
 
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -64,8 +64,7 @@ impl<T: DeserializeOwned> FromRequest<Exchange> for Body<T> {
         request: Request,
         exchange: &Exchange,
     ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        let bytes = json_bytes(request, exchange);
-        async { Ok(Self(bytes.await.and_then(|bytes| parse_object(&bytes)))) }
+        json_bytes(request, exchange).map(|bytes| Ok(Self(bytes.and_then(|bytes| parse_object(&bytes)))))
     }
 }
 
@@ -76,8 +75,7 @@ impl<T: DeserializeOwned> FromRequest<Exchange> for ListBody<T> {
         request: Request,
         exchange: &Exchange,
     ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        let bytes = json_bytes(request, exchange);
-        async { Ok(Self(bytes.await.and_then(|bytes| parse(&bytes)))) }
+        json_bytes(request, exchange).map(|bytes| Ok(Self(bytes.and_then(|bytes| parse(&bytes)))))
     }
 }
 
@@ -112,9 +110,8 @@ fn json_bytes(
     exchange: &Exchange,
 ) -> impl Future<Output = Result<Bytes, ApiError>> + Send + use<> {
     let is_json = has_json_type(request.headers());
-    let bytes = raw_bytes(request, exchange);
-    async move {
-        let bytes = bytes.await?;
+    raw_bytes(request, exchange).map(move |bytes| {
+        let bytes = bytes?;
         if bytes.is_empty() {
             return Err(ApiError::Plain {
                 status: StatusCode::BAD_REQUEST,
@@ -129,7 +126,7 @@ fn json_bytes(
             });
         }
         Ok(bytes)
-    }
+    })
 }
 
 impl FromRequest<Exchange> for RawBody {
@@ -139,8 +136,7 @@ impl FromRequest<Exchange> for RawBody {
         request: Request,
         exchange: &Exchange,
     ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        let bytes = raw_bytes(request, exchange);
-        async { Ok(Self(bytes.await)) }
+        raw_bytes(request, exchange).map(|bytes| Ok(Self(bytes)))
     }
 }
 
@@ -150,28 +146,17 @@ fn raw_bytes(
     exchange: &Exchange,
 ) -> impl Future<Output = Result<Bytes, ApiError>> + Send + use<> {
     let body = Limited::new(request.into_body(), exchange.settings().max_body_bytes);
-    async {
-        let collected = body.collect().await.map_err(|error| {
-            let (status, message) = if is_over_limit(&*error) {
+    body.collect().map(|collected| match collected {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) => {
+            let (status, message) = if error.is::<LengthLimitError>() {
                 (StatusCode::PAYLOAD_TOO_LARGE, "the request body is larger than this exchange accepts")
             } else {
                 (StatusCode::BAD_REQUEST, "the request body could not be read")
             };
-            ApiError::Plain { status, message: message.to_owned() }
-        })?;
-        Ok(collected.to_bytes())
-    }
-}
-
-fn is_over_limit(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(one) = cause {
-        if one.is::<LengthLimitError>() {
-            return true;
+            Err(ApiError::Plain { status, message: message.to_owned() })
         }
-        cause = one.source();
-    }
-    false
+    })
 }
 
 fn has_json_type(headers: &HeaderMap) -> bool {
