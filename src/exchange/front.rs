@@ -56,12 +56,7 @@ impl Exchange {
             if is_busy(request.uri().path()) {
                 front.clone().answer(request).boxed()
             } else {
-                let answer = router.clone().call(request);
-                async move {
-                    let Ok(response) = answer.await;
-                    response
-                }
-                .boxed()
+                router.clone().call(request).map(|Ok(response)| response).boxed()
             }
         }
     }

@@ -13,6 +13,8 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::response::IntoResponse;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
@@ -119,7 +121,7 @@ impl Drop for OpenConnection {
 }
 
 /// An answer that is being made.
-type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+type Answering = BoxFuture<'static, Response<Body>>;
 
 /// What answers requests.
 #[derive(Clone)]
@@ -134,13 +136,7 @@ impl RequestHandler {
 
 impl From<Router> for RequestHandler {
     fn from(router: Router) -> Self {
-        Self::new(move |request| {
-            let answer = router.clone().call(request);
-            Box::pin(async move {
-                let Ok(response) = answer.await;
-                response
-            })
-        })
+        Self::new(move |request| router.clone().call(request).map(|Ok(response)| response).boxed())
     }
 }
 
