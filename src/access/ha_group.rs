@@ -69,16 +69,16 @@ pub fn may_move_node(caller: &Caller, org: &str, owner: &Account) -> bool {
     caller.is_admin_of(org) || caller.is_account(owner)
 }
 
-/// Whether the caller sees that a node with this owner is a member.
+/// The account whose nodes the caller sees as members of groups; `None` when it sees everybody's.
 #[must_use]
-pub fn sees_member(caller: &Caller, owner: &Account) -> bool {
-    caller.role != Role::User || caller.is_account(owner)
+pub fn seen_members(caller: &Caller) -> Option<Account> {
+    (caller.role == Role::User).then(|| caller.account())
 }
 
-/// Whether the caller sees the description of a group.
+/// Whether the caller sees the descriptions of groups that administrators of the organization made; those of others are seen by all.
 #[must_use]
-pub fn sees_description(caller: &Caller, org: &str, is_admin_group: bool) -> bool {
-    !is_admin_group || caller.is_admin_of(org)
+pub fn sees_admin_descriptions(caller: &Caller, org: &str) -> bool {
+    caller.is_admin_of(org)
 }
 
 #[cfg(test)]
@@ -103,6 +103,14 @@ mod tests {
         assert_eq!(check_ha_group_change(&user("u"), group(false, &other), [&mine, &mine]), Ok(()));
         let refused = check_ha_group_change(&user("u"), group(false, &mine), [&mine, &other]);
         assert_eq!(refused, Err(HaGroupRefused::ForeignNodes));
+    }
+
+    #[test]
+    fn only_plain_users_see_no_more_than_their_own_members() {
+        assert_eq!(seen_members(&user("u")), Some(account("u")));
+        for role in [Role::Root, Role::HubAdmin, Role::OrgAdmin, Role::Node, Role::Agbot] {
+            assert_eq!(seen_members(&Caller { role, owner: Some(account("v")), ..user("u") }), None);
+        }
     }
 
     #[test]

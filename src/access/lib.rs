@@ -15,8 +15,8 @@ pub use account::{
 };
 pub use caller::{Account, Caller, Role};
 pub use ha_group::{
-    HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node, sees_description,
-    sees_member,
+    HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node, seen_members,
+    sees_admin_descriptions,
 };
 pub use rows::{RowFilter, organization_rows, service_rows};
 pub use table::Access;

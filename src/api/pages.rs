@@ -32,6 +32,12 @@ impl<K> Page<K> {
         Page { json: Vec::new(), next: None }
     }
 
+    /// A page whose elements the database has written, with commas between them, and where the next one begins.
+    #[must_use]
+    pub fn written(json: String, next: Option<K>) -> Page<K> {
+        Page { json: json.into_bytes(), next }
+    }
+
     /// A page of an array: an element for each row; as many rows as the `limit` are followed by the page after the `key` of the last.
     ///
     /// # Errors
@@ -128,6 +134,7 @@ impl Frame {
         }
         let status = if first.json.is_empty() { self.empty } else { self.status };
         let mut start = self.open.into_bytes();
+        start.reserve_exact(first.json.len() + self.close.len());
         start.append(&mut first.json);
         let body = match first.next {
             None => {

@@ -1,4 +1,4 @@
-//! Work that nobody asks for: writing signs of life, removing old changes and expired messages.
+//! Work that nobody asks for: writing signs of life, removing old changes and expired messages, giving space back.
 
 use std::time::Duration;
 
@@ -10,20 +10,35 @@ use tokio_util::sync::CancellationToken;
 use crate::Exchange;
 
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
+/// So many changes leave enough rubbish in the outboxes to be felt.
+const VACUUM_AFTER: i64 = 2_000;
 
 /// Runs until shutdown, then writes the last signs of life.
 pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
     let mut flush = tokio::time::interval(FLUSH_PERIOD);
     let mut cleanup = tokio::time::interval(exchange.settings().cleanup_period);
+    let mut vacuumed_at = exchange.feed().last();
     loop {
         let outcome = tokio::select! {
-            _ = flush.tick() => exchange.heartbeats().flush().await,
+            _ = flush.tick() => {
+                report(exchange.heartbeats().flush().await);
+                vacuum(&exchange, &mut vacuumed_at).await
+            }
             _ = cleanup.tick() => clean(&exchange).await,
             () = shutdown.cancelled() => break,
         };
         report(outcome);
     }
     report(exchange.heartbeats().flush().await);
+}
+
+async fn vacuum(exchange: &Exchange, vacuumed_at: &mut i64) -> Result<(), StoreError> {
+    let last = exchange.feed().last();
+    if last < *vacuumed_at + VACUUM_AFTER {
+        return Ok(());
+    }
+    *vacuumed_at = last;
+    change::vacuum_outboxes(&mut *exchange.database().acquire().await?).await
 }
 
 async fn clean(exchange: &Exchange) -> Result<(), StoreError> {

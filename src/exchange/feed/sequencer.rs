@@ -99,10 +99,9 @@ async fn number(feed: &Feed, is_asked: bool) -> Result<Numbering, StoreError> {
         return Ok(Numbering::default());
     }
     retry("change.number", || async {
-        let mut tx = feed.database.begin().await?;
-        let last = change::lock_sequence(&mut tx).await?;
-        let numbering = change::number_outbox(&mut tx, last, BATCH, feed.peers.instance()).await?;
-        tx.commit().await?;
+        let mut connection = feed.database.acquire().await?;
+        let numbering = change::number_outbox(&mut connection, BATCH, feed.peers.instance()).await?;
+        drop(connection);
         Ok(numbering)
     })
     .await
@@ -120,7 +119,9 @@ async fn follow(feed: &Feed, observer: &impl Observer) -> Result<bool, StoreErro
     let mut has_news = false;
     loop {
         let known = feed.tail.last();
-        let rows = change::list_after(&mut *feed.database.acquire().await?, known, BATCH).await?;
+        let mut connection = feed.database.acquire().await?;
+        let rows = change::list_after(&mut connection, known, BATCH).await?;
+        drop(connection);
         let count = rows.len() as i64;
         if rows.is_empty() {
             return Ok(has_news);

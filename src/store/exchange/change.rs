@@ -155,52 +155,26 @@ pub struct Numbering {
     pub peers: Vec<Uuid>,
 }
 
-/// Numbers the committed outbox rows (at most `limit`) after `last_id` for the exchange `instance` and tells other exchanges that there
-/// are new numbers. The caller holds the sequencer row.
+/// Numbers the committed outbox rows (at most `limit`) for the exchange `instance`, and tells other exchanges that there are new numbers.
+/// A call of its own outside a transaction: it holds the sequencer row until its commit is on disk.
 pub async fn number_outbox(
-    tx: &mut PgConnection,
-    last_id: i64,
+    conn: &mut PgConnection,
     limit: i64,
     instance: Uuid,
 ) -> Result<Numbering, StoreError> {
     let rows = sqlx::query!(
         r#"-- change.number_outbox
-        WITH taken AS (
-            DELETE FROM change_outbox
-            WHERE outbox_id IN (SELECT outbox_id FROM change_outbox ORDER BY outbox_id LIMIT $2)
-            RETURNING outbox_id, org, id, category, resource, operation, is_public, changed_at
-        ), numbered AS (
-            INSERT INTO change (change_id, org, id, category, resource, operation, is_public, changed_at)
-            SELECT $1 + row_number() OVER (ORDER BY outbox_id), org, id, category, resource, operation, is_public, changed_at
-            FROM taken
-            RETURNING change_id, org, id, category, resource, operation, is_public, changed_at
-        ), counted AS (
-            SELECT count(*) AS count FROM numbered
-        ), moved AS (
-            UPDATE change_sequence SET last_id = $1 + counted.count FROM counted WHERE counted.count > 0
-        ), told AS (
-            SELECT pg_notify('evenkeel_change', ($1 + counted.count)::text)::text AS done FROM counted WHERE counted.count > 0
-        ), peer AS (
-            SELECT COALESCE(array_agg(instance), '{}') AS peers
-            FROM exchange_instance
-            WHERE instance <> $3 AND expires_at > clock_timestamp()
-        )
-        SELECT told.done, peer.peers AS "peers!", change_id AS "change_id?", org AS "org?", id AS "id?", category AS "category?",
-            resource AS "resource?", operation AS "operation?", is_public AS "is_public?", changed_at AS "changed_at?: jiff_sqlx::Timestamp"
-        FROM peer
-        LEFT JOIN told ON true
-        LEFT JOIN numbered ON true
-        ORDER BY change_id"#,
-        last_id,
+        SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp", peers
+        FROM number_changes($1, $2)"#,
         limit,
         instance,
     )
-    .fetch_all(tx)
+    .fetch_all(conn)
     .await?;
     let mut numbering = Numbering::default();
     for row in rows {
-        numbering.peers = row.peers;
-        // Without a numbered row the only row is that of the peers.
+        numbering.peers.extend(row.peers.into_iter().flatten());
+        // The row of the peers has no number.
         let (Some(change_id), Some(org), Some(id)) = (row.change_id, row.org, row.id) else { continue };
         let (Some(category), Some(resource), Some(operation)) = (row.category, row.resource, row.operation)
         else {
@@ -220,6 +194,18 @@ pub async fn number_outbox(
         });
     }
     Ok(numbering)
+}
+
+/// Gives the space of numbered changes and sealed audit records back to the next ones: both pass through tables that every numbering and
+/// sealing reads from end to end, and the server cleans up by itself once a minute at most.
+pub async fn vacuum_outboxes(conn: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- change.vacuum_outboxes
+        VACUUM (SKIP_LOCKED, TRUNCATE false) change_outbox, audit_outbox"
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Lists numbered changes above `after`, ascending, at most `limit`.

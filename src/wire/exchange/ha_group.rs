@@ -46,8 +46,8 @@ pub struct HaGroupDocument {
     pub admin: Option<Value>,
 }
 
-/// An HA group.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// An HA group. The store writes this shape, see `ha_group::list_groups` there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HaGroupAnswer {
     /// Its name.
@@ -66,7 +66,7 @@ pub struct HaGroupAnswer {
 }
 
 /// HA groups, sorted by name.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HaGroupsAnswer {
     /// The groups.

@@ -1,9 +1,11 @@
 //! HA groups as one user after the other meets them: scenarios of the HA-group design and of the orchestration contract, E2.
 
+use evenkeel_wire::exchange::ha_group::HaGroupsAnswer;
 use serde_json::{Value, json};
 
 use super::api::{Api, ROOT};
 use crate::support::TestDatabase;
+use crate::support::wait::must;
 
 const ADMIN: &str = "o/admin:pa";
 const USER: &str = "o/u:pu";
@@ -53,6 +55,47 @@ async fn changes_from(api: &Api, from: i64) -> Vec<(i64, String)> {
 async fn next_change(api: &Api) -> i64 {
     let last = api.expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;
     last["maxChangeId"].as_i64().expect("a number") + 1
+}
+
+/// The database writes the list: its text must be what the type of the answer would write.
+#[tokio::test]
+async fn list_that_the_database_writes_has_the_shape_of_the_answer() {
+    let (database, api) = fleet().await;
+    let described = json!({"description": "a \"quote\", a \\, a\ttab, an \u{e9} and a \u{1f600}", "members": ["n2", "n1"]});
+    api.expect(201, USER, "POST", "/orgs/o/hagroups/g3", described.clone()).await;
+    api.expect(201, ADMIN, "POST", "/orgs/o/hagroups/G1", json!({"description": "d", "members": ["x"]}))
+        .await;
+    api.expect(201, USER, "POST", "/orgs/o/hagroups/g%22%252", json!({"members": ["n3"]})).await;
+    let mut connection = database.connection().await;
+    for (name, time) in [
+        ("G1", "2026-01-02T03:04:05Z"),
+        ("g\"%2", "2026-01-02T03:04:05.120Z"),
+        ("g3", "2026-01-02T03:04:05.000007Z"),
+    ] {
+        let statement = "UPDATE ha_group SET updated_at = $2::timestamptz WHERE org = 'o' AND name = $1";
+        must(sqlx::query(statement).bind(name).bind(time).execute(&mut connection).await, "setting the time");
+        let path = format!("/orgs/o/hagroups/{}?form=document", name.replace('%', "%25").replace('"', "%22"));
+        let document = api.expect(200, ROOT, "GET", &path, Value::Null).await;
+        let group = &document["nodeGroups"][0];
+        assert_eq!((&group["lastUpdated"], &group["updated"]), (&json!(time), &json!(time)));
+    }
+    let list = api.expect(200, ROOT, "GET", "/orgs/o/hagroups", Value::Null).await;
+    let answer: HaGroupsAnswer = must(serde_json::from_value(list.clone()), "the answer's shape");
+    assert_eq!(must(serde_json::to_value(&answer), "JSON"), list);
+    let names: Vec<&str> = answer.node_groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(names, ["G1", "g\"%2", "g3"]);
+    assert_eq!(list["nodeGroups"][2]["description"], described["description"]);
+    assert_eq!(list["nodeGroups"][2]["members"], json!(["n1", "n2"]));
+
+    let seen = api.expect(200, OTHER, "GET", "/orgs/o/hagroups", Value::Null).await;
+    let seen: HaGroupsAnswer = must(serde_json::from_value(seen), "the answer's shape");
+    let seen: Vec<_> =
+        seen.node_groups.iter().map(|group| (group.description.is_empty(), group.members.len())).collect();
+    assert_eq!(
+        seen,
+        [(true, 1), (true, 0), (false, 0)],
+        "its own members, no description of an administrator's group"
+    );
 }
 
 /// HA-4, E2-S2.

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, sees_description, sees_member};
+use evenkeel_access::{Access, seen_members, sees_admin_descriptions};
 use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::ha_group::{self, HaGroupWithMembers};
-use evenkeel_wire::exchange::ha_group::{HaGroupAnswer, HaGroupForm};
-use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_store::exchange::ha_group::{self, HaGroupView};
+use evenkeel_wire::exchange::ha_group::HaGroupForm;
 use http::StatusCode;
 
 use crate::extract::{CurrentCaller, Path, Query};
@@ -61,47 +60,29 @@ async fn answer(
     is_document: bool,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodesRead, FactKind::Org, &org, None).await?;
-    let wanted = Arc::new((org, name));
+    let view = HaGroupView {
+        members_of: seen_members(&caller),
+        describes_admin_groups: sees_admin_descriptions(&caller, &org),
+        is_document,
+    };
+    let wanted = Arc::new((org, name, view));
     pages::answer(StatusCode::OK, r#"{"nodeGroups":["#, "]}", move |after: Option<String>| {
-        page(exchange.clone(), caller.clone(), wanted.clone(), is_document, after)
+        page(exchange.clone(), wanted.clone(), after)
     })
     .await
 }
 
 async fn page(
     exchange: Exchange,
-    caller: CurrentCaller,
-    wanted: Arc<(String, Option<String>)>,
-    is_document: bool,
+    wanted: Arc<(String, Option<String>, HaGroupView)>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
-    let (org, name) = &*wanted;
-    let groups =
-        ha_group::list_groups(&mut connection, org, name.as_deref(), after.as_deref(), PAGE_ROWS).await?;
+    let (org, name, view) = &*wanted;
+    let list =
+        ha_group::list_groups(&mut connection, org, name.as_deref(), view, after.as_deref(), PAGE_ROWS)
+            .await?;
     drop(connection);
-    let shown = |group| shown(&caller, group, is_document);
-    Ok(Page::array(groups, PAGE_ROWS, |last| last.group.name.clone(), shown)?)
-}
-
-/// A group as the caller may see it.
-fn shown(
-    caller: &Caller,
-    HaGroupWithMembers { group, members }: HaGroupWithMembers,
-    is_document: bool,
-) -> HaGroupAnswer {
-    let is_described = sees_description(caller, &group.org, group.is_admin);
-    let last_updated = wire_time(group.updated_at);
-    HaGroupAnswer {
-        name: group.name,
-        description: group.description.filter(|_| is_described).unwrap_or_default(),
-        members: members
-            .into_iter()
-            .filter(|(_, owner)| sees_member(caller, owner))
-            .map(|(node, _)| node)
-            .collect(),
-        admin: group.is_admin,
-        updated: is_document.then(|| last_updated.clone()),
-        last_updated,
-    }
+    let Some(list) = list else { return Ok(Page::new()) };
+    Ok(Page::written(list.json, (list.count == PAGE_ROWS).then_some(list.last)))
 }
