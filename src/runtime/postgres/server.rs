@@ -75,6 +75,9 @@ impl Launch {
         set("log_timezone", "UTC");
         set("timezone", "UTC");
         set("jit", "off");
+        // The usual sizes, which would shrink with the size of the log's files.
+        set("min_wal_size", "80MB");
+        set("max_wal_size", "1GB");
         if !self.is_durable {
             set("fsync", "off");
             set("full_page_writes", "off");
