@@ -48,7 +48,7 @@ async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
     let mut connection = exchange.database().acquire().await?;
     let changes = change::delete_before(&mut connection, now.saturating_sub(age).unwrap_or(now)).await?;
     let messages = message::delete_expired(&mut connection, now).await?;
-    drop(connection);
+    connection.release();
     if let Some(age) = exchange.settings().audit_age.and_then(|age| SignedDuration::try_from(age).ok()) {
         let records = crate::audit::seal::prune(exchange.database(), now, age).await?;
         if records > 0 {

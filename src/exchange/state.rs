@@ -319,7 +319,10 @@ impl Exchange {
     /// # Errors
     /// When the store does not answer.
     pub async fn facts(&self, kind: FactKind, org: &str, id: &str) -> Result<Option<Facts>, ApiError> {
-        Ok(facts::find_facts(&mut *self.0.database.acquire().await?, kind, org, id).await?)
+        let mut connection = self.0.database.acquire().await?;
+        let found = facts::find_facts(&mut connection, kind, org, id).await?;
+        connection.release();
+        Ok(found)
     }
 
     /// Asks the permission table.

@@ -1,13 +1,14 @@
 //! Connection pool, migrations and named, retried transactions.
 
-use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::migrate::{AppliedMigration, Migrate, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
+use crate::connections::{Connection, Connections, TRUSTED, Transaction};
 use crate::error::StoreError;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
@@ -29,13 +30,10 @@ const FLUSH_MIGRATIONS: &str = "-- database.migrate
     SET synchronous_commit = on;
     UPDATE _sqlx_migrations SET success = success WHERE version = (SELECT max(version) FROM _sqlx_migrations)";
 
-/// How long an idle connection is believed to be alive.
-const TRUSTED: Duration = Duration::from_millis(500);
-
 /// A pool of connections to one PostgreSQL database.
 #[derive(Clone, Debug)]
 pub struct Database {
-    pool: PgPool,
+    connections: Arc<Connections>,
     options: PgConnectOptions,
     orders_by_bytes: bool,
 }
@@ -68,7 +66,7 @@ impl Database {
         )
         .fetch_one(&pool)
         .await?;
-        Ok(Database { pool, options, orders_by_bytes })
+        Ok(Database { connections: Connections::new(pool), options, orders_by_bytes })
     }
 
     /// Whether texts are ordered by their bytes, so that all that begin alike stand together. True for the embedded server.
@@ -116,15 +114,15 @@ impl Database {
         MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
     }
 
-    /// A connection for reads.
+    /// A connection for reads; release it after the last one.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when none is free in time.
-    pub async fn acquire(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, StoreError> {
+    pub async fn acquire(&self) -> Result<Connection, StoreError> {
         let mut waits = 0;
         loop {
             waits += 1;
-            match self.pool.acquire().await {
+            match self.connections.acquire().await {
                 Err(sqlx::Error::PoolTimedOut) if waits < BUSY_WAITS && self.is_busy() => {}
                 outcome => return Ok(outcome?),
             }
@@ -133,13 +131,14 @@ impl Database {
 
     /// Whether all connections there may be are open and in use: then the server answers, but to others.
     fn is_busy(&self) -> bool {
-        self.pool.num_idle() == 0 && self.pool.size() >= self.pool.options().get_max_connections()
+        let pool = self.pool();
+        pool.num_idle() == 0 && pool.size() >= pool.options().get_max_connections()
     }
 
     /// The pool itself, for listeners.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
-        &self.pool
+        self.connections.pool()
     }
 
     /// Begins a transaction. It must be short and must not wait for the network; run it inside [`retry`].
@@ -147,13 +146,12 @@ impl Database {
     /// # Errors
     /// [`StoreError::Unavailable`] when no connection is free in time.
     pub async fn begin(&self) -> Result<Transaction, StoreError> {
-        let connection = self.acquire().await?;
-        Ok(Transaction(sqlx::Transaction::begin(connection, None).await?))
+        Transaction::begin(self.acquire().await?).await
     }
 
     /// Closes the pool.
     pub async fn close(&self) {
-        self.pool.close().await;
+        self.connections.close().await;
     }
 }
 
@@ -161,33 +159,6 @@ impl Database {
 fn is_complete(applied: &[AppliedMigration]) -> bool {
     let known = MIGRATOR.iter().map(|migration| (migration.version, &migration.checksum));
     known.eq(applied.iter().map(|migration| (migration.version, &migration.checksum)))
-}
-
-/// A transaction; dropped without a commit it is rolled back.
-pub struct Transaction(sqlx::Transaction<'static, sqlx::Postgres>);
-
-impl Transaction {
-    /// Commits durably.
-    ///
-    /// # Errors
-    /// A retryable error when it lost against a competing transaction.
-    pub async fn commit(self) -> Result<(), StoreError> {
-        Ok(self.0.commit().await?)
-    }
-}
-
-impl Deref for Transaction {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        &self.0
-    }
-}
-
-impl DerefMut for Transaction {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.0
-    }
 }
 
 /// Runs one named write, and again when it lost against a competing one (serialization failure, deadlock).
@@ -239,7 +210,7 @@ pub type Listener = sqlx::postgres::PgListener;
 /// # Errors
 /// [`StoreError::Unavailable`] when the server does not answer.
 pub async fn listen(database: &Database, channels: &[&str]) -> Result<Listener, StoreError> {
-    let mut listener = Listener::connect_with(&database.pool).await?;
+    let mut listener = Listener::connect_with(database.pool()).await?;
     listener.listen_all(channels.iter().copied()).await?;
     Ok(listener)
 }

@@ -7,10 +7,12 @@ pub mod error;
 pub mod exchange;
 pub mod import;
 
+mod connections;
 mod database;
 mod time;
 
-pub use database::{AsStoreError, Database, Listener, Transaction, listen, retry};
+pub use connections::{Connection, Transaction};
+pub use database::{AsStoreError, Database, Listener, listen, retry};
 pub use error::StoreError;
 pub use sqlx::PgConnection;
 pub use time::{from_sql, to_sql};

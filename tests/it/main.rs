@@ -3,6 +3,7 @@
 mod agbot;
 mod agent;
 mod cli;
+mod connections;
 mod docs;
 mod exchange;
 mod import;

@@ -103,7 +103,7 @@ pub(crate) async fn read_all(context: &Context) -> Result<Vec<Event>, AgbotError
     for record in rollout::list_rollouts(&mut connection).await? {
         events.push(Event::RolloutRecorded { rollout: Box::new(serde_json::from_value(record)?) });
     }
-    drop(connection);
+    connection.release();
     events.extend(claim_events(context).await?);
     Ok(events)
 }

@@ -231,7 +231,7 @@ impl Credentials {
         }
         let mut connection = self.database.acquire().await?;
         let found = identity::find_identity(&mut connection, login.org(), login.id()).await?;
-        drop(connection);
+        connection.release();
         let identity = found.ok_or_else(unknown_identity)?;
         let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
         if !self
@@ -257,7 +257,7 @@ impl Credentials {
             return Ok(caller(login.org(), identity));
         }
         let imported = identity::list_imported_api_keys(&mut connection, login.org()).await?;
-        drop(connection);
+        connection.release();
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
             if self

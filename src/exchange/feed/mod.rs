@@ -86,7 +86,7 @@ impl Feed {
         let floor = (last - KEPT_IN_MEMORY as i64).max(0);
         let tail = Tail::new(floor, KEPT_IN_MEMORY);
         tail.append(change::list_after(&mut connection, floor, KEPT_IN_MEMORY as i64).await?, last);
-        drop(connection);
+        connection.release();
         Ok(Feed {
             database,
             tail,

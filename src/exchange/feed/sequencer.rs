@@ -101,7 +101,7 @@ async fn number(feed: &Feed, is_asked: bool) -> Result<Numbering, StoreError> {
     retry("change.number", || async {
         let mut connection = feed.database.acquire().await?;
         let numbering = change::number_outbox(&mut connection, BATCH, feed.peers.instance()).await?;
-        drop(connection);
+        connection.release();
         Ok(numbering)
     })
     .await
@@ -121,7 +121,7 @@ async fn follow(feed: &Feed, observer: &impl Observer) -> Result<bool, StoreErro
         let known = feed.tail.last();
         let mut connection = feed.database.acquire().await?;
         let rows = change::list_after(&mut connection, known, BATCH).await?;
-        drop(connection);
+        connection.release();
         let count = rows.len() as i64;
         if rows.is_empty() {
             return Ok(has_news);

@@ -99,7 +99,7 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let rows =
         management_policy::list(&mut connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_answer)?)
 }
 

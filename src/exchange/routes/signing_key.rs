@@ -132,7 +132,7 @@ async fn page<K: Keys>(
     let mut connection = exchange.database().acquire().await?;
     let names =
         signing_key::list_names(&mut connection, K::HOLDER, org, id, after.as_deref(), PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     Ok(Page::array(names, PAGE_ROWS, String::clone, |name| name)?)
 }
 

@@ -100,7 +100,7 @@ async fn count_page(
     let mut connection = exchange.database().acquire().await?;
     let only = only.as_deref().map(<[String; 2]>::as_slice);
     let counts = status::count_nodes_by_org(&mut connection, only, after.as_deref(), PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     let shown = |(org, nodes)| (org, if is_hidden { HIDDEN } else { nodes });
     Ok(Page::object(counts, PAGE_ROWS, |(org, _): &(String, _)| org.clone(), shown)?)
 }

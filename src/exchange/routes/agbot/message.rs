@@ -73,7 +73,7 @@ async fn page(
     let (org, id) = &*mailbox;
     let mut connection = exchange.database().acquire().await?;
     let rows = message::list_to_agbot(&mut connection, org, id, place.filter()).await?;
-    drop(connection);
+    connection.release();
     let next = place.next(rows.len(), rows.last().map(|row| row.message_id));
     let mut page = Page::new();
     for row in rows {

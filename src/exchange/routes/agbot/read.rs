@@ -49,7 +49,7 @@ async fn page(
     }
     let mut connection = exchange.database().acquire().await?;
     let rows = agbot::list_agbots(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     let keyed_answer = |row| {
         let agbot = answer(&exchange, row);
         (agbot.id.clone(), agbot)

@@ -65,7 +65,7 @@ async fn page<K: Kind>(
     let mut connection = exchange.database().acquire().await?;
     let place = after.as_deref();
     let rows = served::list(&mut connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     let keyed_answer = |row: ServedRow| (row.entry.clone(), K::shape(row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), keyed_answer)?)
 }

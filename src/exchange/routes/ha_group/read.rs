@@ -82,7 +82,7 @@ async fn page(
     let list =
         ha_group::list_groups(&mut connection, org, name.as_deref(), view, after.as_deref(), PAGE_ROWS)
             .await?;
-    drop(connection);
+    connection.release();
     let Some(list) = list else { return Ok(Page::new()) };
     Ok(Page::written(list.json, (list.count == PAGE_ROWS).then_some(list.last)))
 }

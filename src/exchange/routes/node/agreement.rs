@@ -96,7 +96,7 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let (one, after) = (agreement.as_deref(), after.as_deref());
     let rows = agreement::list_of_node(&mut connection, org, id, one, after, PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_answer)?)
 }
 

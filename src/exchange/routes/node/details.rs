@@ -67,7 +67,7 @@ async fn page(
     let (org, filter) = &*wanted;
     let mut connection = exchange.database().acquire().await?;
     let rows = list_node_details(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     Ok(Page::array(rows, PAGE_ROWS, |row| row.node.clone(), |row| shape(&exchange, row))?)
 }
 

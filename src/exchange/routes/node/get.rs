@@ -56,7 +56,7 @@ async fn page(
     let (org, filter) = &*wanted;
     let mut connection = exchange.database().acquire().await?;
     let rows = node::list_nodes(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     let keyed_answer = |row: NodeRow| (format!("{}/{}", row.org, row.node), answer(&exchange, row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_answer)?)
 }
@@ -81,7 +81,9 @@ pub(super) async fn get_node(
     Path((org, id)): Path<(String, String)>,
     Query(query): Query<AttributeQuery>,
 ) -> Result<Response, ApiError> {
-    let row = node::find_node(&mut *exchange.database().acquire().await?, &org, &id).await?;
+    let mut connection = exchange.database().acquire().await?;
+    let row = node::find_node(&mut connection, &org, &id).await?;
+    connection.release();
     if !may_read(&caller, &org, &id, row.as_ref()) {
         // Asked again only for the words of the refusal.
         exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;

@@ -92,7 +92,7 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let (one, after) = (policy.as_deref(), after.as_deref());
     let rows = node_part::list_management_statuses(&mut connection, org, id, one, after, PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     let status = |(policy, status): (String, _)| {
         (format!("{org}/{policy}"), ManagementStatus { agent_upgrade_policy_status: status })
     };

@@ -54,7 +54,7 @@ async fn page(
     let mut connection = exchange.database().acquire().await?;
     let found =
         organization::list_organizations(&mut connection, &filter, after.as_deref(), PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     shaped(found)
 }
 
@@ -140,6 +140,6 @@ async fn page_of_accounts(
     let found =
         organization::list_organizations_of_accounts(&mut connection, &ids, after.as_deref(), PAGE_ROWS)
             .await?;
-    drop(connection);
+    connection.release();
     shaped(found)
 }

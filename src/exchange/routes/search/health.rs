@@ -108,7 +108,7 @@ async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, 
     let mut connection = wanted.exchange.database().acquire().await?;
     let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
     let rows = list_health(&mut connection, &wanted.orgs, &wanted.pattern, after, PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     let last = rows.last().map(|row| (row.org.clone(), row.node.clone()));
     let (mut page, mut count) = (Page::new(), 0);
     for rows in rows.chunk_by(|left, right| left.org == right.org && left.node == right.node) {

@@ -76,7 +76,7 @@ async fn search_nodes_by_pattern(
             "service '{service_url}' does not occur in pattern '{org}/{pattern}'"
         )));
     }
-    drop(connection);
+    connection.release();
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),
         orgs: searched_orgs(&caller, &org, request.node_orgids),
@@ -115,7 +115,7 @@ async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, 
     let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
     let mut connection = wanted.exchange.database().acquire().await?;
     let rows = search::list_for_pattern(&mut connection, search, after, PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     Ok(Page::array(rows, PAGE_ROWS, |row| (row.org.clone(), row.node.clone()), shape)?)
 }
 

@@ -107,7 +107,7 @@ async fn errors_page<T: Serialize>(
     let rows =
         node_health::list_with_errors(&mut connection, org, owner.as_ref(), after.as_deref(), PAGE_ROWS)
             .await?;
-    drop(connection);
+    connection.release();
     Ok(Page::array(rows, PAGE_ROWS, |row| row.node.clone(), shape)?)
 }
 
@@ -147,7 +147,7 @@ async fn running_page(
     let rows =
         node_health::list_running(&mut connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS)
             .await?;
-    drop(connection);
+    connection.release();
     let seen = |(node, stored): (String, _)| {
         let seen_at = exchange.heartbeats().latest_node(org, &node, stored);
         (format!("{org}/{node}"), seen_at.map(wire_time))

@@ -46,7 +46,7 @@ async fn page(
     let (org, id) = &*wanted;
     let mut connection = exchange.database().acquire().await?;
     let rows = service_part::list_dockauths(&mut connection, org, id, after, LARGE_PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     Ok(Page::array(rows, LARGE_PAGE_ROWS, |row| row.id, answer)?)
 }
 

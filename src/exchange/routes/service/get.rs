@@ -89,7 +89,7 @@ async fn page(
     let (filter, rows) = &*wanted;
     let mut connection = exchange.database().acquire().await?;
     let rows = service::list(&mut connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await?;
-    drop(connection);
+    connection.release();
     Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.service.clone()), keyed_answer)?)
 }
 

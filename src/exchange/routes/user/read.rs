@@ -91,7 +91,7 @@ async fn page(
     for key in api_key::list_api_keys(&mut connection, org, &names).await? {
         keys.entry(key.account.clone()).or_default().push(summary(key));
     }
-    drop(connection);
+    connection.release();
     let mut page = Page::after(&accounts, PAGE_ROWS, |last| last.name.clone());
     for account in accounts.into_iter().filter(|account| sees_account(&caller, facts(account))) {
         let keys = keys.remove(&account.name).unwrap_or_default();
