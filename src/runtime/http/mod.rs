@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -70,6 +70,10 @@ impl Default for HttpLimits {
     }
 }
 
+/// Connections that may wait to be accepted, if the kernel allows as many. A fleet comes back at once; whoever finds no place tries again
+/// after a second, then after three.
+const BACKLOG: u32 = 4_096;
+
 /// An address could not be listened on.
 #[derive(Debug, Error)]
 pub enum ListenError {
@@ -102,7 +106,7 @@ impl ListenError {
 /// # Errors
 /// [`ListenError::Taken`] when somebody else listens there.
 pub async fn listen(address: &str) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address).await.map_err(|source| {
+    bind(address).await.map_err(|source| {
         let address = address.to_owned();
         if source.kind() == io::ErrorKind::AddrInUse {
             ListenError::Taken { address }
@@ -110,6 +114,24 @@ pub async fn listen(address: &str) -> Result<TcpListener, ListenError> {
             ListenError::Refused { address, source }
         }
     })
+}
+
+async fn bind(address: &str) -> io::Result<TcpListener> {
+    let mut outcome = Err(io::Error::new(io::ErrorKind::InvalidInput, "the name has no address"));
+    for address in tokio::net::lookup_host(address).await? {
+        outcome = bind_one(address);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// One listener with what it serves.

@@ -153,6 +153,22 @@ async fn shutdown_lets_a_request_finish_and_cuts_one_that_never_does() {
     assert!(TcpStream::connect(running.address).await.is_err(), "the listener is closed");
 }
 
+/// More than the 128 places that a listener has when nobody asks for more.
+#[tokio::test]
+async fn a_crowd_that_comes_at_once_finds_places() {
+    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let crowd = allowed.trim().parse::<usize>().unwrap().min(300);
+    let listener = listen("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts. Whoever finds no place waits for more than a second.
+    let mut waiting = Vec::new();
+    for _ in 0..crowd {
+        let connected = tokio::time::timeout(Duration::from_millis(900), TcpStream::connect(address)).await;
+        waiting.push(connected.expect("a place").unwrap());
+    }
+    assert_eq!(waiting.len(), crowd);
+}
+
 #[tokio::test]
 async fn a_taken_port_is_a_clear_error() {
     let first = listen("127.0.0.1:0").await.unwrap();
