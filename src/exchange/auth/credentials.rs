@@ -19,7 +19,7 @@ use super::hash::{SecretHasher, is_outdated};
 use super::pool::Lane;
 use super::remembered::Remembered;
 use crate::ApiError;
-use crate::limit::Limiter;
+use crate::limit::{Limiter, neighbourhood};
 
 /// Id that stands for "any API key of this organization".
 const API_KEY_LOGIN: &str = "apikey";
@@ -27,6 +27,10 @@ const CAPACITY: u32 = 200_000;
 const REMEMBERED_FOR: Duration = Duration::from_secs(5_400);
 /// Good secrets that are still recognized when the login itself is no longer in memory.
 const PROVEN_CAPACITY: u32 = 50_000;
+/// Addresses from where a login failed.
+const SUSPECT_CAPACITY: u32 = 50_000;
+/// How long after a failed login others from there wait with the suspects.
+const SUSPECT_FOR: Duration = Duration::from_secs(60);
 /// How long a login of root waits for the start to be over.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -37,6 +41,8 @@ struct Attempt<'a> {
     limiter: &'a Limiter,
     /// The same secret was good not long ago: failures of others do not hold it up.
     is_proven: bool,
+    /// Logins from this address failed not long ago.
+    is_suspect: bool,
 }
 
 impl Attempt<'_> {
@@ -48,7 +54,11 @@ impl Attempt<'_> {
     }
 
     fn lane(&self) -> Lane {
-        if self.is_proven { Lane::Known } else { Lane::Unknown }
+        match (self.is_proven, self.is_suspect) {
+            (true, _) => Lane::Known,
+            (false, true) => Lane::Suspect,
+            (false, false) => Lane::Unknown,
+        }
     }
 }
 
@@ -72,6 +82,8 @@ pub struct Credentials {
     /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
     /// failed logins from the same address do not stop them.
     proven: Remembered<[u8; 32], ()>,
+    /// Addresses from where a login failed a moment ago.
+    suspects: Remembered<IpAddr, ()>,
     /// Whether the stored password of root is the configured one. Until then nobody is let in by it.
     is_root_settled: watch::Sender<bool>,
     /// Counts removals: what was read before one may not be remembered after it.
@@ -88,6 +100,7 @@ impl Credentials {
             checked_keys: Remembered::new(CAPACITY, REMEMBERED_FOR),
             refused: Remembered::new(10_000, Duration::from_secs(10)),
             proven: Remembered::new(PROVEN_CAPACITY, Duration::from_secs(86_400)),
+            suspects: Remembered::new(SUSPECT_CAPACITY, SUSPECT_FOR),
             is_root_settled: watch::Sender::new(true),
             removals: AtomicU64::new(0),
         }
@@ -144,10 +157,18 @@ impl Credentials {
     ) -> Result<Arc<Caller>, ApiError> {
         let is_api_key = login.id() == API_KEY_LOGIN;
         let is_proven = self.proven.get(&verifier).is_some();
-        let attempt = Attempt { login, address, limiter, is_proven };
+        let neighbourhood = address.map(neighbourhood);
+        let is_suspect = neighbourhood.is_some_and(|address| self.suspects.get(&address).is_some());
+        let attempt = Attempt { login, address, limiter, is_proven, is_suspect };
         attempt.check()?;
-        if self.refused.get(&verifier).is_some() {
+        let count_failure = || {
             limiter.count_failed_login(address, login.org(), login.id());
+            if let Some(address) = neighbourhood {
+                self.suspects.insert(address, ());
+            }
+        };
+        if self.refused.get(&verifier).is_some() {
+            count_failure();
             return Err(bad_credentials());
         }
         let removals = self.removals.load(Ordering::SeqCst);
@@ -158,7 +179,7 @@ impl Credentials {
             Err(error) => {
                 if error.is_unauthorized() {
                     self.proven.forget(&verifier);
-                    limiter.count_failed_login(address, login.org(), login.id());
+                    count_failure();
                 }
                 if matches!(&error, ApiError::Answer { message, .. } if message == "invalid.credentials")
                     && self.removals.load(Ordering::SeqCst) == removals

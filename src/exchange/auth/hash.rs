@@ -79,14 +79,15 @@ impl SecretHasher {
             return Ok(bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())));
         }
         let (secret, stored) = (secret.to_owned(), stored.to_owned());
-        self.pool.run(lane, address, is_refused, move || verify_slowly(&secret, &stored)).await
+        let verify = move || verify_slowly(&secret, &stored);
+        self.pool.run(lane, address, is_refused, verify, |is_right| !is_right).await
     }
 
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.pool.run(Lane::Known, None, || Ok(()), work).await
+        self.pool.run(Lane::Known, None, || Ok(()), work, |_| false).await
     }
 }
 
