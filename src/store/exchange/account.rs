@@ -76,7 +76,7 @@ pub async fn list_accounts(
                      AND author.name = substr(account.updated_by, strpos(account.updated_by, '/') + 1)
                ) THEN updated_by ELSE '' END AS "updated_by!"
         FROM account
-        WHERE org = $1 AND ($2::text IS NULL OR name = $2) AND ($3::text IS NULL OR name > $3)
+        WHERE org = $1 AND ($2::text IS NULL OR name = $2) AND name > COALESCE($3::text, '')
         ORDER BY name
         LIMIT $4"#,
         org,

@@ -115,7 +115,7 @@ pub async fn list_agbots(
            AND ($2::text IS NULL OR org || '/' || agbot LIKE $2)
            AND ($3::text IS NULL OR name LIKE $3)
            AND ($4::text IS NULL OR owner_org || '/' || owner LIKE $4)
-           AND ($5::text IS NULL OR agbot > $5)
+           AND agbot > COALESCE($5::text, '')
          ORDER BY agbot
          LIMIT $6",
         org,

@@ -53,7 +53,7 @@ pub async fn list_of_node(
         SELECT agreement, services AS "services: Json<JsonText>", agreement_service AS "agreement_service: Json<JsonText>",
                service_url, state, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM node_agreement
-        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR agreement = $3) AND ($4::text IS NULL OR agreement > $4)
+        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR agreement = $3) AND agreement > COALESCE($4::text, '')
         ORDER BY agreement
         LIMIT $5"#,
         org,
@@ -90,7 +90,7 @@ pub async fn list_of_agbot(
         r#"-- agreement.list_of_agbot
         SELECT agreement, service AS "service: Json<JsonText>", state, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM agbot_agreement
-        WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR agreement = $3) AND ($4::text IS NULL OR agreement > $4)
+        WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR agreement = $3) AND agreement > COALESCE($4::text, '')
         ORDER BY agreement
         LIMIT $5"#,
         org,

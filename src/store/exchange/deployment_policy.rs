@@ -98,7 +98,7 @@ pub async fn list(
             AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
             AND ($4::text IS NULL OR label LIKE $4)
             AND ($5::text IS NULL OR description LIKE $5)
-            AND ($6::text IS NULL OR policy > $6)
+            AND policy > COALESCE($6::text, '')
         ORDER BY policy
         LIMIT $7",
         org,

@@ -93,7 +93,7 @@ pub async fn list_groups(
             FROM ha_group
             WHERE org = $1
               AND ($2::text IS NULL OR name = $2)
-              AND ($3::text IS NULL OR name COLLATE "C" > $3)
+              AND name COLLATE "C" > COALESCE($3::text, '')
             ORDER BY name COLLATE "C"
             LIMIT $4
         )

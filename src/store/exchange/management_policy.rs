@@ -95,7 +95,7 @@ pub async fn list(
             AND ($4::text IS NULL OR label LIKE $4)
             AND ($5::text IS NULL OR description LIKE $5)
             AND ($6::text IS NULL OR agent_upgrade_policy ->> 'manifest' LIKE $6)
-            AND ($7::text IS NULL OR policy > $7)
+            AND policy > COALESCE($7::text, '')
         ORDER BY policy
         LIMIT $8",
         org,

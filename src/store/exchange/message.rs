@@ -90,7 +90,7 @@ pub async fn list_to_node(
                expires_at AS "expires_at: jiff_sqlx::Timestamp"
         FROM node_message
         WHERE org = $1 AND node = $2 AND ($3::bigint IS NULL OR message_id = $3) AND expires_at > $4
-          AND ($5::bigint IS NULL OR message_id > $5)
+          AND message_id > COALESCE($5::bigint, 0)
         ORDER BY message_id
         LIMIT $6"#,
         org,
@@ -129,7 +129,7 @@ pub async fn list_to_agbot(
                expires_at AS "expires_at: jiff_sqlx::Timestamp"
         FROM agbot_message
         WHERE org = $1 AND agbot = $2 AND ($3::bigint IS NULL OR message_id = $3) AND expires_at > $4
-          AND ($5::bigint IS NULL OR message_id > $5)
+          AND message_id > COALESCE($5::bigint, 0)
         ORDER BY message_id
         LIMIT $6"#,
         org,

@@ -208,14 +208,14 @@ pub async fn list_nodes(
             select_nodes!(
                 $name,
                 "WHERE node.org = $1
-                   AND ($2::text IS NULL OR (node.owner_org = $2 AND node.owner = $3))
-                   AND ($4::text IS NULL OR node.org || '/' || node.node LIKE $4)
-                   AND ($5::text IS NULL OR node.name LIKE $5)
-                   AND ($6::text IS NULL OR node.arch LIKE $6)
-                   AND ($7::text IS NULL OR node.cluster_namespace LIKE $7)
-                   AND ($8::text IS NULL OR node.owner_org || '/' || node.owner LIKE $8)
-                   AND ($9::text IS NULL OR node.node_type = $9)
-                   AND ($10::boolean IS NULL OR node.is_namespace_scoped = $10)
+                   AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
+                   AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
+                   AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
+                   AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
+                   AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
+                   AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
+                   AND CASE WHEN $9::text IS NULL THEN true ELSE node.node_type = $9 END
+                   AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
                    AND node.node > $11 "
                     + $range
                     + "ORDER BY node.node

@@ -87,12 +87,12 @@ pub async fn list_node_details(
         LEFT JOIN node_status ON node_status.org = node.org AND node_status.node = node.node
         LEFT JOIN node_error ON node_error.org = node.org AND node_error.node = node.node
         WHERE node.org = $1
-          AND ($2::text IS NULL OR (node.owner_org = $2 AND node.owner = $3))
-          AND ($4::text IS NULL OR node.org || '/' || node.node LIKE $4)
-          AND ($5::text IS NULL OR node.name LIKE $5)
-          AND ($6::text IS NULL OR node.arch LIKE $6)
-          AND ($7::text IS NULL OR node.owner_org || '/' || node.owner LIKE $7)
-          AND ($8::text IS NULL OR node.node_type = $8)
+          AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
+          AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
+          AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
+          AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
+          AND CASE WHEN $7::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $7 END
+          AND CASE WHEN $8::text IS NULL THEN true ELSE node.node_type = $8 END
           AND node.node > $9
         ORDER BY node.node
         LIMIT $10"#,

@@ -265,7 +265,7 @@ pub async fn list_management_statuses(
         r#"-- node_part.list_management_statuses
         SELECT policy, status AS "status: Json<JsonText>"
         FROM node_management_status
-        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR policy = $3) AND ($4::text IS NULL OR policy > $4)
+        WHERE org = $1 AND node = $2 AND ($3::text IS NULL OR policy = $3) AND policy > COALESCE($4::text, '')
         ORDER BY policy
         LIMIT $5"#,
         org,

@@ -122,7 +122,7 @@ pub async fn list_organizations(
           AND ($3::text IS NULL OR org LIKE $3)
           AND ($4::text IS NULL OR label LIKE $4)
           AND ($5::text IS NULL OR description LIKE $5)
-          AND ($6::text IS NULL OR org > $6)
+          AND org > COALESCE($6::text, '')
         ORDER BY org
         LIMIT $7"#,
         filter.only.as_deref(),
@@ -152,7 +152,7 @@ pub async fn list_organizations_of_accounts(
                updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM organization
         WHERE (tags ->> 'ibmcloud_id' = ANY ($1) OR tags ->> 'group' = ANY ($1))
-          AND ($2::text IS NULL OR org > $2)
+          AND org > COALESCE($2::text, '')
         ORDER BY org
         LIMIT $3"#,
         accounts,

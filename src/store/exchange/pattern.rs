@@ -122,7 +122,7 @@ pub async fn list(
             AND ($6::text IS NULL OR description LIKE $6)
             AND ($7::text IS NULL OR cluster_namespace LIKE $7)
             AND ($8::boolean OR is_public OR (org = $9 AND ($11::text IS NULL OR (owner_org = $10 AND owner = $11))))
-            AND ($12::text IS NULL OR (org, pattern) > ($12, $13::text))
+            AND (org, pattern) > (COALESCE($12::text, ''), COALESCE($13::text, ''))
         ORDER BY org, pattern
         LIMIT $14",
         filter.org,

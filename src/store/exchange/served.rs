@@ -104,7 +104,7 @@ async fn list_patterns(
           AND ($4::text IS NULL OR pattern LIKE $4)
           AND ($5::text IS NULL OR pattern_org LIKE $5)
           AND ($6::text IS NULL OR node_org LIKE $6)
-          AND ($7::text IS NULL OR entry > $7)
+          AND entry > COALESCE($7::text, '')
         ORDER BY entry
         LIMIT $8"#,
         org,
@@ -146,7 +146,7 @@ async fn list_policies(
           AND ($4::text IS NULL OR policy LIKE $4)
           AND ($5::text IS NULL OR policy_org LIKE $5)
           AND ($6::text IS NULL OR node_org LIKE $6)
-          AND ($7::text IS NULL OR entry > $7)
+          AND entry > COALESCE($7::text, '')
         ORDER BY entry
         LIMIT $8"#,
         org,

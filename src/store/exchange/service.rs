@@ -149,7 +149,7 @@ pub async fn list(
             AND ($10::text IS NULL OR EXISTS (
                 SELECT 1 FROM json_array_elements(required_services) AS required WHERE required ->> 'url' LIKE $10))
             AND ($11::boolean OR is_public OR (org = $12 AND ($14::text IS NULL OR (owner_org = $13 AND owner = $14))))
-            AND ($15::text IS NULL OR (org, service) > ($15, $16::text))
+            AND (org, service) > (COALESCE($15::text, ''), COALESCE($16::text, ''))
         ORDER BY org, service
         LIMIT $17"#,
         filter.org,

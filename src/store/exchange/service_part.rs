@@ -110,7 +110,7 @@ pub async fn list_dockauths(
         r#"-- service_part.list_dockauths
         SELECT dockauth_id AS id, registry, username, token, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM service_dockauth
-        WHERE org = $1 AND service = $2 AND ($3::integer IS NULL OR dockauth_id > $3)
+        WHERE org = $1 AND service = $2 AND dockauth_id > COALESCE($3::integer, 0)
         ORDER BY dockauth_id
         LIMIT $4"#,
         org,

@@ -28,7 +28,7 @@ pub async fn list_names(
             sqlx::query_scalar!(
                 "-- signing_key.list_of_service
                 SELECT key_id FROM service_key
-                WHERE org = $1 AND service = $2 AND ($3::text IS NULL OR key_id > $3)
+                WHERE org = $1 AND service = $2 AND key_id > COALESCE($3::text, '')
                 ORDER BY key_id
                 LIMIT $4",
                 org,
@@ -43,7 +43,7 @@ pub async fn list_names(
             sqlx::query_scalar!(
                 "-- signing_key.list_of_pattern
                 SELECT key_id FROM pattern_key
-                WHERE org = $1 AND pattern = $2 AND ($3::text IS NULL OR key_id > $3)
+                WHERE org = $1 AND pattern = $2 AND key_id > COALESCE($3::text, '')
                 ORDER BY key_id
                 LIMIT $4",
                 org,

@@ -97,7 +97,7 @@ pub async fn count_nodes_by_org(
         r#"-- status.count_nodes_by_org
         SELECT organization.org, (SELECT count(*) FROM node WHERE node.org = organization.org) AS "nodes!"
         FROM organization
-        WHERE ($1::text[] IS NULL OR organization.org = ANY ($1)) AND ($2::text IS NULL OR organization.org > $2)
+        WHERE ($1::text[] IS NULL OR organization.org = ANY ($1)) AND organization.org > COALESCE($2::text, '')
         ORDER BY organization.org
         LIMIT $3"#,
         only,
