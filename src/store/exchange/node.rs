@@ -195,6 +195,9 @@ fn range_of(pattern: &str) -> Option<(String, String)> {
 }
 
 /// Lists nodes of an organization by id, those after the given one, at most `limit`.
+///
+/// A filter that is not given is a `CASE`: of `OR` a plan that knows no values expects hardly any row, and sorts the whole organization
+/// for each page instead of reading on in order.
 pub async fn list_nodes(
     conn: &mut PgConnection,
     org: &str,

@@ -56,7 +56,8 @@ pub struct NodeDetailsRow {
     pub errors: Option<(JsonText, Timestamp)>,
 }
 
-/// Lists nodes of an organization with everything that belongs to them by id, those after the given one, at most `limit`.
+/// Lists nodes of an organization with everything that belongs to them by id, those after the given one, at most `limit`. Its filters are
+/// written as those of [`super::node::list_nodes`].
 pub async fn list_node_details(
     conn: &mut PgConnection,
     org: &str,

@@ -46,7 +46,8 @@ pub struct HaGroupDocument {
     pub admin: Option<Value>,
 }
 
-/// An HA group. The store writes this shape, see `ha_group::list_groups` there.
+/// An HA group.
+// The store writes this shape: `ha_group::list_groups`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HaGroupAnswer {
