@@ -42,6 +42,8 @@ struct Kept {
 pub struct Connection {
     /// Taken only by what ends the use.
     connection: Option<PoolConnection<Postgres>>,
+    /// A transaction may have begun that has not been committed.
+    is_open: bool,
     uses: u32,
     home: Arc<Connections>,
 }
@@ -83,7 +85,7 @@ impl Connections {
         if rested.is_some() {
             let test = tokio::time::timeout(TEST_LIMIT, connection.ping()).await;
             if !matches!(test, Ok(Ok(()))) {
-                connection.give_up();
+                connection.close_on_drop();
                 return None;
             }
         }
@@ -91,7 +93,7 @@ impl Connections {
     }
 
     fn lend(self: &Arc<Connections>, connection: PoolConnection<Postgres>, uses: u32) -> Connection {
-        Connection { connection: Some(connection), uses, home: self.clone() }
+        Connection { connection: Some(connection), is_open: false, uses, home: self.clone() }
     }
 
     fn keep(&self, connection: PoolConnection<Postgres>, uses: u32) {
@@ -142,8 +144,8 @@ impl Connection {
         }
     }
 
-    /// Has the connection closed.
-    fn give_up(&mut self) {
+    /// Has the connection closed when the use ends.
+    fn close_on_drop(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.close_on_drop();
         }
@@ -164,23 +166,38 @@ impl DerefMut for Connection {
     }
 }
 
+impl Drop for Connection {
+    /// Rolls back what was not committed.
+    fn drop(&mut self) {
+        let Some(mut connection) = self.connection.take_if(|_| self.is_open) else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(async move {
+                    if sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await.is_err() {
+                        connection.close_on_drop();
+                    }
+                });
+            }
+            // The runtime is gone, and with it soon the connection: the server rolls back.
+            Err(_) => connection.close_on_drop(),
+        }
+    }
+}
+
 /// A transaction; dropped without a commit it is rolled back.
 #[derive(Debug)]
-pub struct Transaction {
-    /// Taken only by what ends the transaction.
-    connection: Option<Connection>,
-}
+pub struct Transaction(Connection);
 
 impl Transaction {
     /// Begins a transaction.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn begin(connection: Connection) -> Result<Transaction, StoreError> {
+    pub async fn begin(mut connection: Connection) -> Result<Transaction, StoreError> {
         // Dropped from here on it is rolled back, whether it has begun or not.
-        let mut transaction = Transaction { connection: Some(connection) };
-        sqlx::raw_sql("BEGIN").execute(&mut *transaction).await?;
-        Ok(transaction)
+        connection.is_open = true;
+        sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
+        Ok(Transaction(connection))
     }
 
     /// Commits durably.
@@ -189,27 +206,9 @@ impl Transaction {
     /// A retryable error when it lost against a competing transaction.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         sqlx::raw_sql("COMMIT").execute(&mut *self).await?;
-        if let Some(connection) = self.connection.take() {
-            connection.release();
-        }
+        self.0.is_open = false;
+        self.0.release();
         Ok(())
-    }
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        let Some(mut connection) = self.connection.take() else { return };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                runtime.spawn(async move {
-                    if sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await.is_err() {
-                        connection.give_up();
-                    }
-                });
-            }
-            // The runtime is gone, and with it soon the connection: the server rolls back.
-            Err(_) => connection.give_up(),
-        }
     }
 }
 
@@ -217,12 +216,12 @@ impl Deref for Transaction {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
-        self.connection.as_ref().expect("only ending the transaction takes it")
+        &self.0
     }
 }
 
 impl DerefMut for Transaction {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        self.connection.as_mut().expect("only ending the transaction takes it")
+        &mut self.0
     }
 }

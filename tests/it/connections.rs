@@ -75,7 +75,7 @@ async fn statement_that_is_broken_off_disturbs_nobody() {
         let slow = sqlx::query("SELECT pg_sleep(0.2)").execute(&mut *connection);
         assert!(tokio::time::timeout(Duration::from_millis(20), slow).await.is_err());
         drop(connection);
-        assert!(count_of(&database).await == 0);
+        assert_eq!(count_of(&database).await, 0);
     }
 }
 
@@ -91,7 +91,7 @@ async fn everybody_gets_a_connection_when_there_are_few() {
                 match (number + turn) % 3 {
                     0 => drop(must(database.begin().await, "a transaction")),
                     1 => must(must(database.begin().await, "a transaction").commit().await, "a commit"),
-                    _ => assert!(count_of(&database).await == 0),
+                    _ => assert_eq!(count_of(&database).await, 0),
                 }
             }
         });
