@@ -12,7 +12,9 @@ use crate::deployment::Deployment;
 
 const IMAGE: &str = "evenkeel-test:1";
 
-/// An engine of the test's own; ends with it.
+/// An engine of the test's own; ends with it. It has a network namespace of its own, so that the bridges of
+/// networks that a test does not remove end with it too: left on the machine, each would take one of the engine's
+/// few ranges of addresses, until a later run finds none.
 struct Engine {
     daemon: Child,
     folder: tempfile::TempDir,
@@ -49,7 +51,8 @@ impl Engine {
             ["/usr/bin/dockerd", "/usr/sbin/dockerd"].into_iter().find(|path| Path::new(path).exists())?;
         let folder = tempfile::Builder::new().prefix("ek-engine").tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
-        let daemon = quiet(program)
+        let daemon = quiet("unshare")
+            .args(["--net", program])
             .args([
                 "--iptables=false",
                 "--ip6tables=false",
