@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::{AgbotError, AgbotSettings, ServingAgbot};
+use crate::{AgbotError, AgbotSettings, ClaimBatches, ServingAgbot};
 
 /// Longest queue before observers wait for the engine.
 const QUEUE: usize = 4_096;
@@ -42,6 +42,8 @@ pub struct Context {
     pub database: Database,
     /// Identity of this process among the agbots of the database.
     pub instance: Uuid,
+    /// Grants and releases claims.
+    pub claims: ClaimBatches,
     /// Key that opens messages.
     pub key: PrivateKey,
     /// Its public half.
@@ -69,12 +71,14 @@ impl Context {
     ) -> Result<(Context, mpsc::Receiver<Input>), AgbotError> {
         let key = load_or_make_key(&settings.key_file)?;
         let (sender, inputs) = mpsc::channel(QUEUE);
+        let instance = Uuid::new_v4();
         let context = Context {
             public_key: key.public_key()?,
             key,
             client,
+            claims: ClaimBatches::new(database.clone(), settings.planner.clone(), instance),
             database,
-            instance: Uuid::new_v4(),
+            instance,
             mail: Notify::new(),
             reload: Notify::new(),
             inputs: sender,

@@ -16,7 +16,7 @@ mod observe;
 mod purge;
 mod serve;
 
-pub use act::{UpgradeQuestion, grant_on};
+pub use act::{ClaimBatches, ClaimEnd, UpgradeQuestion};
 pub use api::AgbotApi;
 pub use context::Context;
 pub use error::AgbotError;

@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
-use evenkeel_store::{Database, StoreError, retry};
+use evenkeel_store::{Batches, Database, StoreError, retry};
 use jiff::Timestamp;
-use tokio::sync::oneshot;
 
 struct Sign {
     at: Timestamp,
@@ -59,20 +58,12 @@ pub struct Heartbeats {
     database: Database,
     nodes: Mutex<Seen>,
     agbots: Mutex<Seen>,
-    /// First signs that wait for the next batch, and whose turn it is to write one.
-    first: Mutex<Vec<(SignOfLife, oneshot::Sender<()>)>>,
-    first_turn: tokio::sync::Mutex<()>,
+    first: Batches<SignOfLife, ()>,
 }
 
 impl Heartbeats {
     pub(crate) fn new(database: Database) -> Heartbeats {
-        Heartbeats {
-            database,
-            nodes: Mutex::default(),
-            agbots: Mutex::default(),
-            first: Mutex::default(),
-            first_turn: tokio::sync::Mutex::default(),
-        }
+        Heartbeats { database, nodes: Mutex::default(), agbots: Mutex::default(), first: Batches::new(1) }
     }
 
     /// Notes that a node was seen.
@@ -84,38 +75,13 @@ impl Heartbeats {
             return Ok(());
         }
         let beat = SignOfLife { org: org.to_owned(), id: node.to_owned(), seen_at: at };
-        Box::pin(self.write_first(beat)).await
+        Box::pin(self.first.run(beat, |batch| self.write_first(batch))).await
     }
 
-    /// Writes a first sign together with those of others: while one batch is on its way, the next one gathers.
-    async fn write_first(&self, beat: SignOfLife) -> Result<(), StoreError> {
-        loop {
-            let (done, mut is_done) = oneshot::channel();
-            self.first.lock().unwrap_or_else(PoisonError::into_inner).push((beat.clone(), done));
-            // Whose sign went with somebody else's batch does not wait to write one for those who came later.
-            let turn = tokio::select! {
-                biased;
-                outcome = &mut is_done => match outcome {
-                    Ok(()) => return Ok(()),
-                    Err(_) => continue,
-                },
-                turn = self.first_turn.lock() => turn,
-            };
-            let batch = std::mem::take(&mut *self.first.lock().unwrap_or_else(PoisonError::into_inner));
-            let written = if batch.is_empty() { Ok(()) } else { self.write_batch(batch).await };
-            drop(turn);
-            if is_done.await.is_ok() {
-                return Ok(());
-            }
-            written?;
-            // Whoever had this sign in its batch has failed or was given up: it is written anew.
-        }
-    }
-
-    async fn write_batch(&self, batch: Vec<(SignOfLife, oneshot::Sender<()>)>) -> Result<(), StoreError> {
+    async fn write_first(&self, batch: Vec<SignOfLife>) -> Result<Vec<()>, StoreError> {
         // One statement may not touch a row twice.
         let beats: BTreeMap<(&str, &str), &SignOfLife> =
-            batch.iter().map(|(beat, _)| ((beat.org.as_str(), beat.id.as_str()), beat)).collect();
+            batch.iter().map(|beat| ((beat.org.as_str(), beat.id.as_str()), beat)).collect();
         let beats: Vec<SignOfLife> = beats.into_values().cloned().collect();
         retry("heartbeat.first", || async {
             let mut tx = self.database.begin().await?;
@@ -124,12 +90,10 @@ impl Heartbeats {
             tx.commit().await
         })
         .await?;
-        for (beat, done) in batch {
+        for beat in &batch {
             self.remember_node(&beat.org, &beat.id, beat.seen_at);
-            // It may have given up meanwhile.
-            let _ = done.send(());
         }
-        Ok(())
+        Ok(vec![(); batch.len()])
     }
 
     /// Remembers a sign that the caller has written itself.

@@ -7,10 +7,12 @@ pub mod error;
 pub mod exchange;
 pub mod import;
 
+mod batch;
 mod connections;
 mod database;
 mod time;
 
+pub use batch::Batches;
 pub use connections::{Connection, Transaction};
 pub use database::{AsStoreError, Database, Listener, listen, retry};
 pub use error::StoreError;

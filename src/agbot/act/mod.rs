@@ -4,11 +4,12 @@
 
 mod agreement;
 mod claim;
+mod claim_batch;
 mod message;
 mod terms;
 
-pub use claim::{UpgradeQuestion, grant_on};
-pub(crate) use claim::{grant_agent_upgrade, record_event};
+pub(crate) use claim::record_event;
+pub use claim_batch::{ClaimBatches, ClaimEnd, UpgradeQuestion};
 
 use evenkeel_planner::command::{Action, Command, Lease};
 use evenkeel_planner::event::Outcome;
@@ -77,7 +78,10 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         Action::AdvanceClaim { claim, phase, deadline } => {
             claim::advance(context, lease, claim, *phase, *deadline).await?;
         }
-        Action::ReleaseClaim { claim, node, why } => claim::release(context, lease, claim, node, why).await?,
+        Action::ReleaseClaim { claim, why, .. } => {
+            let end = ClaimEnd { lease, claim: claim.clone(), why: why.clone(), at: context.now() };
+            context.claims.release(end).await?;
+        }
         Action::RecordRollout { rollout } => claim::record_rollout(context, lease, rollout).await?,
         Action::UpdateUsage { node, policy, usage, backoff } => {
             agreement::update_usage(context, lease, node, policy, usage.as_ref(), backoff.as_ref()).await?;
@@ -88,13 +92,19 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
 
 /// Holds the lease until the transaction ends.
 async fn check_lease(context: &Context, tx: &mut PgConnection, lease: Lease) -> Result<(), AgbotError> {
-    let row = LeaseRow {
+    if partition::lock_leases(tx, context.instance, &[lease_row(lease)]).await?.is_empty() {
+        return Err(lease_lost(lease));
+    }
+    Ok(())
+}
+
+fn lease_row(lease: Lease) -> LeaseRow {
+    LeaseRow {
         partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
         fencing: lease.fencing.cast_signed(),
-    };
-    if partition::lock_lease(tx, context.instance, row).await? {
-        Ok(())
-    } else {
-        Err(AgbotError::Refused(format!("partition {} belongs to another agbot by now", lease.partition)))
     }
+}
+
+fn lease_lost(lease: Lease) -> AgbotError {
+    AgbotError::Refused(format!("partition {} belongs to another agbot by now", lease.partition))
 }

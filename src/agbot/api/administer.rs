@@ -15,8 +15,9 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
+use evenkeel_store::agbot::claim::{self as claims, EndedClaim};
 use evenkeel_store::agbot::event::EventRow;
-use evenkeel_store::agbot::{claim as claims, rollout as rollouts};
+use evenkeel_store::agbot::rollout as rollouts;
 use evenkeel_store::{PgConnection, retry};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ use super::{Running, answer};
 use crate::AgbotError;
 use crate::act::record_event;
 use crate::context::Context;
-use crate::observe::records::claim_of;
+use crate::observe::records::{claim_of, ended};
 
 /// Which rollouts of a policy are meant.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -215,32 +216,17 @@ async fn release(
     retry("claim.free", || async {
         let now = context.now();
         let mut tx = context.database.begin().await?;
-        claims::lock_group(&mut tx, group.as_str()).await?;
-        let rows = claims::list_of_group(&mut tx, group.as_str()).await?;
+        let ha_group = [group.as_str()];
+        claims::lock_groups(&mut tx, &ha_group).await?;
+        let rows = claims::list_of_groups(&mut tx, &ha_group).await?;
         let held = rows.into_iter().map(claim_of).collect::<Result<Vec<Claim>, _>>()?;
-        let mut freed = Vec::new();
-        for claim in held.into_iter().filter(&is_meant) {
-            let (scope, fencing) = (claim.scope.text(), claim.fencing.cast_signed());
-            if !claims::delete_claim(&mut tx, group.as_str(), scope, fencing).await? {
-                continue;
-            }
-            if claim.scope == Scope::Agent {
-                claims::set_released_at(&mut tx, group.as_str(), now).await?;
-            }
-            let row = EventRow {
-                happened_at: now,
-                kind: "hagroup.lock-released".to_owned(),
-                ha_group: Some(group.as_str().to_owned()),
-                node: Some(claim.node.as_str().to_owned()),
-                policy: None,
-                detail: json!({"scope": scope, "fencing": claim.fencing, "why": format!("freed by {actor}")}),
-            };
-            record_event(&mut tx, &row).await?;
-            freed.push(claim);
-        }
+        let freed: Vec<Claim> = held.into_iter().filter(&is_meant).collect();
         if freed.is_empty() {
             return Ok(freed);
         }
+        let why = format!("freed by {actor}");
+        let ended: Vec<EndedClaim> = freed.iter().map(|claim| ended(&claim.reference(), &why)).collect();
+        claims::delete_claims(&mut tx, &ended, now).await?;
         tx.commit().await?;
         Ok::<Vec<Claim>, AgbotError>(freed)
     })

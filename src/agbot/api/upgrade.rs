@@ -21,7 +21,7 @@ use super::caller::{SeenNodes, Verdict, credentials, read_node};
 use super::hidden;
 use super::shape::UpgradeRequest;
 use super::{Running, answer};
-use crate::act::{UpgradeQuestion, grant_agent_upgrade};
+use crate::act::UpgradeQuestion;
 use crate::context::Context;
 use crate::observe::facts;
 
@@ -105,8 +105,14 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: Node, yes: StatusC
         Ok(found) => found,
         Err(response) => return response,
     };
-    let question = UpgradeQuestion { group: &ha_group, members: &members, node, nmp };
-    match grant_agent_upgrade(context, question).await {
+    let question = UpgradeQuestion {
+        group: ha_group.clone(),
+        members,
+        node: node.clone(),
+        nmp: nmp.clone(),
+        at: context.now(),
+    };
+    match context.claims.grant(question).await {
         Ok(Ok(claim)) => {
             // The replica may not have heard of node and group yet; without them the claim would look like a leftover.
             let events = vec![

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_planner::claims::{Claim, Scope};
+use evenkeel_planner::claims::{Claim, ClaimRef, Scope};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::Rollout;
-use evenkeel_store::agbot::claim::{self, ClaimRow};
+use evenkeel_store::agbot::claim::{self, ClaimRow, EndedClaim};
 use evenkeel_store::agbot::{agreement, rollout};
 use tokio_util::sync::CancellationToken;
 
@@ -144,6 +144,16 @@ pub(crate) fn row_of(claim: &Claim) -> Result<ClaimRow, AgbotError> {
         phase_at: claim.phase_since,
         deadline: claim.deadline,
     })
+}
+
+/// A claim to remove.
+pub(crate) fn ended(claim: &ClaimRef, why: &str) -> EndedClaim {
+    EndedClaim {
+        ha_group: claim.group.as_str().to_owned(),
+        scope: claim.scope.text().to_owned(),
+        fencing: claim.fencing.cast_signed(),
+        why: why.to_owned(),
+    }
 }
 
 /// A phase as it is stored.

@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_agbot::{AgbotError, UpgradeQuestion, grant_on};
+use evenkeel_agbot::{AgbotError, ClaimBatches, ClaimEnd, UpgradeQuestion};
 use evenkeel_planner::agent_upgrade::{GroupView, MemberView, decide_agent_upgrade};
+use evenkeel_planner::claims::{Claim, ReleaseReason};
+use evenkeel_planner::command::Lease;
 use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_runtime::{ExitStatus, Failure};
-use evenkeel_store::agbot::claim::{self as table, ClaimRow};
-use evenkeel_store::agbot::event::{self as events, EventRow};
+use evenkeel_store::agbot::claim::{self as table, ClaimRow, EndedClaim, NewClaim};
+use evenkeel_store::agbot::partition;
 use evenkeel_store::{Database, PgConnection, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use super::report::{Options, Report, Row, Target};
 use super::stage::{Stage, refused};
@@ -27,6 +30,10 @@ const HELD: i32 = 2_000;
 const TIMES: f64 = 10.0;
 /// Scope of agent upgrades.
 const SCOPE: &str = "agent";
+/// How long the agbot of the benchmark holds its leases, in seconds.
+const LEASE_SECS: f64 = 3_600.0;
+/// How often the ways take turns, so that a disk that changes its speed does not favour one of them.
+const TURNS: u32 = 2;
 
 /// Runs the benchmark.
 pub async fn run(options: Options) -> Result<Report, Failure> {
@@ -37,35 +44,59 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let length = Duration::from_millis(if options.short { 800 } else { 8_000 });
     let database = stage.connect().await?;
     hold_others(&database).await?;
-    // Halves in turn, so that a disk that changes its speed does not favour one of them.
-    let mut rates = [0.0; 2];
-    for _ in 0..2 {
-        for (rate, way) in rates.iter_mut().zip([Way::RowLock, Way::TableLock]) {
-            *rate += compete(&database, way, length / 2).await? / 2.0;
-        }
+    let (claims, leases) = agbot(&database).await?;
+    let ours = Way::Agbot { claims: Arc::new(claims), leases: leases.into() };
+    let [mut as_agbot, mut with_key, mut without_key] = [0.0; 3];
+    for _ in 0..TURNS {
+        as_agbot += compete(&database, &ours, length / TURNS).await?;
+        with_key += compete(&database, &Way::TableLock, length / TURNS).await?;
+        execute(&database, "ALTER TABLE claim DROP CONSTRAINT claim_ha_group_scope_key").await?;
+        without_key += compete(&database, &Way::TableLock, length / TURNS).await?;
+        let restored =
+            "ALTER TABLE claim ADD CONSTRAINT claim_ha_group_scope_key PRIMARY KEY (ha_group, scope)";
+        execute(&database, restored).await?;
     }
+    let turns = f64::from(TURNS);
     database.close().await;
     let mut report = Report::new("claims");
+    let label = format!("upgrade claims taken and released, {CLIENTS} clients, {HELD} held");
     report.push(
-        Row::new(
-            format!("upgrade claims taken and released, {CLIENTS} clients, {HELD} held"),
-            rates[0],
-            "/s",
-        )
-        .beside("with LOCK TABLE", rates[1])
-        .target(Target::RatioAtLeast(TIMES)),
+        Row::new(label, as_agbot / turns, "/s")
+            .beside("with LOCK TABLE", without_key / turns)
+            .target(Target::RatioAtLeast(TIMES)),
     );
-    report.note("Each client asks for a member of a group of its own; both ways decide by the same rules, record the same event and commit durably. The held claims belong to other groups.");
+    report.push(
+        Row::new("the same beside a locked table that has a key", as_agbot / turns, "/s")
+            .beside("with LOCK TABLE and a key", with_key / turns),
+    );
+    report.note("Each client asks for a member of a group of its own; all ways decide by the same rules, record the same events and commit durably. The held claims belong to other groups.");
+    report.note("The reference's tables have no key (contract, agbot 3.1), so whoever holds the lock reads all claims; the second row gives the locked table ours.");
     report.note(stage.version().await?);
     Ok(report)
 }
 
-#[derive(Clone, Copy)]
+/// How claims are taken and released.
+#[derive(Clone)]
 enum Way {
-    /// As the agbot does it: the lock of the group's own row.
-    RowLock,
+    /// As the agbot does it: under the locks of the groups' own rows, those that come together in one transaction.
+    Agbot { claims: Arc<ClaimBatches>, leases: Arc<[Lease]> },
     /// One lock for all groups.
     TableLock,
+}
+
+/// An agbot that holds leases.
+async fn agbot(database: &Database) -> Result<(ClaimBatches, Vec<Lease>), Failure> {
+    let instance = Uuid::new_v4();
+    let mut connection = database.acquire().await.map_err(store)?;
+    let count = CLIENTS as i32;
+    partition::insert_partitions(&mut connection, count).await.map_err(store)?;
+    let rows =
+        partition::take_free(&mut connection, instance, LEASE_SECS, i64::from(count)).await.map_err(store)?;
+    let leases = rows
+        .iter()
+        .map(|row| Lease { partition: row.partition.unsigned_abs(), fencing: row.fencing.unsigned_abs() })
+        .collect();
+    Ok((ClaimBatches::new(database.clone(), PlannerSettings::default(), instance), leases))
 }
 
 async fn hold_others(database: &Database) -> Result<(), Failure> {
@@ -84,19 +115,20 @@ async fn hold_others(database: &Database) -> Result<(), Failure> {
     sqlx::query("ANALYZE").execute(&mut *connection).await.map(drop).map_err(|error| refused(&error))
 }
 
-async fn compete(database: &Database, way: Way, length: Duration) -> Result<f64, Failure> {
+async fn execute(database: &Database, statement: &'static str) -> Result<(), Failure> {
+    let mut connection = database.acquire().await.map_err(store)?;
+    sqlx::query(statement).execute(&mut *connection).await.map(drop).map_err(|error| refused(&error))
+}
+
+async fn compete(database: &Database, way: &Way, length: Duration) -> Result<f64, Failure> {
     let mut tasks = JoinSet::new();
     let begin = Instant::now();
     for client in 0..CLIENTS {
-        let asker = Arc::new(Asker::new(database.clone(), client));
+        let asker = Asker::new(database.clone(), way.clone(), client);
         tasks.spawn(async move {
             let mut taken = 0_u64;
             while begin.elapsed() < length {
-                let fencing = match way {
-                    Way::RowLock => asker.take().await?,
-                    Way::TableLock => asker.take_with_table_lock().await?,
-                };
-                asker.release(way, fencing).await?;
+                asker.take_and_release().await?;
                 taken += 1;
             }
             Ok::<u64, AgbotError>(taken)
@@ -113,6 +145,8 @@ async fn compete(database: &Database, way: Way, length: Duration) -> Result<f64,
 /// A member of a group of two that asks again and again.
 struct Asker {
     database: Database,
+    way: Way,
+    client: usize,
     settings: PlannerSettings,
     group: HaGroupFacts,
     members: BTreeMap<NodeId, MemberView>,
@@ -121,12 +155,14 @@ struct Asker {
 }
 
 impl Asker {
-    fn new(database: Database, client: usize) -> Asker {
+    fn new(database: Database, way: Way, client: usize) -> Asker {
         let node = NodeId::new("bench", &format!("a{client}"));
         let peer = NodeId::new("bench", &format!("b{client}"));
         let alive = MemberView { liveness: Liveness::Alive, is_away: false, nmp_status: None };
         Asker {
             database,
+            way,
+            client,
             settings: PlannerSettings::default(),
             group: HaGroupFacts::new(
                 GroupId::new("bench", &format!("group{client}")),
@@ -138,13 +174,34 @@ impl Asker {
         }
     }
 
-    /// Takes the claim as the agbot does; returns its number.
-    async fn take(&self) -> Result<i64, AgbotError> {
-        let question =
-            UpgradeQuestion { group: &self.group, members: &self.members, node: &self.node, nmp: &self.nmp };
-        let answer = grant_on(&self.database, &self.settings, question, Timestamp::now).await?;
-        let claim = answer.map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
-        Ok(claim.fencing.cast_signed())
+    async fn take_and_release(&self) -> Result<(), AgbotError> {
+        match &self.way {
+            Way::Agbot { claims, leases } => {
+                let claim = self.take(claims).await?;
+                let lease = leases[self.client % leases.len()];
+                let (claim, why) = (claim.reference(), ReleaseReason::Done);
+                let end = ClaimEnd { lease, claim, why, at: Timestamp::now() };
+                if !claims.release(end).await? {
+                    return Err(AgbotError::Refused("the claim is gone".to_owned()));
+                }
+                Ok(())
+            }
+            Way::TableLock => {
+                let fencing = self.take_with_table_lock().await?;
+                self.release_with_table_lock(fencing).await
+            }
+        }
+    }
+
+    async fn take(&self, claims: &ClaimBatches) -> Result<Claim, AgbotError> {
+        let question = UpgradeQuestion {
+            group: self.group.clone(),
+            members: self.members.clone(),
+            node: self.node.clone(),
+            nmp: self.nmp.clone(),
+            at: Timestamp::now(),
+        };
+        claims.grant(question).await?.map_err(|blocked| AgbotError::Refused(blocked.to_string()))
     }
 
     /// Takes the claim while nobody else may read or write any claim.
@@ -152,7 +209,7 @@ impl Asker {
         let now = Timestamp::now();
         let mut tx = self.database.begin().await?;
         lock_table(&mut tx).await?;
-        let held = table::list_of_group(&mut tx, self.group.id.as_str()).await?;
+        let held = table::list_of_groups(&mut tx, &[self.group.id.as_str()]).await?;
         if let Some(row) = held.first() {
             return Err(AgbotError::Refused(format!("{} holds a claim", row.node)));
         }
@@ -177,38 +234,26 @@ impl Asker {
             phase_at: now,
             deadline: now.saturating_add(SignedDuration::from_hours(1)).unwrap_or(now),
         };
-        let fencing = table::insert_claim(&mut tx, &row).await?;
-        events::insert_event(&mut tx, &self.event("hagroup.lock-granted", fencing)).await?;
+        let claim = NewClaim { row, seen_running: json!(request.seen_running) };
+        let numbers = table::insert_claims(&mut tx, &[claim]).await?;
         tx.commit().await?;
-        Ok(fencing)
+        numbers.first().copied().ok_or_else(|| AgbotError::Refused("nothing was inserted".to_owned()))
     }
 
-    async fn release(&self, way: Way, fencing: i64) -> Result<(), AgbotError> {
+    async fn release_with_table_lock(&self, fencing: i64) -> Result<(), AgbotError> {
         let mut tx = self.database.begin().await?;
-        if matches!(way, Way::TableLock) {
-            lock_table(&mut tx).await?;
-        }
-        let group = self.group.id.as_str();
-        if !table::delete_claim(&mut tx, group, SCOPE, fencing).await? {
+        lock_table(&mut tx).await?;
+        let claim = EndedClaim {
+            ha_group: self.group.id.as_str().to_owned(),
+            scope: SCOPE.to_owned(),
+            fencing,
+            why: ReleaseReason::Done.to_string(),
+        };
+        if table::delete_claims(&mut tx, &[claim], Timestamp::now()).await?.is_empty() {
             return Err(AgbotError::Refused("the claim is gone".to_owned()));
         }
-        if matches!(way, Way::RowLock) {
-            table::set_released_at(&mut tx, group, Timestamp::now()).await?;
-        }
-        events::insert_event(&mut tx, &self.event("hagroup.lock-released", fencing)).await?;
         tx.commit().await?;
         Ok(())
-    }
-
-    fn event(&self, kind: &str, fencing: i64) -> EventRow {
-        EventRow {
-            happened_at: Timestamp::now(),
-            kind: kind.to_owned(),
-            ha_group: Some(self.group.id.as_str().to_owned()),
-            node: Some(self.node.as_str().to_owned()),
-            policy: None,
-            detail: json!({"scope": SCOPE, "fencing": fencing}),
-        }
     }
 }
 

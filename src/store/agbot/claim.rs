@@ -33,44 +33,61 @@ pub struct ClaimRow {
     pub deadline: Timestamp,
 }
 
-/// Serialises check-and-insert of a group: returns when no other transaction is deciding about it. Answers when an agent claim of the
-/// group was released last.
-pub async fn lock_group(tx: &mut PgConnection, ha_group: &str) -> Result<Option<Timestamp>, StoreError> {
-    if let Some(released_at) = find_locked_group(tx, ha_group).await? {
-        return Ok(released_at);
+/// A group that the transaction has locked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockedGroup {
+    /// `org/group`.
+    pub ha_group: String,
+    /// When an agent claim of the group was released last.
+    pub released_at: Option<Timestamp>,
+}
+
+/// Serialises check-and-insert of groups: returns when no other transaction is deciding about them. They are locked in the order of
+/// their names.
+pub async fn lock_groups(tx: &mut PgConnection, ha_groups: &[&str]) -> Result<Vec<LockedGroup>, StoreError> {
+    let locked = find_locked_groups(tx, ha_groups).await?;
+    if locked.len() == ha_groups.len() {
+        return Ok(locked);
     }
     sqlx::query!(
-        "-- claim.insert_group
-        INSERT INTO claim_group (ha_group) VALUES ($1) ON CONFLICT DO NOTHING",
-        ha_group,
+        "-- claim.insert_groups
+        INSERT INTO claim_group (ha_group) SELECT name FROM UNNEST($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING",
+        ha_groups as &[&str],
     )
     .execute(&mut *tx)
     .await?;
-    Ok(find_locked_group(tx, ha_group).await?.flatten())
+    find_locked_groups(tx, ha_groups).await
 }
 
-async fn find_locked_group(
+async fn find_locked_groups(
     tx: &mut PgConnection,
-    ha_group: &str,
-) -> Result<Option<Option<Timestamp>>, StoreError> {
-    let row = sqlx::query!(
-        r#"-- claim.lock_group
-        SELECT released_at AS "released_at: jiff_sqlx::Timestamp" FROM claim_group WHERE ha_group = $1 FOR UPDATE"#,
-        ha_group,
+    ha_groups: &[&str],
+) -> Result<Vec<LockedGroup>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- claim.lock_groups
+        SELECT ha_group, released_at AS "released_at: jiff_sqlx::Timestamp" FROM claim_group
+        WHERE ha_group = ANY ($1) ORDER BY ha_group FOR UPDATE"#,
+        ha_groups as &[&str],
     )
-    .fetch_optional(tx)
+    .fetch_all(tx)
     .await?;
-    Ok(row.map(|row| row.released_at.map(from_sql)))
+    Ok(rows
+        .into_iter()
+        .map(|row| LockedGroup { ha_group: row.ha_group, released_at: row.released_at.map(from_sql) })
+        .collect())
 }
 
-/// Lists the claims of one group.
-pub async fn list_of_group(conn: &mut PgConnection, ha_group: &str) -> Result<Vec<ClaimRow>, StoreError> {
+/// Lists the claims of groups.
+pub async fn list_of_groups(
+    conn: &mut PgConnection,
+    ha_groups: &[&str],
+) -> Result<Vec<ClaimRow>, StoreError> {
     let rows = sqlx::query!(
-        r#"-- claim.list_of_group
+        r#"-- claim.list_of_groups
         SELECT ha_group, scope, node, purpose, version, fencing, phase, since AS "since: jiff_sqlx::Timestamp",
                phase_at AS "phase_at: jiff_sqlx::Timestamp", deadline AS "deadline: jiff_sqlx::Timestamp"
-        FROM claim WHERE ha_group = $1 ORDER BY scope"#,
-        ha_group,
+        FROM claim WHERE ha_group = ANY ($1) ORDER BY ha_group, scope"#,
+        ha_groups as &[&str],
     )
     .fetch_all(conn)
     .await?;
@@ -118,26 +135,56 @@ pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreErr
         .collect())
 }
 
-/// Inserts a claim with the next fencing number, whatever number it has; answers that number. The caller holds the group's lock.
-pub async fn insert_claim(tx: &mut PgConnection, claim: &ClaimRow) -> Result<i64, StoreError> {
-    let row = sqlx::query!(
-        "-- claim.insert_claim
-        INSERT INTO claim (ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, fencing)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nextval('claim_fencing'))
-        RETURNING fencing",
-        claim.ha_group,
-        claim.scope,
-        claim.node,
-        claim.purpose,
-        claim.version,
-        claim.phase,
-        to_sql(claim.since) as _,
-        to_sql(claim.phase_at) as _,
-        to_sql(claim.deadline) as _,
+/// A claim to insert.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewClaim {
+    /// The row; its number is not looked at.
+    pub row: ClaimRow,
+    /// Members that the decision counted on, for the record of what happened.
+    pub seen_running: Value,
+}
+
+/// Inserts claims with the next fencing numbers and records that they were granted; answers their numbers in the order of the claims.
+/// The caller holds the locks of their groups.
+pub async fn insert_claims(tx: &mut PgConnection, claims: &[NewClaim]) -> Result<Vec<i64>, StoreError> {
+    let text = |of: fn(&ClaimRow) -> &str| claims.iter().map(|claim| of(&claim.row)).collect::<Vec<&str>>();
+    let times = |of: fn(&ClaimRow) -> Timestamp| {
+        claims.iter().map(|claim| to_sql(of(&claim.row))).collect::<Vec<jiff_sqlx::Timestamp>>()
+    };
+    let purposes: Vec<&Value> = claims.iter().map(|claim| &claim.row.purpose).collect();
+    let seen: Vec<&Value> = claims.iter().map(|claim| &claim.seen_running).collect();
+    let rows = sqlx::query!(
+        r#"-- claim.insert_claims
+        WITH wanted AS MATERIALIZED (
+            SELECT row.*, nextval('claim_fencing') AS fencing
+            FROM UNNEST($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[],
+                        $8::timestamptz[], $9::timestamptz[], $10::jsonb[])
+                WITH ORDINALITY
+                AS row (ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, seen, position)
+        ), inserted AS (
+            INSERT INTO claim (ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, fencing)
+            SELECT ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, fencing FROM wanted
+        ), told AS (
+            INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
+            SELECT since, 'hagroup.lock-granted', ha_group, node,
+                   jsonb_build_object('scope', scope, 'fencing', fencing, 'seenRunning', seen, 'version', version)
+            FROM wanted
+        )
+        SELECT fencing AS "fencing!" FROM wanted ORDER BY position"#,
+        &text(|row| &row.ha_group) as &[&str],
+        &text(|row| &row.scope) as &[&str],
+        &text(|row| &row.node) as &[&str],
+        &purposes as &[&Value],
+        &text(|row| &row.version) as &[&str],
+        &text(|row| &row.phase) as &[&str],
+        &times(|row| row.since) as &[jiff_sqlx::Timestamp],
+        &times(|row| row.phase_at) as &[jiff_sqlx::Timestamp],
+        &times(|row| row.deadline) as &[jiff_sqlx::Timestamp],
+        &seen as &[&Value],
     )
-    .fetch_one(tx)
+    .fetch_all(tx)
     .await?;
-    Ok(row.fencing)
+    Ok(rows.into_iter().map(|row| row.fencing).collect())
 }
 
 /// Moves a claim to its next phase; false when the row is gone or has another number.
@@ -185,38 +232,76 @@ pub async fn lock_claim(
     Ok(row.is_some())
 }
 
-/// Removes exactly the claim with this number; false when it is gone.
-pub async fn delete_claim(
-    tx: &mut PgConnection,
-    ha_group: &str,
-    scope: &str,
-    fencing: i64,
-) -> Result<bool, StoreError> {
-    let done = sqlx::query!(
-        "-- claim.delete_claim
-        DELETE FROM claim WHERE ha_group = $1 AND scope = $2 AND fencing = $3",
-        ha_group,
-        scope,
-        fencing,
-    )
-    .execute(tx)
-    .await?;
-    Ok(done.rows_affected() > 0)
+/// A claim to remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedClaim {
+    /// `org/group`.
+    pub ha_group: String,
+    /// `agent`, or `org/policy`.
+    pub scope: String,
+    /// The number it was taken with.
+    pub fencing: i64,
+    /// Why it ends, for the record of what happened.
+    pub why: String,
 }
 
-/// Notes that a member's agent upgrade was refused; keeps since when it waits.
-pub async fn upsert_wait(
+/// Removes exactly the claims with these numbers, notes when an agent claim of their groups was released last, and records that they were
+/// released; answers the numbers of those that were still there. The caller holds the locks of their groups.
+pub async fn delete_claims(
     tx: &mut PgConnection,
-    ha_group: &str,
-    node: &str,
+    claims: &[EndedClaim],
+    at: Timestamp,
+) -> Result<Vec<i64>, StoreError> {
+    let text = |of: fn(&EndedClaim) -> &str| claims.iter().map(of).collect::<Vec<&str>>();
+    let numbers: Vec<i64> = claims.iter().map(|claim| claim.fencing).collect();
+    let rows = sqlx::query!(
+        r#"-- claim.delete_claims
+        WITH gone AS (
+            DELETE FROM claim
+            USING UNNEST($1::text[], $2::text[], $3::bigint[], $4::text[]) AS ended (ha_group, scope, fencing, why)
+            WHERE claim.ha_group = ended.ha_group AND claim.scope = ended.scope AND claim.fencing = ended.fencing
+            RETURNING claim.ha_group, claim.scope, claim.fencing, claim.node, ended.why
+        ), rested AS (
+            UPDATE claim_group SET released_at = $5
+            FROM gone WHERE claim_group.ha_group = gone.ha_group AND gone.scope = 'agent'
+        ), told AS (
+            INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
+            SELECT $5, 'hagroup.lock-released', ha_group, node,
+                   jsonb_build_object('scope', scope, 'fencing', fencing, 'why', why)
+            FROM gone
+        )
+        SELECT fencing FROM gone"#,
+        &text(|claim| &claim.ha_group) as &[&str],
+        &text(|claim| &claim.scope) as &[&str],
+        &numbers,
+        &text(|claim| &claim.why) as &[&str],
+        to_sql(at) as _,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.fencing).collect())
+}
+
+/// Members of groups, for statements that unnest them.
+fn columns<'w>(waits: &[(&'w str, &'w str)]) -> (Vec<&'w str>, Vec<&'w str>) {
+    waits.iter().copied().unzip()
+}
+
+/// Notes that agent upgrades of members (group and node) were refused; keeps since when they wait.
+pub async fn upsert_waits(
+    tx: &mut PgConnection,
+    waits: &[(&str, &str)],
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let (ha_groups, nodes) = columns(waits);
     sqlx::query!(
-        "-- claim.upsert_wait
-        INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at) VALUES ($1, $2, $3, $3)
+        "-- claim.upsert_waits
+        INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at)
+        SELECT DISTINCT ha_group, node, $3::timestamptz, $3::timestamptz
+        FROM UNNEST($1::text[], $2::text[]) AS row (ha_group, node)
         ON CONFLICT (ha_group, node) DO UPDATE SET refreshed_at = excluded.refreshed_at",
-        ha_group,
-        node,
+        &ha_groups as &[&str],
+        &nodes as &[&str],
         to_sql(now) as _,
     )
     .execute(tx)
@@ -224,18 +309,21 @@ pub async fn upsert_wait(
     Ok(())
 }
 
-/// Forgets that a member waits, and waits not renewed since an instant.
+/// Forgets that members (group and node) wait, and waits of their groups not renewed since an instant.
 pub async fn delete_waits(
     tx: &mut PgConnection,
-    ha_group: &str,
-    node: &str,
+    waits: &[(&str, &str)],
     stale: Timestamp,
 ) -> Result<(), StoreError> {
+    let (ha_groups, nodes) = columns(waits);
     sqlx::query!(
         "-- claim.delete_waits
-        DELETE FROM upgrade_wait WHERE ha_group = $1 AND (node = $2 OR refreshed_at < $3)",
-        ha_group,
-        node,
+        DELETE FROM upgrade_wait
+        USING UNNEST($1::text[], $2::text[]) AS row (ha_group, node)
+        WHERE upgrade_wait.ha_group = row.ha_group
+          AND (upgrade_wait.node = row.node OR upgrade_wait.refreshed_at < $3)",
+        &ha_groups as &[&str],
+        &nodes as &[&str],
         to_sql(stale) as _,
     )
     .execute(tx)
@@ -246,6 +334,8 @@ pub async fn delete_waits(
 /// A member that waits for its agent upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitRow {
+    /// `org/group`.
+    pub ha_group: String,
     /// `org/node`.
     pub node: String,
     /// When it was refused first.
@@ -254,35 +344,24 @@ pub struct WaitRow {
     pub refreshed_at: Timestamp,
 }
 
-/// Lists the members that were refused, the longest waiting first; also those that have not asked for long.
-pub async fn list_waits(tx: &mut PgConnection, ha_group: &str) -> Result<Vec<WaitRow>, StoreError> {
+/// Lists the members of groups that were refused, the longest waiting first; also those that have not asked for long.
+pub async fn list_waits(tx: &mut PgConnection, ha_groups: &[&str]) -> Result<Vec<WaitRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- claim.list_waits
-        SELECT node, since AS "since: jiff_sqlx::Timestamp", refreshed_at AS "refreshed_at: jiff_sqlx::Timestamp"
-        FROM upgrade_wait WHERE ha_group = $1 ORDER BY since, node"#,
-        ha_group,
+        SELECT ha_group, node, since AS "since: jiff_sqlx::Timestamp",
+               refreshed_at AS "refreshed_at: jiff_sqlx::Timestamp"
+        FROM upgrade_wait WHERE ha_group = ANY ($1) ORDER BY since, node"#,
+        ha_groups as &[&str],
     )
     .fetch_all(tx)
     .await?;
     Ok(rows
         .into_iter()
         .map(|row| WaitRow {
+            ha_group: row.ha_group,
             node: row.node,
             since: from_sql(row.since),
             refreshed_at: from_sql(row.refreshed_at),
         })
         .collect())
-}
-
-/// Notes when an agent claim of the group was released.
-pub async fn set_released_at(tx: &mut PgConnection, ha_group: &str, at: Timestamp) -> Result<(), StoreError> {
-    sqlx::query!(
-        "-- claim.set_released_at
-        UPDATE claim_group SET released_at = $2 WHERE ha_group = $1",
-        ha_group,
-        to_sql(at) as _,
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The agbot inside a hub, asked as nodes ask it.
 
 mod administer;
+mod claim_batch;
 mod privacy;
 mod rolling;
 mod served;

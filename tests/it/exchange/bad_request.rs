@@ -115,6 +115,35 @@ async fn names_that_are_taken_are_refused() {
     world.must_be_untouched("a name that is taken").await;
 }
 
+#[tokio::test]
+async fn services_of_a_pattern_are_checked_however_it_is_written() {
+    let mut world = World::new().await;
+    let service = |versions: Value| json!([{"serviceUrl": "public.svc", "serviceOrgid": HOME, "serviceArch": "amd64", "serviceVersions": versions}]);
+    let unsigned = json!([{"version": "1.0.0", "deployment_overrides": "{}"}]);
+    for versions in
+        [Value::Null, json!([]), json!([{"version": "1.0.x"}]), json!([{"version": "9.9.9"}]), unsigned]
+    {
+        let services = service(versions);
+        let whole = json!({"label": "l", "services": services});
+        for (method, path, body) in [
+            (Method::POST, "/orgs/acme/patterns/fresh", &whole),
+            (Method::PUT, "/orgs/acme/patterns/private", &whole),
+            (Method::PATCH, "/orgs/acme/patterns/private", &json!({"services": services})),
+        ] {
+            let (status, answer) = world.call(ROOT, &method, path, Some(body)).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {services}: {answer:?}");
+        }
+        // What another attribute comes with is looked at too.
+        if services[0]["serviceVersions"] != json!([{"version": "9.9.9"}]) {
+            let both = json!({"label": "other", "services": services});
+            let (status, answer) =
+                world.call(ROOT, &Method::PATCH, "/orgs/acme/patterns/private", Some(&both)).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{services}: {answer:?}");
+        }
+    }
+    world.must_be_untouched("a pattern with a wrong service").await;
+}
+
 /// Ids as they stand in a path, and what they mean.
 const ODD_IDS: [(&str, &str); 9] = [
     ("a%2Fb", "a/b"),

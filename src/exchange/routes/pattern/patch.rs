@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::shared::OneSecretBinding;
 use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
-use super::write::{require_deployed_services, require_shared_type};
+use super::write::{require_deployed_services, require_shared_type, validate_services};
 use super::{absent, change};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
@@ -38,6 +38,7 @@ pub(super) async fn patch_pattern(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
     let request = request.read()?;
+    validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;
     evenkeel_store::retry("pattern.patch", || async {
         let mut tx = exchange.begin().await?;

@@ -125,7 +125,12 @@ fn validate(request: &PostPattern) -> Result<(), ApiError> {
     if request.services.is_empty() {
         return Err(ApiError::invalid_input("services must hold at least one service"));
     }
-    for service in &request.services {
+    validate_services(&request.services)
+}
+
+/// What holds for every service that a pattern names.
+pub(super) fn validate_services(services: &[PatternService]) -> Result<(), ApiError> {
+    for service in services {
         if service.service_versions.is_empty() {
             return Err(ApiError::invalid_input(format!(
                 "no versions specified for service '{}'",

@@ -1,0 +1,148 @@
+//! One transaction for many callers: while one batch is written, the next one gathers.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::{Semaphore, oneshot};
+
+/// Most pieces of work in one transaction.
+const MOST: usize = 256;
+
+/// A piece of work, and whom its answer goes to.
+type Waiting<Work, Answer> = (Work, oneshot::Sender<Answer>);
+
+/// Gathers the work of callers that come at the same time.
+#[derive(Debug)]
+pub struct Batches<Work, Answer> {
+    waiting: Mutex<Vec<Waiting<Work, Answer>>>,
+    /// Who has one writes all that waits.
+    turns: Semaphore,
+}
+
+impl<Work: Clone, Answer> Batches<Work, Answer> {
+    /// Writes so many batches at the same time. They must not wait for each other's locks in different orders.
+    #[must_use]
+    pub fn new(at_once: usize) -> Batches<Work, Answer> {
+        Batches { waiting: Mutex::default(), turns: Semaphore::new(at_once) }
+    }
+
+    /// Does a piece of work together with that of others, in the order in which it came. `write` does what it is given in one
+    /// transaction and returns as many answers.
+    ///
+    /// Work whose batch failed or was given up by its writer is done anew, so it must bear being done twice.
+    ///
+    /// # Errors
+    /// What `write` returns.
+    pub async fn run<E, F>(&self, work: Work, write: impl Fn(Vec<Work>) -> F) -> Result<Answer, E>
+    where
+        F: Future<Output = Result<Vec<Answer>, E>>,
+    {
+        loop {
+            let (sender, mut answer) = oneshot::channel();
+            self.lock().push((work.clone(), sender));
+            // Whose work went with somebody else's batch does not wait to write one for those who came later.
+            let turn = tokio::select! {
+                biased;
+                outcome = &mut answer => match outcome {
+                    Ok(answer) => return Ok(answer),
+                    Err(_) => continue,
+                },
+                turn = self.turns.acquire() => turn,
+            };
+            let written = self.write_waiting(&write).await;
+            drop(turn);
+            if let Ok(answer) = answer.await {
+                return Ok(answer);
+            }
+            written?;
+        }
+    }
+
+    async fn write_waiting<E, F>(&self, write: impl Fn(Vec<Work>) -> F) -> Result<(), E>
+    where
+        F: Future<Output = Result<Vec<Answer>, E>>,
+    {
+        let mut waiting = std::mem::take(&mut *self.lock());
+        while !waiting.is_empty() {
+            let later = waiting.split_off(waiting.len().min(MOST));
+            let (works, senders): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+            for (answer, sender) in write(works).await?.into_iter().zip(senders) {
+                // It may have given up meanwhile.
+                let _ = sender.send(answer);
+            }
+            waiting = later;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting<Work, Answer>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    async fn double(works: Vec<u32>) -> Result<Vec<u32>, String> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(works.into_iter().map(|work| work * 2).collect())
+    }
+
+    #[tokio::test]
+    async fn those_who_come_together_share_batches_and_each_gets_its_own_answer() {
+        let batches = Arc::new(Batches::new(1));
+        let written = Arc::new(AtomicUsize::new(0));
+        let mut callers = JoinSet::new();
+        for number in 0..1_000_u32 {
+            let (batches, written) = (batches.clone(), written.clone());
+            callers.spawn(async move {
+                let write = |works: Vec<u32>| {
+                    assert!(works.len() <= MOST);
+                    written.fetch_add(1, Ordering::Relaxed);
+                    double(works)
+                };
+                (number, batches.run(number, write).await)
+            });
+        }
+        while let Some(ended) = callers.join_next().await {
+            let (number, answer) = ended.unwrap();
+            assert_eq!(answer, Ok(number * 2));
+        }
+        assert!(written.load(Ordering::Relaxed) <= 10, "{written:?}");
+    }
+
+    #[tokio::test]
+    async fn work_is_done_anew_when_its_writer_fails_or_gives_up() {
+        let batches = Arc::new(Batches::<u32, u32>::new(1));
+        let gone = tokio::spawn({
+            let batches = batches.clone();
+            async move { batches.run(1, |_| std::future::pending::<Result<Vec<u32>, String>>()).await }
+        });
+        tokio::task::yield_now().await;
+        let failing = tokio::spawn({
+            let batches = batches.clone();
+            async move {
+                let write = |_| async {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    Err::<Vec<u32>, _>("no".to_owned())
+                };
+                batches.run(2, write).await
+            }
+        });
+        tokio::task::yield_now().await;
+        let patient = tokio::spawn({
+            let batches = batches.clone();
+            async move { batches.run(3, double).await }
+        });
+        tokio::task::yield_now().await;
+        gone.abort();
+        assert_eq!(failing.await.unwrap(), Err("no".to_owned()));
+        assert_eq!(patient.await.unwrap(), Ok(6));
+    }
+}

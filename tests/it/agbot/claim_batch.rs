@@ -1,0 +1,129 @@
+//! Claims that many members ask for at once, through two agbots on one database.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use evenkeel_agbot::{AgbotError, ClaimBatches, ClaimEnd, UpgradeQuestion};
+use evenkeel_planner::claims::{Claim, ReleaseReason};
+use evenkeel_planner::command::Lease;
+use evenkeel_planner::facts::HaGroupFacts;
+use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
+use evenkeel_planner::report::Blocked;
+use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_store::Database;
+use evenkeel_store::agbot::{claim, event, partition};
+use jiff::Timestamp;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::support::TestDatabase;
+use crate::support::wait::must;
+
+/// An agbot that holds one partition.
+async fn agbot(database: &Database) -> (Arc<ClaimBatches>, Lease) {
+    let instance = Uuid::new_v4();
+    let mut connection = must(database.acquire().await, "a connection");
+    must(partition::insert_partitions(&mut connection, 2).await, "partitions");
+    let rows = must(partition::take_free(&mut connection, instance, 600.0, 1).await, "a lease");
+    connection.release();
+    let lease =
+        Lease { partition: rows[0].partition.unsigned_abs(), fencing: rows[0].fencing.unsigned_abs() };
+    (Arc::new(ClaimBatches::new(database.clone(), PlannerSettings::default(), instance)), lease)
+}
+
+fn question(group: usize, member: usize) -> UpgradeQuestion {
+    let members: Vec<NodeId> = (0..8).map(|member| NodeId::new("o", &format!("n{group}-{member}"))).collect();
+    UpgradeQuestion {
+        node: members[member].clone(),
+        group: HaGroupFacts::new(GroupId::new("o", &format!("g{group}")), members),
+        members: BTreeMap::new(),
+        nmp: NmpId::new("o", "m"),
+        at: Timestamp::now(),
+    }
+}
+
+/// All members of all groups ask, every one twice.
+async fn ask_all(
+    agbots: &[Arc<ClaimBatches>],
+    groups: usize,
+) -> Vec<(UpgradeQuestion, Result<Claim, Blocked>)> {
+    let mut asking = JoinSet::new();
+    for round in 0..2 {
+        for (group, member) in (0..groups).flat_map(|group| (0..8).map(move |member| (group, member))) {
+            let agbot = agbots[(group + member + round) % agbots.len()].clone();
+            asking.spawn(async move {
+                let question = question(group, member);
+                (question.clone(), must(agbot.grant(question).await, "an answer"))
+            });
+        }
+    }
+    asking.join_all().await
+}
+
+#[tokio::test]
+async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_only() {
+    const GROUPS: usize = 30;
+    let test = TestDatabase::new().await;
+    let database = test.connect().await;
+    let (first, lease) = agbot(&database).await;
+    let (second, other_lease) = agbot(&database).await;
+
+    let answers = ask_all(&[first.clone(), second.clone()], GROUPS).await;
+    let granted: BTreeMap<(String, String), u64> = answers
+        .iter()
+        .filter_map(|(question, answer)| Some((question, answer.as_ref().ok()?)))
+        .map(|(question, claim)| {
+            assert_eq!((&claim.node, &claim.group), (&question.node, &question.group.id));
+            ((claim.group.to_string(), claim.node.to_string()), claim.fencing)
+        })
+        .collect();
+    assert_eq!(granted.len(), GROUPS, "one holder a group: {granted:?}");
+    let numbers: BTreeSet<u64> = granted.values().copied().collect();
+    assert_eq!(numbers.len(), GROUPS, "no number twice");
+    for (question, answer) in &answers {
+        let holder = granted.get(&(question.group.id.to_string(), question.node.to_string()));
+        assert_eq!(
+            answer.as_ref().ok().map(|claim| claim.fencing),
+            holder.copied(),
+            "who asks again hears the same"
+        );
+    }
+    let mut connection = must(database.acquire().await, "a connection");
+    let rows = must(claim::list_all(&mut connection).await, "the claims");
+    assert_eq!(rows.iter().map(|row| row.fencing.unsigned_abs()).collect::<BTreeSet<_>>(), numbers);
+    let waits = must(claim::list_waits(&mut connection, &["o/g0", "o/g1"]).await, "who waits");
+    assert_eq!(waits.len(), 2 * 7, "all others wait: {waits:?}");
+
+    let claims: Vec<Claim> = answers.into_iter().filter_map(|(_, answer)| answer.ok()).collect();
+    let mut ending = JoinSet::new();
+    for claim in claims {
+        let agbot = first.clone();
+        let end =
+            ClaimEnd { lease, claim: claim.reference(), why: ReleaseReason::Done, at: Timestamp::now() };
+        let stolen = ClaimEnd { lease: other_lease, ..end.clone() };
+        ending.spawn(async move {
+            assert!(matches!(agbot.release(stolen).await, Err(AgbotError::Refused(_))));
+            must(agbot.release(end).await, "the end")
+        });
+    }
+    let ended = ending.join_all().await;
+    // Who asked twice was told of its claim twice.
+    assert_eq!(ended.len(), 2 * GROUPS);
+    assert_eq!(ended.iter().filter(|was_there| **was_there).count(), GROUPS, "each ends once");
+    assert!(must(claim::list_all(&mut connection).await, "the claims").is_empty());
+    let told = must(event::list_newest(&mut connection, "o", None, 1_000).await, "what happened");
+    for kind in ["hagroup.lock-granted", "hagroup.lock-released"] {
+        assert_eq!(told.iter().filter(|event| event.kind == kind).count(), GROUPS, "{kind}");
+    }
+    connection.release();
+
+    // Right after a release the member that waits longest goes first.
+    let waits = must(claim::list_waits(&mut test.connection().await, &["o/g0"]).await, "who waits");
+    let answers = ask_all(&[second], 1).await;
+    let next: BTreeSet<&str> = answers
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .map(|claim| claim.node.as_str())
+        .collect();
+    assert_eq!(next, BTreeSet::from([waits[0].node.as_str()]));
+}
