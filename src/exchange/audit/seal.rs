@@ -3,7 +3,7 @@
 //! Whoever locks the one row of `audit_lease` seals; the lock ends with the short transaction. No write waits for it.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel_store::exchange::audit::{self, AuditRow};
 use evenkeel_store::exchange::audit_chain::{self, Chain};
@@ -22,23 +22,13 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Every so many periods records of other exchanges are looked for: of one that ended before it could seal them.
 const OTHERS: u32 = 15;
 
-/// How batch follows batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// After a pause as long as the batch took.
-    Gentle,
-    /// At once: somebody waits for the end.
-    Hurried,
-}
-
 /// Runs until shutdown, then seals the last records.
 pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
     let mut period: u32 = 0;
     loop {
         let is_over = shutdown.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_none();
         period = period.wrapping_add(1);
-        let pace = if is_over { Pace::Hurried } else { Pace::Gentle };
-        if let Err(error) = pass(&exchange, is_over || period.is_multiple_of(OTHERS), pace).await {
+        if let Err(error) = pass(&exchange, is_over || period.is_multiple_of(OTHERS)).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "audit records could not be sealed, trying again"
@@ -51,12 +41,12 @@ pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
     }
 }
 
-async fn pass(exchange: &Exchange, looks_for_others: bool, pace: Pace) -> Result<(), StoreError> {
+async fn pass(exchange: &Exchange, looks_for_others: bool) -> Result<(), StoreError> {
     exchange.auditor().flush(exchange.database()).await?;
     if exchange.auditor().take_written()
         || (looks_for_others && audit::has_unsealed(&mut *exchange.database().acquire().await?).await?)
     {
-        seal_all(exchange.database(), pace).await?;
+        seal_all(exchange.database()).await?;
     }
     Ok(())
 }
@@ -65,15 +55,11 @@ async fn pass(exchange: &Exchange, looks_for_others: bool, pace: Pace) -> Result
 ///
 /// # Errors
 /// When the store does not answer.
-pub(crate) async fn seal_all(database: &Database, pace: Pace) -> Result<(), StoreError> {
+pub(crate) async fn seal_all(database: &Database) -> Result<(), StoreError> {
     loop {
-        let begin = Instant::now();
         let sealed = retry("audit.seal", || seal(database)).await?;
         if (sealed as i64) < BATCH {
             return Ok(());
-        }
-        if pace == Pace::Gentle {
-            tokio::time::sleep(begin.elapsed()).await;
         }
     }
 }

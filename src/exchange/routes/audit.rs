@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::audit::{
 use http::Method;
 use jiff::Timestamp;
 
-use crate::audit::seal::{Pace, seal_all, shown};
+use crate::audit::seal::{seal_all, shown};
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::shape::found;
@@ -60,7 +60,7 @@ async fn list_records(
         }
     }
     // Whoever reads after a write finds it.
-    seal_all(exchange.database(), Pace::Hurried).await?;
+    seal_all(exchange.database()).await?;
     let mut connection = exchange.database().acquire().await?;
     if caller.role == Role::OrgAdmin {
         // What was done to another organization of the same name is not theirs to read.
@@ -91,7 +91,7 @@ async fn verify_records(
     exchange.authorize(&caller, Access::AuditRead, FactKind::Org, &org, None).await?;
     let limit = within("limit", query.limit.unwrap_or(MOST_CHECKED), 1, MOST_CHECKED)?;
     let after = query.after.map(|after| within("after", after, 0, i64::MAX)).transpose()?;
-    seal_all(exchange.database(), Pace::Hurried).await?;
+    seal_all(exchange.database()).await?;
     let mut outcome = verify(&exchange, &org, after, limit).await?;
     if outcome.broken.is_some() {
         // Records may have been pruned meanwhile: then the chain begins elsewhere, and the second look finds it whole.
