@@ -1,22 +1,25 @@
-//! Takes and moves claims of service upgrades: check and insert in one transaction under the group's lock.
+//! Takes and moves claims of service upgrades: what was checked must still hold when the claim is inserted.
 //!
 //! Source: orchestration E5.
 
-use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Grant, Phase, may_take};
+use std::collections::BTreeSet;
+
+use evenkeel_planner::claims::{ClaimRef, ClaimRequest, Grant, Phase, may_take};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::rolling::Rollout;
-use evenkeel_store::agbot::claim::{self as table, NewClaim};
+use evenkeel_store::agbot::claim as table;
 use evenkeel_store::agbot::event::{self as events, EventRow};
 use evenkeel_store::agbot::rollout as rollouts;
 use evenkeel_store::{PgConnection, StoreError, retry};
 use jiff::Timestamp;
 
 use super::check_lease;
+use super::claim_batch::read_groups;
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::read;
-use crate::observe::records::{claim_of, phase_text, row_of};
+use crate::observe::records::{new_claim, phase_text};
 
 /// Takes a claim for a service upgrade, after a fresh look at the members that the decision counted on.
 pub(super) async fn take(
@@ -33,24 +36,28 @@ pub(super) async fn take(
     let claim = retry("claim.take", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
-        let ha_group = [request.group.as_str()];
-        table::lock_groups(&mut tx, &ha_group).await?;
-        let rows: Vec<Claim> = table::list_of_groups(&mut tx, &ha_group)
-            .await?
-            .into_iter()
-            .map(claim_of)
-            .collect::<Result<_, _>>()?;
-        let grant =
-            may_take(&rows, request, &group).map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
+        let stored = read_groups(&mut tx, &BTreeSet::from([request.group.as_str()])).await?;
+        let stored = stored.into_values().next().ok_or_else(|| changed_meanwhile(request))?;
+        let grant = may_take(&stored.claims, request, &group)
+            .map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
+        let now = context.now();
         let claim = match grant {
-            Grant::Held => rows.into_iter().find(|row| row.scope == request.scope),
-            Grant::Insert => insert(&mut tx, vec![request.clone()], context.now()).await?.pop(),
+            Grant::Held => stored.claims.into_iter().find(|held| held.scope == request.scope),
+            Grant::Insert => {
+                let wanted = new_claim(request, stored.revision, now, None)?;
+                let number = table::insert_claims(&mut tx, &[wanted]).await?.pop().flatten();
+                number.map(|number| request.clone().into_claim(number.unsigned_abs(), now))
+            }
         };
         tx.commit().await?;
-        claim.ok_or_else(|| AgbotError::Refused(format!("the claims of {} changed", request.group)))
+        claim.ok_or_else(|| changed_meanwhile(request))
     })
     .await?;
     Ok(Outcome::ClaimTaken { claim: Box::new(claim) })
+}
+
+fn changed_meanwhile(request: &ClaimRequest) -> AgbotError {
+    AgbotError::Refused(format!("another claim of {} was taken or released meanwhile", request.group))
 }
 
 /// The floor rests on copies that were seen running: none of them may have stopped since.
@@ -76,26 +83,6 @@ async fn confirm_running(context: &Context, request: &ClaimRequest) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Inserts claims; their groups are locked.
-pub(super) async fn insert(
-    tx: &mut PgConnection,
-    requests: Vec<ClaimRequest>,
-    now: Timestamp,
-) -> Result<Vec<Claim>, AgbotError> {
-    let (mut claims, mut rows) = (Vec::new(), Vec::new());
-    for request in requests {
-        let seen_running = serde_json::to_value(&request.seen_running)?;
-        let claim = request.into_claim(0, now);
-        rows.push(NewClaim { row: row_of(&claim)?, seen_running });
-        claims.push(claim);
-    }
-    let numbers = table::insert_claims(tx, &rows).await?;
-    for (claim, number) in claims.iter_mut().zip(numbers) {
-        claim.fencing = number.unsigned_abs();
-    }
-    Ok(claims)
 }
 
 /// Appends an event to the log of what the agbot did.

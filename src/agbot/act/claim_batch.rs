@@ -1,7 +1,8 @@
-//! Grants agent upgrades and releases claims, those that come at the same time in one transaction.
+//! Grants agent upgrades and releases claims, those that come at the same time by one statement.
 //!
-//! A fleet asks at once: a transaction for each question would spend the database on beginnings and flushes. Check and insert stay under
-//! the locks of the groups. Source: orchestration E5 and E6; seed 004, "Agent Upgrades".
+//! A fleet asks at once, and what a transaction for each question would cost are round trips and flushes. Questions are decided on what
+//! was read without a lock; a claim whose group changed meanwhile is not inserted, and its question is decided anew. Source:
+//! orchestration E5 and E6; seed 004, "Agent Upgrades"; design, "Claims".
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,21 +14,19 @@ use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{NmpId, NodeId};
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
-use evenkeel_store::agbot::claim::{self as table, EndedClaim};
-use evenkeel_store::agbot::partition::{self, LeaseRow};
+use evenkeel_store::agbot::claim::{self as table, ClaimEnding, EndedClaim, GroupRow, NewClaim};
 use evenkeel_store::{Batches, Database, PgConnection, retry};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::{claim, lease_lost, lease_row};
+use super::{lease_lost, lease_row};
 use crate::AgbotError;
-use crate::observe::records::{claim_of, ended};
+use crate::observe::records::{claim_of, ended, new_claim};
 
 /// Members that asked within this time count as waiting for their turn.
 const WAITING: SignedDuration = SignedDuration::from_secs(180);
 
-/// Batches of a kind that are written at the same time: while one is flushed, the database works on the other. They lock groups in the
-/// order of names, so none waits for another in a circle.
+/// Batches of a kind that are written at the same time: while one is flushed, the database works on the other.
 const AT_ONCE: usize = 2;
 
 /// May this member of a group upgrade its agent now?
@@ -60,14 +59,6 @@ pub struct ClaimEnd {
 
 type Answer = Result<Claim, Blocked>;
 
-/// What became of a claim that should end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Now,
-    Before,
-    LeaseLost,
-}
-
 /// The claims of one agbot on its database.
 #[derive(Debug)]
 pub struct ClaimBatches {
@@ -75,7 +66,7 @@ pub struct ClaimBatches {
     settings: PlannerSettings,
     instance: Uuid,
     questions: Batches<Arc<UpgradeQuestion>, Answer>,
-    ends: Batches<Arc<ClaimEnd>, Ended>,
+    ends: Batches<Arc<ClaimEnd>, ClaimEnding>,
 }
 
 impl ClaimBatches {
@@ -97,7 +88,7 @@ impl ClaimBatches {
     /// When the database does not answer. The inner result is the answer for the node: the claim, or why not.
     pub async fn grant(&self, question: UpgradeQuestion) -> Result<Result<Claim, Blocked>, AgbotError> {
         let write = async |questions: Vec<Arc<UpgradeQuestion>>| {
-            retry("claim.grant_agents", || self.write_grants(&questions)).await
+            retry("claim.grant_agents", || self.answer(&questions)).await
         };
         self.questions.run(Arc::new(question), write).await
     }
@@ -108,107 +99,110 @@ impl ClaimBatches {
     /// [`AgbotError::Refused`] when the lease has passed to another agbot, or when the database does not answer.
     pub async fn release(&self, end: ClaimEnd) -> Result<bool, AgbotError> {
         let lease = end.lease;
-        let write = async |ends: Vec<Arc<ClaimEnd>>| retry("claim.release", || self.write_ends(&ends)).await;
+        let write = async |ends: Vec<Arc<ClaimEnd>>| retry("claim.release", || self.end(&ends)).await;
         match self.ends.run(Arc::new(end), write).await? {
-            Ended::Now => Ok(true),
-            Ended::Before => Ok(false),
-            Ended::LeaseLost => Err(lease_lost(lease)),
+            ClaimEnding::Removed => Ok(true),
+            ClaimEnding::Absent => Ok(false),
+            ClaimEnding::LeaseLost => Err(lease_lost(lease)),
         }
     }
 
-    async fn write_grants(&self, questions: &[Arc<UpgradeQuestion>]) -> Result<Vec<Answer>, AgbotError> {
+    /// Each round answers what it can; a question is left for the next one only when another claim of its group was taken or
+    /// released meanwhile.
+    async fn answer(&self, questions: &[Arc<UpgradeQuestion>]) -> Result<Vec<Answer>, AgbotError> {
+        let mut connection = self.database.acquire().await?;
+        let mut answers: Vec<Option<Answer>> = questions.iter().map(|_| None).collect();
+        while answers.iter().any(Option::is_none) {
+            self.answer_round(&mut connection, questions, &mut answers).await?;
+        }
+        connection.release();
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    async fn answer_round(
+        &self,
+        connection: &mut PgConnection,
+        questions: &[Arc<UpgradeQuestion>],
+        answers: &mut [Option<Answer>],
+    ) -> Result<(), AgbotError> {
         let now = questions.iter().map(|question| question.at).max().unwrap_or_default();
         let stale = now.saturating_sub(WAITING).unwrap_or(now);
-        let names: BTreeSet<&str> = questions.iter().map(|question| question.group.id.as_str()).collect();
-        let names: Vec<&str> = names.into_iter().collect();
-        let mut tx = self.database.begin().await?;
-        let mut groups = read_groups(&mut tx, &names).await?;
-        let (mut answers, mut requests): (Vec<Answer>, Vec<ClaimRequest>) = (Vec::new(), Vec::new());
-        let (mut granted, mut refused) = (Vec::new(), Vec::new());
-        for question in questions {
-            let waiting = (question.group.id.as_str(), question.node.as_str());
-            let group = groups.entry(waiting.0).or_default();
-            let answer = match group.decide(question, stale, now, &self.settings) {
+        let open: Vec<_> = questions.iter().zip(answers).filter(|(_, answer)| answer.is_none()).collect();
+        let names: BTreeSet<&str> = open.iter().map(|(question, _)| question.group.id.as_str()).collect();
+        let mut groups = read_groups(connection, &names).await?;
+        let (mut wanted, mut refused) = (Vec::new(), BTreeSet::new());
+        for (question, answer) in open {
+            let (name, node) = (question.group.id.as_str(), question.node.as_str());
+            // A claim of its group is taken by this round already: whether another one may be, the next round finds.
+            let Some(group) = groups.get(name) else { continue };
+            match group.decide(question, stale, now, &self.settings) {
                 Ok((Grant::Held, request)) => {
-                    // What is held has a row; this grant may have made it a moment ago.
-                    let held = group.rows.iter().find(|row| row.scope == request.scope);
-                    Ok(held.cloned().unwrap_or_else(|| request.into_claim(0, now)))
+                    *answer = group.claims.iter().find(|held| held.scope == request.scope).cloned().map(Ok);
                 }
                 Ok((Grant::Insert, request)) => {
-                    if group.has_ended_waits(waiting.1, stale) {
-                        granted.push(waiting);
-                    }
-                    let claim = request.clone().into_claim(0, now);
-                    group.rows.push(claim.clone());
-                    requests.push(request);
-                    Ok(claim)
+                    wanted.push((answer, request, group.revision));
+                    groups.remove(name);
                 }
                 Err(blocked) => {
-                    refused.push(waiting);
-                    Err(blocked)
+                    refused.insert((name, node));
+                    *answer = Some(Err(blocked));
                 }
-            };
-            answers.push(answer);
-        }
-        if !granted.is_empty() {
-            table::delete_waits(&mut tx, &granted, stale).await?;
-        }
-        if !refused.is_empty() {
-            table::upsert_waits(&mut tx, &refused, now).await?;
-        }
-        if !requests.is_empty() {
-            let inserted = claim::insert(&mut tx, requests, now).await?;
-            let numbers: BTreeMap<_, u64> =
-                inserted.iter().map(|claim| (claim.key(), claim.fencing)).collect();
-            for claim in answers.iter_mut().flatten() {
-                claim.fencing = numbers.get(&claim.key()).copied().unwrap_or(claim.fencing);
             }
         }
-        tx.commit().await?;
-        Ok(answers)
+        if !wanted.is_empty() {
+            let claims =
+                wanted.iter().map(|(_, request, revision)| new_claim(request, *revision, now, Some(stale)));
+            let claims = claims.collect::<Result<Vec<NewClaim>, _>>()?;
+            let numbers = table::insert_claims(connection, &claims).await?;
+            for ((answer, request, _), number) in wanted.into_iter().zip(numbers) {
+                *answer = number.map(|number| Ok(request.into_claim(number.unsigned_abs(), now)));
+            }
+        }
+        if !refused.is_empty() {
+            table::upsert_waits(connection, &refused, now).await?;
+        }
+        Ok(())
     }
 
-    async fn write_ends(&self, ends: &[Arc<ClaimEnd>]) -> Result<Vec<Ended>, AgbotError> {
-        let leases: BTreeSet<Lease> = ends.iter().map(|end| end.lease).collect();
-        let leases: Vec<LeaseRow> = leases.into_iter().map(lease_row).collect();
+    async fn end(&self, ends: &[Arc<ClaimEnd>]) -> Result<Vec<ClaimEnding>, AgbotError> {
         let at = ends.iter().map(|end| end.at).max().unwrap_or_default();
-        let mut tx = self.database.begin().await?;
-        let held = partition::lock_leases(&mut tx, self.instance, &leases).await?;
-        let is_held = |end: &ClaimEnd| held.contains(&lease_row(end.lease));
-        let wanted: Vec<EndedClaim> = ends
+        let claims: Vec<EndedClaim> = ends
             .iter()
-            .filter(|end| is_held(end))
-            .map(|end| ended(&end.claim, &end.why.to_string()))
+            .map(|end| ended(&end.claim, &end.why.to_string(), Some(lease_row(end.lease))))
             .collect();
-        let names: BTreeSet<&str> = wanted.iter().map(|claim| claim.ha_group.as_str()).collect();
-        let names: Vec<&str> = names.into_iter().collect();
-        table::lock_groups(&mut tx, &names).await?;
-        let mut gone: BTreeSet<i64> = table::delete_claims(&mut tx, &wanted, at).await?.into_iter().collect();
-        tx.commit().await?;
-        Ok(ends
-            .iter()
-            .map(|end| {
-                if !is_held(end) {
-                    Ended::LeaseLost
-                } else if gone.remove(&end.claim.fencing.cast_signed()) {
-                    Ended::Now
-                } else {
-                    Ended::Before
-                }
-            })
-            .collect())
+        let mut connection = self.database.acquire().await?;
+        let endings = table::delete_claims(&mut connection, self.instance, &claims, at).await?;
+        connection.release();
+        Ok(endings)
     }
 }
 
-/// What the database knows of one group, under its lock.
-#[derive(Debug, Default)]
-struct Group {
+/// What the database knows of one group.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Changes with every claim that is taken or released.
+    pub(super) revision: i64,
+    /// The claims.
+    pub(super) claims: Vec<Claim>,
     released_at: Option<Timestamp>,
-    rows: Vec<Claim>,
     refusals: Vec<Refusal>,
 }
 
 impl Group {
+    fn of(row: GroupRow) -> Result<Group, AgbotError> {
+        let refusals = row.waits.into_iter().map(|wait| Refusal {
+            node: NodeId::from_text(&wait.node),
+            first_at: wait.since,
+            last_at: wait.refreshed_at,
+        });
+        Ok(Group {
+            revision: row.revision,
+            released_at: row.released_at,
+            claims: row.claims.into_iter().map(claim_of).collect::<Result<_, _>>()?,
+            refusals: refusals.collect(),
+        })
+    }
+
     fn decide(
         &self,
         question: &UpgradeQuestion,
@@ -220,39 +214,25 @@ impl Group {
             self.refusals.iter().filter(|refusal| refusal.last_at >= stale).cloned().collect();
         let view = GroupView {
             group: &question.group,
-            rows: &self.rows,
+            rows: &self.claims,
             members: &question.members,
             refusals: &refusals,
             released_at: self.released_at,
         };
         decide_agent_upgrade(view, &question.node, &question.nmp, now, settings)
     }
-
-    fn has_ended_waits(&self, node: &str, stale: Timestamp) -> bool {
-        self.refusals.iter().any(|refusal| refusal.node.as_str() == node || refusal.last_at < stale)
-    }
 }
 
-async fn read_groups<'n>(
-    tx: &mut PgConnection,
-    names: &[&'n str],
-) -> Result<BTreeMap<&'n str, Group>, AgbotError> {
-    let mut groups: BTreeMap<&str, Group> = names.iter().map(|name| (*name, Group::default())).collect();
-    for locked in table::lock_groups(tx, names).await? {
-        if let Some(group) = groups.get_mut(locked.ha_group.as_str()) {
-            group.released_at = locked.released_at;
-        }
+/// Reads groups by name; those that never had a claim, too.
+pub(super) async fn read_groups(
+    connection: &mut PgConnection,
+    names: &BTreeSet<&str>,
+) -> Result<BTreeMap<String, Group>, AgbotError> {
+    let names: Vec<&str> = names.iter().copied().collect();
+    let mut rows = table::read_groups(connection, &names).await?;
+    if rows.len() < names.len() {
+        table::insert_groups(connection, &names).await?;
+        rows = table::read_groups(connection, &names).await?;
     }
-    for row in table::list_of_groups(tx, names).await? {
-        if let Some(group) = groups.get_mut(row.ha_group.as_str()) {
-            group.rows.push(claim_of(row)?);
-        }
-    }
-    for row in table::list_waits(tx, names).await? {
-        if let Some(group) = groups.get_mut(row.ha_group.as_str()) {
-            let node = NodeId::from_text(&row.node);
-            group.refusals.push(Refusal { node, first_at: row.since, last_at: row.refreshed_at });
-        }
-    }
-    Ok(groups)
+    rows.into_iter().map(|row| Ok((row.ha_group.clone(), Group::of(row)?))).collect()
 }

@@ -15,7 +15,7 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
-use evenkeel_store::agbot::claim::{self as claims, EndedClaim};
+use evenkeel_store::agbot::claim::{self as claims, ClaimEnding, EndedClaim};
 use evenkeel_store::agbot::event::EventRow;
 use evenkeel_store::agbot::rollout as rollouts;
 use evenkeel_store::{PgConnection, retry};
@@ -206,28 +206,27 @@ async fn free(
     }
 }
 
-/// Deletes claims under the group's lock. Whoever held one acts under its number, which no row has any more.
+/// Deletes claims. Whoever held one acts under its number, which no row has any more.
 async fn release(
     context: &Context,
     group: &GroupId,
     actor: &str,
     is_meant: impl Fn(&Claim) -> bool,
 ) -> Result<Vec<Claim>, AgbotError> {
+    let why = format!("freed by {actor}");
     retry("claim.free", || async {
-        let now = context.now();
-        let mut tx = context.database.begin().await?;
-        let ha_group = [group.as_str()];
-        claims::lock_groups(&mut tx, &ha_group).await?;
-        let rows = claims::list_of_groups(&mut tx, &ha_group).await?;
-        let held = rows.into_iter().map(claim_of).collect::<Result<Vec<Claim>, _>>()?;
-        let freed: Vec<Claim> = held.into_iter().filter(&is_meant).collect();
-        if freed.is_empty() {
-            return Ok(freed);
-        }
-        let why = format!("freed by {actor}");
-        let ended: Vec<EndedClaim> = freed.iter().map(|claim| ended(&claim.reference(), &why)).collect();
-        claims::delete_claims(&mut tx, &ended, now).await?;
-        tx.commit().await?;
+        let mut connection = context.database.acquire().await?;
+        let rows = claims::read_groups(&mut connection, &[group.as_str()]).await?;
+        let held = rows.into_iter().flat_map(|row| row.claims).map(claim_of);
+        let mut freed = held.collect::<Result<Vec<Claim>, _>>()?;
+        freed.retain(&is_meant);
+        let wanted: Vec<EndedClaim> =
+            freed.iter().map(|claim| ended(&claim.reference(), &why, None)).collect();
+        let endings =
+            claims::delete_claims(&mut connection, context.instance, &wanted, context.now()).await?;
+        connection.release();
+        let mut endings = endings.into_iter();
+        freed.retain(|_| endings.next() == Some(ClaimEnding::Removed));
         Ok::<Vec<Claim>, AgbotError>(freed)
     })
     .await

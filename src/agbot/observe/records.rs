@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_planner::claims::{Claim, ClaimRef, Scope};
+use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::Rollout;
-use evenkeel_store::agbot::claim::{self, ClaimRow, EndedClaim};
+use evenkeel_store::agbot::claim::{self, ClaimRow, EndedClaim, NewClaim};
+use evenkeel_store::agbot::partition::LeaseRow;
 use evenkeel_store::agbot::{agreement, rollout};
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
@@ -127,32 +129,45 @@ pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
     })
 }
 
-/// A claim as a row.
+/// A claim to insert, if its group still has this revision. `waits_end_before`: for agent claims.
 ///
 /// # Errors
 /// Never in practice: purpose and phase are plain data.
-pub(crate) fn row_of(claim: &Claim) -> Result<ClaimRow, AgbotError> {
-    Ok(ClaimRow {
+pub(crate) fn new_claim(
+    request: &ClaimRequest,
+    revision: i64,
+    now: Timestamp,
+    waits_end_before: Option<Timestamp>,
+) -> Result<NewClaim, AgbotError> {
+    let claim = request.clone().into_claim(0, now);
+    let row = ClaimRow {
         ha_group: claim.group.as_str().to_owned(),
         scope: claim.scope.text().to_owned(),
         node: claim.node.as_str().to_owned(),
         purpose: serde_json::to_value(&claim.purpose)?,
-        version: claim.version.clone(),
-        fencing: claim.fencing.cast_signed(),
+        version: claim.version,
+        fencing: 0,
         phase: phase_text(claim.phase)?,
         since: claim.since,
         phase_at: claim.phase_since,
         deadline: claim.deadline,
+    };
+    Ok(NewClaim {
+        row,
+        revision,
+        seen_running: serde_json::to_value(&request.seen_running)?,
+        waits_end_before,
     })
 }
 
 /// A claim to remove.
-pub(crate) fn ended(claim: &ClaimRef, why: &str) -> EndedClaim {
+pub(crate) fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> EndedClaim {
     EndedClaim {
         ha_group: claim.group.as_str().to_owned(),
         scope: claim.scope.text().to_owned(),
         fencing: claim.fencing.cast_signed(),
         why: why.to_owned(),
+        lease,
     }
 }
 

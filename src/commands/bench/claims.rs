@@ -13,7 +13,7 @@ use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_runtime::{ExitStatus, Failure};
-use evenkeel_store::agbot::claim::{self as table, ClaimRow, EndedClaim, NewClaim};
+use evenkeel_store::agbot::claim::{self as table, ClaimEnding, ClaimRow, EndedClaim, NewClaim};
 use evenkeel_store::agbot::partition;
 use evenkeel_store::{Database, PgConnection, StoreError};
 use jiff::{SignedDuration, Timestamp};
@@ -112,6 +112,9 @@ async fn hold_others(database: &Database) -> Result<(), Failure> {
     .execute(&mut *connection)
     .await
     .map_err(|error| refused(&error))?;
+    let groups: Vec<String> = (0..CLIENTS).map(|client| group(client).as_str().to_owned()).collect();
+    let names: Vec<&str> = groups.iter().map(String::as_str).collect();
+    table::insert_groups(&mut connection, &names).await.map_err(store)?;
     sqlx::query("ANALYZE").execute(&mut *connection).await.map(drop).map_err(|error| refused(&error))
 }
 
@@ -142,6 +145,11 @@ async fn compete(database: &Database, way: &Way, length: Duration) -> Result<f64
     Ok(taken as f64 / begin.elapsed().as_secs_f64())
 }
 
+/// The group of a client.
+fn group(client: usize) -> GroupId {
+    GroupId::new("bench", &format!("group{client}"))
+}
+
 /// A member of a group of two that asks again and again.
 struct Asker {
     database: Database,
@@ -164,10 +172,7 @@ impl Asker {
             way,
             client,
             settings: PlannerSettings::default(),
-            group: HaGroupFacts::new(
-                GroupId::new("bench", &format!("group{client}")),
-                [node.clone(), peer.clone()],
-            ),
+            group: HaGroupFacts::new(group(client), [node.clone(), peer.clone()]),
             members: [(node.clone(), alive.clone()), (peer, alive)].into(),
             node,
             nmp: NmpId::new("bench", "m"),
@@ -209,10 +214,12 @@ impl Asker {
         let now = Timestamp::now();
         let mut tx = self.database.begin().await?;
         lock_table(&mut tx).await?;
-        let held = table::list_of_groups(&mut tx, &[self.group.id.as_str()]).await?;
-        if let Some(row) = held.first() {
+        let name = self.group.id.as_str();
+        let stored = table::read_groups(&mut tx, &[name]).await?;
+        if let Some(row) = stored.iter().flat_map(|group| &group.claims).next() {
             return Err(AgbotError::Refused(format!("{} holds a claim", row.node)));
         }
+        let revision = stored.first().map(|group| group.revision).unwrap_or_default();
         let view = GroupView {
             group: &self.group,
             rows: &[],
@@ -234,10 +241,15 @@ impl Asker {
             phase_at: now,
             deadline: now.saturating_add(SignedDuration::from_hours(1)).unwrap_or(now),
         };
-        let claim = NewClaim { row, seen_running: json!(request.seen_running) };
+        let seen_running = json!(request.seen_running);
+        let claim = NewClaim { row, revision, seen_running, waits_end_before: None };
         let numbers = table::insert_claims(&mut tx, &[claim]).await?;
         tx.commit().await?;
-        numbers.first().copied().ok_or_else(|| AgbotError::Refused("nothing was inserted".to_owned()))
+        numbers
+            .first()
+            .copied()
+            .flatten()
+            .ok_or_else(|| AgbotError::Refused("nothing was inserted".to_owned()))
     }
 
     async fn release_with_table_lock(&self, fencing: i64) -> Result<(), AgbotError> {
@@ -248,8 +260,10 @@ impl Asker {
             scope: SCOPE.to_owned(),
             fencing,
             why: ReleaseReason::Done.to_string(),
+            lease: None,
         };
-        if table::delete_claims(&mut tx, &[claim], Timestamp::now()).await?.is_empty() {
+        let endings = table::delete_claims(&mut tx, Uuid::nil(), &[claim], Timestamp::now()).await?;
+        if endings != [ClaimEnding::Removed] {
             return Err(AgbotError::Refused("the claim is gone".to_owned()));
         }
         tx.commit().await?;

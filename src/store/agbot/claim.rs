@@ -1,15 +1,22 @@
 //! Claims: which member of an HA group is being upgraded.
 //!
-//! Check and insert happen under the lock of the group's row in `claim_group`. Source: orchestration E5.1; seed 004, "Agent Upgrades".
+//! What a decision rests on is read without a lock, and a claim is inserted only if the revision of its group is still the same. Source:
+//! orchestration E5.1; seed 004, "Agent Upgrades".
+
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
 
+use super::partition::LeaseRow;
 use crate::{StoreError, from_sql, to_sql};
 
 /// One claim.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ClaimRow {
     /// `org/group`.
     pub ha_group: String,
@@ -33,79 +40,73 @@ pub struct ClaimRow {
     pub deadline: Timestamp,
 }
 
-/// A group that the transaction has locked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LockedGroup {
+/// A member that waits for its agent upgrade.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct WaitRow {
+    /// `org/node`.
+    pub node: String,
+    /// When it was refused first.
+    pub since: Timestamp,
+    /// When it was refused last.
+    pub refreshed_at: Timestamp,
+}
+
+/// What is stored of a group at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupRow {
     /// `org/group`.
     pub ha_group: String,
+    /// Grows with every claim of the group that is taken or released.
+    pub revision: i64,
     /// When an agent claim of the group was released last.
     pub released_at: Option<Timestamp>,
+    /// Its claims, in the order of their scopes.
+    pub claims: Vec<ClaimRow>,
+    /// Its members that were refused an agent upgrade, the longest waiting first; also those that have not asked for long.
+    pub waits: Vec<WaitRow>,
 }
 
-/// Serialises check-and-insert of groups: returns when no other transaction is deciding about them. They are locked in the order of
-/// their names.
-pub async fn lock_groups(tx: &mut PgConnection, ha_groups: &[&str]) -> Result<Vec<LockedGroup>, StoreError> {
-    let locked = find_locked_groups(tx, ha_groups).await?;
-    if locked.len() == ha_groups.len() {
-        return Ok(locked);
-    }
-    sqlx::query!(
-        "-- claim.insert_groups
-        INSERT INTO claim_group (ha_group) SELECT name FROM UNNEST($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING",
-        ha_groups as &[&str],
-    )
-    .execute(&mut *tx)
-    .await?;
-    find_locked_groups(tx, ha_groups).await
-}
-
-async fn find_locked_groups(
-    tx: &mut PgConnection,
-    ha_groups: &[&str],
-) -> Result<Vec<LockedGroup>, StoreError> {
+/// Reads what decisions about claims of groups rest on, in the order of their names; nothing is locked.
+///
+/// The subselect around the names hides how many there are, so that the server does not plan anew for every number of them.
+pub async fn read_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<Vec<GroupRow>, StoreError> {
     let rows = sqlx::query!(
-        r#"-- claim.lock_groups
-        SELECT ha_group, released_at AS "released_at: jiff_sqlx::Timestamp" FROM claim_group
-        WHERE ha_group = ANY ($1) ORDER BY ha_group FOR UPDATE"#,
-        ha_groups as &[&str],
-    )
-    .fetch_all(tx)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| LockedGroup { ha_group: row.ha_group, released_at: row.released_at.map(from_sql) })
-        .collect())
-}
-
-/// Lists the claims of groups.
-pub async fn list_of_groups(
-    conn: &mut PgConnection,
-    ha_groups: &[&str],
-) -> Result<Vec<ClaimRow>, StoreError> {
-    let rows = sqlx::query!(
-        r#"-- claim.list_of_groups
-        SELECT ha_group, scope, node, purpose, version, fencing, phase, since AS "since: jiff_sqlx::Timestamp",
-               phase_at AS "phase_at: jiff_sqlx::Timestamp", deadline AS "deadline: jiff_sqlx::Timestamp"
-        FROM claim WHERE ha_group = ANY ($1) ORDER BY ha_group, scope"#,
+        r#"-- claim.read_groups
+        SELECT claim_group.ha_group, claim_group.revision,
+               claim_group.released_at AS "released_at: jiff_sqlx::Timestamp",
+               (SELECT jsonb_agg(claim ORDER BY claim.scope) FROM claim
+                WHERE claim.ha_group = claim_group.ha_group) AS "claims: Json<Vec<ClaimRow>>",
+               (SELECT jsonb_agg(upgrade_wait ORDER BY upgrade_wait.since, upgrade_wait.node) FROM upgrade_wait
+                WHERE upgrade_wait.ha_group = claim_group.ha_group) AS "waits: Json<Vec<WaitRow>>"
+        FROM claim_group
+        WHERE claim_group.ha_group = ANY ((SELECT $1::text[])::text[])
+        ORDER BY claim_group.ha_group"#,
         ha_groups as &[&str],
     )
     .fetch_all(conn)
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| ClaimRow {
+        .map(|row| GroupRow {
             ha_group: row.ha_group,
-            scope: row.scope,
-            node: row.node,
-            purpose: row.purpose,
-            version: row.version,
-            fencing: row.fencing,
-            phase: row.phase,
-            since: from_sql(row.since),
-            phase_at: from_sql(row.phase_at),
-            deadline: from_sql(row.deadline),
+            revision: row.revision,
+            released_at: row.released_at.map(from_sql),
+            claims: row.claims.map(|Json(claims)| claims).unwrap_or_default(),
+            waits: row.waits.map(|Json(waits)| waits).unwrap_or_default(),
         })
         .collect())
+}
+
+/// Makes the rows of groups that have none yet.
+pub async fn insert_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- claim.insert_groups
+        INSERT INTO claim_group (ha_group) SELECT name FROM UNNEST($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING",
+        ha_groups as &[&str],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Lists all claims.
@@ -140,38 +141,68 @@ pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreErr
 pub struct NewClaim {
     /// The row; its number is not looked at.
     pub row: ClaimRow,
+    /// Revision of the group on which the decision rests.
+    pub revision: i64,
     /// Members that the decision counted on, for the record of what happened.
     pub seen_running: Value,
+    /// For a claim that its node waited for: that it does is forgotten, and with it waits of the group not renewed since this instant.
+    pub waits_end_before: Option<Timestamp>,
 }
 
-/// Inserts claims with the next fencing numbers and records that they were granted; answers their numbers in the order of the claims.
-/// The caller holds the locks of their groups.
-pub async fn insert_claims(tx: &mut PgConnection, claims: &[NewClaim]) -> Result<Vec<i64>, StoreError> {
+/// Inserts claims with the next fencing numbers and records that they were granted. Answers the numbers in the order of the claims: none for
+/// a claim of a group that has another revision by now, of which nothing is written.
+///
+/// Groups are locked in the order of their names; who waited for a lock sees the new revision.
+pub async fn insert_claims(
+    conn: &mut PgConnection,
+    claims: &[NewClaim],
+) -> Result<Vec<Option<i64>>, StoreError> {
     let text = |of: fn(&ClaimRow) -> &str| claims.iter().map(|claim| of(&claim.row)).collect::<Vec<&str>>();
     let times = |of: fn(&ClaimRow) -> Timestamp| {
         claims.iter().map(|claim| to_sql(of(&claim.row))).collect::<Vec<jiff_sqlx::Timestamp>>()
     };
+    let revisions: Vec<i64> = claims.iter().map(|claim| claim.revision).collect();
     let purposes: Vec<&Value> = claims.iter().map(|claim| &claim.row.purpose).collect();
+    let waits_end: Vec<Option<jiff_sqlx::Timestamp>> =
+        claims.iter().map(|claim| claim.waits_end_before.map(to_sql)).collect();
     let seen: Vec<&Value> = claims.iter().map(|claim| &claim.seen_running).collect();
     let rows = sqlx::query!(
         r#"-- claim.insert_claims
         WITH wanted AS MATERIALIZED (
-            SELECT row.*, nextval('claim_fencing') AS fencing
-            FROM UNNEST($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[],
-                        $8::timestamptz[], $9::timestamptz[], $10::jsonb[])
+            SELECT * FROM UNNEST((SELECT $1::text[]), $2::bigint[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[],
+                                 $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::jsonb[],
+                                 $12::timestamptz[])
                 WITH ORDINALITY
-                AS row (ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, seen, position)
+                AS row (ha_group, revision, scope, node, purpose, version, phase, since, phase_at, deadline, seen, waits_end,
+                        position)
+        ), unchanged AS MATERIALIZED (
+            SELECT claim_group.ha_group
+            FROM claim_group
+            JOIN (SELECT DISTINCT ha_group, revision FROM wanted) AS known USING (ha_group)
+            WHERE claim_group.revision = known.revision
+            ORDER BY claim_group.ha_group
+            FOR UPDATE OF claim_group
+        ), changed AS (
+            UPDATE claim_group SET revision = revision + 1 FROM unchanged WHERE claim_group.ha_group = unchanged.ha_group
+        ), granted AS MATERIALIZED (
+            SELECT wanted.*, nextval('claim_fencing') AS fencing FROM wanted JOIN unchanged USING (ha_group)
         ), inserted AS (
             INSERT INTO claim (ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, fencing)
-            SELECT ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, fencing FROM wanted
+            SELECT ha_group, scope, node, purpose, version, phase, since, phase_at, deadline, fencing FROM granted
+        ), forgotten AS (
+            DELETE FROM upgrade_wait USING granted
+            WHERE upgrade_wait.ha_group = granted.ha_group
+              AND granted.waits_end IS NOT NULL
+              AND (upgrade_wait.node = granted.node OR upgrade_wait.refreshed_at < granted.waits_end)
         ), told AS (
             INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
             SELECT since, 'hagroup.lock-granted', ha_group, node,
                    jsonb_build_object('scope', scope, 'fencing', fencing, 'seenRunning', seen, 'version', version)
-            FROM wanted
+            FROM granted
         )
-        SELECT fencing AS "fencing!" FROM wanted ORDER BY position"#,
+        SELECT granted.fencing AS "fencing?" FROM wanted LEFT JOIN granted USING (position) ORDER BY position"#,
         &text(|row| &row.ha_group) as &[&str],
+        &revisions,
         &text(|row| &row.scope) as &[&str],
         &text(|row| &row.node) as &[&str],
         &purposes as &[&Value],
@@ -181,8 +212,9 @@ pub async fn insert_claims(tx: &mut PgConnection, claims: &[NewClaim]) -> Result
         &times(|row| row.phase_at) as &[jiff_sqlx::Timestamp],
         &times(|row| row.deadline) as &[jiff_sqlx::Timestamp],
         &seen as &[&Value],
+        &waits_end as &[Option<jiff_sqlx::Timestamp>],
     )
-    .fetch_all(tx)
+    .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(|row| row.fencing).collect())
 }
@@ -243,125 +275,117 @@ pub struct EndedClaim {
     pub fencing: i64,
     /// Why it ends, for the record of what happened.
     pub why: String,
+    /// The lease under which this was decided, if under one.
+    pub lease: Option<LeaseRow>,
+}
+
+/// What became of a claim to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimEnding {
+    /// It is removed.
+    Removed,
+    /// It was gone already.
+    Absent,
+    /// The lease is not this agbot's any more; nothing was done.
+    LeaseLost,
 }
 
 /// Removes exactly the claims with these numbers, notes when an agent claim of their groups was released last, and records that they were
-/// released; answers the numbers of those that were still there. The caller holds the locks of their groups.
+/// released. Leases are those of `owner`, and are held until the transaction ends, so that a hand-over waits.
+///
+/// Leases are locked first, then groups, each in order.
 pub async fn delete_claims(
-    tx: &mut PgConnection,
+    conn: &mut PgConnection,
+    owner: Uuid,
     claims: &[EndedClaim],
     at: Timestamp,
-) -> Result<Vec<i64>, StoreError> {
+) -> Result<Vec<ClaimEnding>, StoreError> {
     let text = |of: fn(&EndedClaim) -> &str| claims.iter().map(of).collect::<Vec<&str>>();
     let numbers: Vec<i64> = claims.iter().map(|claim| claim.fencing).collect();
+    let partitions: Vec<Option<i32>> =
+        claims.iter().map(|claim| claim.lease.map(|lease| lease.partition)).collect();
+    let lease_numbers: Vec<Option<i64>> =
+        claims.iter().map(|claim| claim.lease.map(|lease| lease.fencing)).collect();
     let rows = sqlx::query!(
         r#"-- claim.delete_claims
-        WITH gone AS (
+        WITH wanted AS MATERIALIZED (
+            SELECT * FROM UNNEST((SELECT $1::text[]), $2::text[], $3::bigint[], $4::text[], $5::integer[], $6::bigint[])
+                WITH ORDINALITY
+                AS row (ha_group, scope, fencing, why, partition_number, lease_fencing, position)
+        ), lease AS MATERIALIZED (
+            SELECT work_partition.partition_number, work_partition.fencing AS lease_fencing
+            FROM work_partition
+            JOIN (SELECT DISTINCT partition_number, lease_fencing FROM wanted) AS named USING (partition_number)
+            WHERE work_partition.fencing = named.lease_fencing AND work_partition.owner = $7
+              AND work_partition.expires_at > now()
+            ORDER BY work_partition.partition_number
+            FOR SHARE OF work_partition
+        ), allowed AS MATERIALIZED (
+            SELECT wanted.* FROM wanted LEFT JOIN lease USING (partition_number, lease_fencing)
+            WHERE wanted.partition_number IS NULL OR lease.partition_number IS NOT NULL
+        ), locked AS MATERIALIZED (
+            SELECT ha_group FROM claim_group WHERE ha_group IN (SELECT ha_group FROM allowed)
+            ORDER BY ha_group
+            FOR UPDATE
+        ), gone AS (
             DELETE FROM claim
-            USING UNNEST($1::text[], $2::text[], $3::bigint[], $4::text[]) AS ended (ha_group, scope, fencing, why)
-            WHERE claim.ha_group = ended.ha_group AND claim.scope = ended.scope AND claim.fencing = ended.fencing
-            RETURNING claim.ha_group, claim.scope, claim.fencing, claim.node, ended.why
-        ), rested AS (
-            UPDATE claim_group SET released_at = $5
-            FROM gone WHERE claim_group.ha_group = gone.ha_group AND gone.scope = 'agent'
+            USING allowed JOIN locked USING (ha_group)
+            WHERE claim.ha_group = allowed.ha_group AND claim.scope = allowed.scope AND claim.fencing = allowed.fencing
+            RETURNING claim.ha_group, claim.scope, claim.fencing, claim.node, allowed.why, allowed.position
+        ), changed AS (
+            UPDATE claim_group
+            SET revision = revision + 1, released_at = CASE WHEN freed.is_agent THEN $8 ELSE released_at END
+            FROM (SELECT ha_group, bool_or(scope = 'agent') AS is_agent FROM gone GROUP BY ha_group) AS freed
+            WHERE claim_group.ha_group = freed.ha_group
         ), told AS (
             INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
-            SELECT $5, 'hagroup.lock-released', ha_group, node,
+            SELECT $8, 'hagroup.lock-released', ha_group, node,
                    jsonb_build_object('scope', scope, 'fencing', fencing, 'why', why)
             FROM gone
         )
-        SELECT fencing FROM gone"#,
+        SELECT gone.position IS NOT NULL AS "is_removed!", allowed.position IS NOT NULL AS "is_allowed!"
+        FROM wanted LEFT JOIN allowed USING (position) LEFT JOIN gone USING (position)
+        ORDER BY position"#,
         &text(|claim| &claim.ha_group) as &[&str],
         &text(|claim| &claim.scope) as &[&str],
         &numbers,
         &text(|claim| &claim.why) as &[&str],
+        &partitions as &[Option<i32>],
+        &lease_numbers as &[Option<i64>],
+        owner,
         to_sql(at) as _,
     )
-    .fetch_all(tx)
+    .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| row.fencing).collect())
-}
-
-/// Members of groups, for statements that unnest them.
-fn columns<'w>(waits: &[(&'w str, &'w str)]) -> (Vec<&'w str>, Vec<&'w str>) {
-    waits.iter().copied().unzip()
+    Ok(rows
+        .into_iter()
+        .map(|row| match (row.is_allowed, row.is_removed) {
+            (false, _) => ClaimEnding::LeaseLost,
+            (true, true) => ClaimEnding::Removed,
+            (true, false) => ClaimEnding::Absent,
+        })
+        .collect())
 }
 
 /// Notes that agent upgrades of members (group and node) were refused; keeps since when they wait.
 pub async fn upsert_waits(
-    tx: &mut PgConnection,
-    waits: &[(&str, &str)],
+    conn: &mut PgConnection,
+    waits: &BTreeSet<(&str, &str)>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let (ha_groups, nodes) = columns(waits);
+    let (ha_groups, nodes): (Vec<&str>, Vec<&str>) = waits.iter().copied().unzip();
     sqlx::query!(
         "-- claim.upsert_waits
         INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at)
-        SELECT DISTINCT ha_group, node, $3::timestamptz, $3::timestamptz
+        SELECT ha_group, node, $3::timestamptz, $3::timestamptz
         FROM UNNEST($1::text[], $2::text[]) AS row (ha_group, node)
+        ORDER BY ha_group, node
         ON CONFLICT (ha_group, node) DO UPDATE SET refreshed_at = excluded.refreshed_at",
         &ha_groups as &[&str],
         &nodes as &[&str],
         to_sql(now) as _,
     )
-    .execute(tx)
+    .execute(conn)
     .await?;
     Ok(())
-}
-
-/// Forgets that members (group and node) wait, and waits of their groups not renewed since an instant.
-pub async fn delete_waits(
-    tx: &mut PgConnection,
-    waits: &[(&str, &str)],
-    stale: Timestamp,
-) -> Result<(), StoreError> {
-    let (ha_groups, nodes) = columns(waits);
-    sqlx::query!(
-        "-- claim.delete_waits
-        DELETE FROM upgrade_wait
-        USING UNNEST($1::text[], $2::text[]) AS row (ha_group, node)
-        WHERE upgrade_wait.ha_group = row.ha_group
-          AND (upgrade_wait.node = row.node OR upgrade_wait.refreshed_at < $3)",
-        &ha_groups as &[&str],
-        &nodes as &[&str],
-        to_sql(stale) as _,
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-/// A member that waits for its agent upgrade.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitRow {
-    /// `org/group`.
-    pub ha_group: String,
-    /// `org/node`.
-    pub node: String,
-    /// When it was refused first.
-    pub since: Timestamp,
-    /// When it was refused last.
-    pub refreshed_at: Timestamp,
-}
-
-/// Lists the members of groups that were refused, the longest waiting first; also those that have not asked for long.
-pub async fn list_waits(tx: &mut PgConnection, ha_groups: &[&str]) -> Result<Vec<WaitRow>, StoreError> {
-    let rows = sqlx::query!(
-        r#"-- claim.list_waits
-        SELECT ha_group, node, since AS "since: jiff_sqlx::Timestamp",
-               refreshed_at AS "refreshed_at: jiff_sqlx::Timestamp"
-        FROM upgrade_wait WHERE ha_group = ANY ($1) ORDER BY since, node"#,
-        ha_groups as &[&str],
-    )
-    .fetch_all(tx)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| WaitRow {
-            ha_group: row.ha_group,
-            node: row.node,
-            since: from_sql(row.since),
-            refreshed_at: from_sql(row.refreshed_at),
-        })
-        .collect())
 }

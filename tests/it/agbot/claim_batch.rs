@@ -91,7 +91,8 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     let mut connection = must(database.acquire().await, "a connection");
     let rows = must(claim::list_all(&mut connection).await, "the claims");
     assert_eq!(rows.iter().map(|row| row.fencing.unsigned_abs()).collect::<BTreeSet<_>>(), numbers);
-    let waits = must(claim::list_waits(&mut connection, &["o/g0", "o/g1"]).await, "who waits");
+    let waits = must(claim::read_groups(&mut connection, &["o/g0", "o/g1"]).await, "who waits");
+    let waits: Vec<_> = waits.into_iter().flat_map(|group| group.waits).collect();
     assert_eq!(waits.len(), 2 * 7, "all others wait: {waits:?}");
 
     let claims: Vec<Claim> = answers.into_iter().filter_map(|(_, answer)| answer.ok()).collect();
@@ -118,7 +119,8 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     connection.release();
 
     // Right after a release the member that waits longest goes first.
-    let waits = must(claim::list_waits(&mut test.connection().await, &["o/g0"]).await, "who waits");
+    let groups = must(claim::read_groups(&mut test.connection().await, &["o/g0"]).await, "who waits");
+    let waits = &groups[0].waits;
     let answers = ask_all(&[second], 1).await;
     let next: BTreeSet<&str> = answers
         .iter()
