@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel_api::PageError;
 use evenkeel_store::{AsStoreError, StoreError};
 use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
 use serde_json::json;
 use thiserror::Error;
 
@@ -184,7 +185,14 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// The standard body of a successful write; every heartbeat is answered with one, so it borrows.
+#[derive(Serialize)]
+struct Done<'message> {
+    code: &'static str,
+    msg: &'message str,
+}
+
 /// 201 with the standard body of a successful write.
-pub fn created(message: impl Into<String>) -> Response {
-    (StatusCode::CREATED, Json(json!({"code": "ok", "msg": message.into()}))).into_response()
+pub fn created(message: impl AsRef<str>) -> Response {
+    (StatusCode::CREATED, Json(Done { code: "ok", msg: message.as_ref() })).into_response()
 }

@@ -1,7 +1,7 @@
 //! Agent upgrades: which member of a group may upgrade its agent now.
 //!
-//! A pure function over the group's rows, its members and what is known of them, to be evaluated inside the transaction
-//! that inserts the row (the locked table of seed 004). Members of no group never need to ask. Source: orchestration E6,
+//! A pure function over the group's rows, its members and what is known of them; the row is inserted if the group's rows are
+//! still the same (the locked table of seed 004). Members of no group never need to ask. Source: orchestration E6,
 //! agbot 3.3.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub struct Refusal {
 /// Is everything the decision looks at.
 ///
 /// # Shape
-/// `rows`: all claims of the group, read under the lock. `members`: what is known, by node; a member that is missing
+/// `rows`: all claims of the group, as they were at the revision that the insert asks for. `members`: what is known, by node; a member that is missing
 /// counts as never heard of. `refusals`, `released_at`: empty and none when turns are not kept.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {

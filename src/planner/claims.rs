@@ -1,7 +1,7 @@
 //! Claims: the one table by which members of an HA group take turns, and the rules for taking and losing one.
 //!
 //! Agent upgrades and service upgrades of a group share it. Everything here is a pure function over the rows of one
-//! group, so that the agbot can evaluate it inside the transaction that inserts. Sources: orchestration E5 and E6,
+//! group, which the agbot reads at one revision and inserts at the same. Sources: orchestration E5 and E6,
 //! agbot 3.4, design "Claims".
 
 use std::{collections::BTreeMap, fmt};

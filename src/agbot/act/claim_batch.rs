@@ -27,7 +27,7 @@ use crate::observe::records::{claim_of, ended, new_claim};
 const WAITING: SignedDuration = SignedDuration::from_secs(180);
 
 /// Batches of a kind that are written at the same time: while one is flushed, the database works on the other.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 4;
 
 /// May this member of a group upgrade its agent now?
 #[derive(Debug, Clone)]
