@@ -63,7 +63,7 @@ pub struct Heartbeats {
 
 impl Heartbeats {
     pub(crate) fn new(database: Database) -> Heartbeats {
-        Heartbeats { database, nodes: Mutex::default(), agbots: Mutex::default(), first: Batches::new(1) }
+        Heartbeats { database, nodes: Mutex::default(), agbots: Mutex::default(), first: Batches::default() }
     }
 
     /// Notes that a node was seen.

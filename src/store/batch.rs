@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 /// Most pieces of work in one transaction.
 const MOST: usize = 256;
@@ -10,21 +10,22 @@ const MOST: usize = 256;
 /// A piece of work, and whom its answer goes to.
 type Waiting<Work, Answer> = (Work, oneshot::Sender<Answer>);
 
-/// Gathers the work of callers that come at the same time.
+/// Gathers the work of callers that come at the same time. One batch is written at a time: with more, each would be smaller, and many small
+/// ones take longer than few large ones.
 #[derive(Debug)]
 pub struct Batches<Work, Answer> {
     waiting: Mutex<Vec<Waiting<Work, Answer>>>,
-    /// Who has one writes all that waits.
-    turns: Semaphore,
+    /// Who has it writes all that waits.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl<Work, Answer> Default for Batches<Work, Answer> {
+    fn default() -> Self {
+        Batches { waiting: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    }
 }
 
 impl<Work: Clone, Answer> Batches<Work, Answer> {
-    /// Writes so many batches at the same time. They must not wait for each other's locks in different orders.
-    #[must_use]
-    pub fn new(at_once: usize) -> Batches<Work, Answer> {
-        Batches { waiting: Mutex::default(), turns: Semaphore::new(at_once) }
-    }
-
     /// Does a piece of work together with that of others, in the order in which it came. `write` does what it is given in one
     /// transaction and returns as many answers.
     ///
@@ -46,7 +47,7 @@ impl<Work: Clone, Answer> Batches<Work, Answer> {
                     Ok(answer) => return Ok(answer),
                     Err(_) => continue,
                 },
-                turn = self.turns.acquire() => turn,
+                turn = self.turn.lock() => turn,
             };
             let written = self.write_waiting(&write).await;
             drop(turn);
@@ -96,7 +97,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_come_together_share_batches_and_each_gets_its_own_answer() {
-        let batches = Arc::new(Batches::new(1));
+        let batches = Arc::new(Batches::default());
         let written = Arc::new(AtomicUsize::new(0));
         let mut callers = JoinSet::new();
         for number in 0..1_000_u32 {
@@ -119,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_done_anew_when_its_writer_fails_or_gives_up() {
-        let batches = Arc::new(Batches::<u32, u32>::new(1));
+        let batches = Arc::new(Batches::<u32, u32>::default());
         let gone = tokio::spawn({
             let batches = batches.clone();
             async move { batches.run(1, |_| std::future::pending::<Result<Vec<u32>, String>>()).await }

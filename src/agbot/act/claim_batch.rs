@@ -26,9 +26,6 @@ use crate::observe::records::{claim_of, ended, new_claim};
 /// Members that asked within this time count as waiting for their turn.
 const WAITING: SignedDuration = SignedDuration::from_secs(180);
 
-/// Batches of a kind that are written at the same time: while one is flushed, the database works on the other.
-const AT_ONCE: usize = 4;
-
 /// May this member of a group upgrade its agent now?
 #[derive(Debug, Clone)]
 pub struct UpgradeQuestion {
@@ -73,13 +70,7 @@ impl ClaimBatches {
     /// For the agbot that holds leases as `instance`.
     #[must_use]
     pub fn new(database: Database, settings: PlannerSettings, instance: Uuid) -> ClaimBatches {
-        ClaimBatches {
-            database,
-            settings,
-            instance,
-            questions: Batches::new(AT_ONCE),
-            ends: Batches::new(AT_ONCE),
-        }
+        ClaimBatches { database, settings, instance, questions: Batches::default(), ends: Batches::default() }
     }
 
     /// Decides whether a member may upgrade its agent now, and records the claim if so.
