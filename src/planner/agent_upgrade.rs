@@ -49,8 +49,8 @@ pub struct Refusal {
 /// Is everything the decision looks at.
 ///
 /// # Shape
-/// `rows`: all claims of the group, as they were at the revision that the insert asks for. `members`: what is known, by node; a member that is missing
-/// counts as never heard of. `refusals`, `released_at`: empty and none when turns are not kept.
+/// `rows`: all claims of the group, as they were at the revision that the insert asks for. `members`: what is known, by node;
+/// a member that is missing counts as never heard of. `refusals`, `released_at`: empty and none when turns are not kept.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {
     /// The group.

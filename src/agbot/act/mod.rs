@@ -92,10 +92,8 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
 
 /// Holds the lease until the transaction ends.
 async fn check_lease(context: &Context, tx: &mut PgConnection, lease: Lease) -> Result<(), AgbotError> {
-    if partition::lock_leases(tx, context.instance, &[lease_row(lease)]).await?.is_empty() {
-        return Err(lease_lost(lease));
-    }
-    Ok(())
+    let is_held = partition::lock_lease(tx, context.instance, lease_row(lease)).await?;
+    if is_held { Ok(()) } else { Err(lease_lost(lease)) }
 }
 
 fn lease_row(lease: Lease) -> LeaseRow {

@@ -137,30 +137,18 @@ pub async fn delete_instance(conn: &mut PgConnection, instance: Uuid) -> Result<
     Ok(())
 }
 
-/// Which leases are still this agbot's, under these numbers; holds their rows until the transaction ends, so that a hand-over waits.
-pub async fn lock_leases(
-    tx: &mut PgConnection,
-    owner: Uuid,
-    leases: &[LeaseRow],
-) -> Result<Vec<LeaseRow>, StoreError> {
-    let partitions: Vec<i32> = leases.iter().map(|lease| lease.partition).collect();
-    let numbers: Vec<i64> = leases.iter().map(|lease| lease.fencing).collect();
-    let rows = sqlx::query!(
-        "-- partition.lock_leases
-        SELECT work_partition.partition_number, work_partition.fencing
-        FROM work_partition
-        JOIN UNNEST($2::integer[], $3::bigint[]) AS lease (partition_number, fencing) USING (partition_number, fencing)
-        WHERE work_partition.owner = $1 AND work_partition.expires_at > now()
-        ORDER BY work_partition.partition_number
-        FOR SHARE OF work_partition",
+/// Whether the lease is still this agbot's, under this number; holds the row until the transaction ends, so that a hand-over waits.
+pub async fn lock_lease(tx: &mut PgConnection, owner: Uuid, lease: LeaseRow) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        "-- partition.lock_lease
+        SELECT partition_number FROM work_partition
+        WHERE partition_number = $1 AND owner = $2 AND fencing = $3 AND expires_at > now()
+        FOR SHARE",
+        lease.partition,
         owner,
-        &partitions,
-        &numbers,
+        lease.fencing,
     )
-    .fetch_all(tx)
+    .fetch_optional(tx)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| LeaseRow { partition: row.partition_number, fencing: row.fencing })
-        .collect())
+    Ok(row.is_some())
 }
