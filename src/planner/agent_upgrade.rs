@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Entries of refused members count so long.
-const REFUSAL_MEMORY_SECS: u64 = 180;
+pub const REFUSAL_MEMORY_SECS: u64 = 180;
 
 /// The member refused longest ago is preferred so long after a release.
 const TURN_SECS: u64 = 120;

@@ -10,12 +10,12 @@ use evenkeel_planner::ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::usage::{Backoff, WorkloadUsage};
 use evenkeel_store::agbot::agreement::{self as table, UsageRow};
 use evenkeel_store::agbot::claim as claims;
-use evenkeel_store::agbot::event::EventRow;
+use evenkeel_store::agbot::event::{self as events, EventRow};
 use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agreement::Body;
 use serde_json::json;
 
-use super::{check_lease, message, record_event, terms};
+use super::{check_lease, message, terms};
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -144,7 +144,7 @@ pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Re
                 policy: Some(end.policy.as_str().to_owned()),
                 detail: json!({"agreement": end.id.as_str(), "reason": end.reason.0, "text": end.reason.text()}),
             };
-            record_event(&mut tx, &event).await?;
+            events::insert_event(&mut tx, &event).await?;
         }
         tx.commit().await?;
         Ok::<(), AgbotError>(())

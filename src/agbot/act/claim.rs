@@ -9,9 +9,8 @@ use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::agbot::claim as table;
-use evenkeel_store::agbot::event::{self as events, EventRow};
 use evenkeel_store::agbot::rollout as rollouts;
-use evenkeel_store::{PgConnection, StoreError, retry};
+use evenkeel_store::retry;
 use jiff::Timestamp;
 
 use super::check_lease;
@@ -83,11 +82,6 @@ async fn confirm_running(context: &Context, request: &ClaimRequest) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Appends an event to the log of what the agbot did.
-pub(crate) async fn record_event(tx: &mut PgConnection, event: &EventRow) -> Result<(), StoreError> {
-    events::insert_event(tx, event).await
 }
 
 /// Moves a claim to its next phase.

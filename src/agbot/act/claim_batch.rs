@@ -6,8 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use evenkeel_planner::agent_upgrade::{GroupView, MemberView, Refusal, decide_agent_upgrade};
+use evenkeel_planner::agent_upgrade::{
+    GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade,
+};
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Grant, ReleaseReason};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::facts::HaGroupFacts;
@@ -16,15 +19,12 @@ use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::agbot::claim::{self as table, ClaimEnding, EndedClaim, GroupRow, NewClaim};
 use evenkeel_store::{Batches, Database, PgConnection, retry};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{lease_lost, lease_row};
 use crate::AgbotError;
 use crate::observe::records::{claim_of, ended, new_claim};
-
-/// Members that asked within this time count as waiting for their turn.
-const WAITING: SignedDuration = SignedDuration::from_secs(180);
 
 /// May this member of a group upgrade its agent now?
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ impl ClaimBatches {
         answers: &mut [Option<Answer>],
     ) -> Result<(), AgbotError> {
         let now = questions.iter().map(|question| question.at).max().unwrap_or_default();
-        let stale = now.saturating_sub(WAITING).unwrap_or(now);
+        let stale = now.saturating_sub(Duration::from_secs(REFUSAL_MEMORY_SECS)).unwrap_or(now);
         let open: Vec<_> = questions.iter().zip(answers).filter(|(_, answer)| answer.is_none()).collect();
         let names: BTreeSet<&str> = open.iter().map(|(question, _)| question.group.id.as_str()).collect();
         let mut groups = read_groups(connection, &names).await?;
@@ -126,7 +126,7 @@ impl ClaimBatches {
             let (name, node) = (question.group.id.as_str(), question.node.as_str());
             // A claim of its group is taken by this round already: whether another one may be, the next round finds.
             let Some(group) = groups.get(name) else { continue };
-            match group.decide(question, stale, now, &self.settings) {
+            match group.decide(question, now, &self.settings) {
                 Ok((Grant::Held, request)) => {
                     *answer = group.claims.iter().find(|held| held.scope == request.scope).cloned().map(Ok);
                 }
@@ -197,17 +197,14 @@ impl Group {
     fn decide(
         &self,
         question: &UpgradeQuestion,
-        stale: Timestamp,
         now: Timestamp,
         settings: &PlannerSettings,
     ) -> Result<(Grant, ClaimRequest), Blocked> {
-        let refusals: Vec<Refusal> =
-            self.refusals.iter().filter(|refusal| refusal.last_at >= stale).cloned().collect();
         let view = GroupView {
             group: &question.group,
             rows: &self.claims,
             members: &question.members,
-            refusals: &refusals,
+            refusals: &self.refusals,
             released_at: self.released_at,
         };
         decide_agent_upgrade(view, &question.node, &question.nmp, now, settings)

@@ -8,7 +8,6 @@ mod claim_batch;
 mod message;
 mod terms;
 
-pub(crate) use claim::record_event;
 pub use claim_batch::{ClaimBatches, ClaimEnd, UpgradeQuestion};
 
 use evenkeel_planner::command::{Action, Command, Lease};

@@ -16,7 +16,7 @@ use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
 use evenkeel_store::agbot::claim::{self as claims, ClaimEnding, EndedClaim};
-use evenkeel_store::agbot::event::EventRow;
+use evenkeel_store::agbot::event::{self as events, EventRow};
 use evenkeel_store::agbot::rollout as rollouts;
 use evenkeel_store::{PgConnection, retry};
 use http::{HeaderMap, StatusCode};
@@ -29,7 +29,6 @@ use super::caller::may_administrate;
 use super::status::shown;
 use super::{Running, answer};
 use crate::AgbotError;
-use crate::act::record_event;
 use crate::context::Context;
 use crate::observe::records::{claim_of, ended};
 
@@ -136,7 +135,7 @@ async fn store(
         policy: Some(policy.to_owned()),
         detail: json!({"actor": wish.actor, "target": rollout.target}),
     };
-    record_event(tx, &row).await?;
+    events::insert_event(tx, &row).await?;
     Ok(())
 }
 
@@ -225,9 +224,9 @@ async fn release(
         let endings =
             claims::delete_claims(&mut connection, context.instance, &wanted, context.now()).await?;
         connection.release();
-        let mut endings = endings.into_iter();
-        freed.retain(|_| endings.next() == Some(ClaimEnding::Removed));
-        Ok::<Vec<Claim>, AgbotError>(freed)
+        let ended = freed.into_iter().zip(endings);
+        let removed = ended.filter(|(_, ending)| *ending == ClaimEnding::Removed);
+        Ok::<Vec<Claim>, AgbotError>(removed.map(|(claim, _)| claim).collect())
     })
     .await
 }

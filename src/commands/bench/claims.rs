@@ -78,7 +78,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
 /// How claims are taken and released.
 #[derive(Clone)]
 enum Way {
-    /// As the agbot does it: under the locks of the groups' own rows, those that come together in one transaction.
+    /// As the agbot does it: each group by its own revision, those that come together by one statement.
     Agbot { claims: Arc<ClaimBatches>, leases: Arc<[Lease]> },
     /// One lock for all groups.
     TableLock,
