@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentError, AgentSettings, clock,
-    drivers::Driver,
+    drivers::{Driver, ServiceSpec},
     effects::{self, Context},
     files,
     hub::Hub,
@@ -180,35 +180,40 @@ impl Core {
             self.journal.registration = Some(registration);
         }
         self.journal.state.builtin = self.machine.properties();
-        let state = &self.journal.state;
-        let specs = state
-            .live()
-            .filter(|agreement| agreement.is_start_ordered)
-            .filter_map(|agreement| {
-                effects::service_spec(agreement, &self.journal, &self.settings, &self.machine).ok()
-            })
-            .chain(
-                state
-                    .instances
-                    .iter()
-                    .filter(|(key, one)| one.is_start_ordered && state.is_needed(key))
-                    .filter_map(|(key, instance)| {
-                        effects::dependency_spec(
-                            key,
-                            &instance.dependency,
-                            &self.journal,
-                            &self.settings,
-                            &self.machine,
-                        )
-                        .ok()
-                    }),
-            )
-            .collect::<Vec<_>>();
-        if let Err(error) = self.driver.adopt(&specs).await {
-            tracing::warn!(%error, "running services cannot be taken over now");
-        }
+        self.take_over().await;
         self.file.save(&self.journal)?;
         self.begin_session().await
+    }
+
+    /// Keeps what runs for an agreement, ends all else, and starts again what ended meanwhile. What the driver was told
+    /// of just before a crash runs without the journal's knowledge; it is kept, and started in the usual way if it
+    /// does not run.
+    async fn take_over(&self) {
+        let state = &self.journal.state;
+        let started: Vec<_> = state.started().filter_map(|key| self.spec(key)).collect();
+        let starting = state.starting().filter_map(|key| self.spec(&key));
+        let may_run: Vec<_> = started.iter().cloned().chain(starting).collect();
+        if let Err(error) = self.driver.adopt(&may_run).await {
+            tracing::warn!(%error, "running services cannot be taken over now");
+        }
+        for spec in &started {
+            if let Err(error) = self.driver.start(spec).await {
+                tracing::warn!(agreement.id = spec.key, %error, "service cannot be started again");
+            }
+        }
+    }
+
+    /// A service ready for a driver; `None` when its deployment cannot be read.
+    fn spec(&self, key: &str) -> Option<ServiceSpec> {
+        let (journal, settings, machine) = (&self.journal, &self.settings, &self.machine);
+        let spec = match journal.state.agreements.get(key) {
+            Some(agreement) => effects::service_spec(agreement, journal, settings, machine),
+            None => {
+                let instance = journal.state.instances.get(key)?;
+                effects::dependency_spec(key, &instance.dependency, journal, settings, machine)
+            }
+        };
+        spec.ok()
     }
 
     async fn take(&mut self, order: Order) -> Result<(), AgentError> {

@@ -130,6 +130,33 @@ async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellatio
     agent.end().await;
 }
 
+/// The driver is told of a service before the journal says so; an agent that dies between the two must not stop it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_whose_start_was_not_written_down_goes_on() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    let pid = agree(&hub, "a1", folder.path()).await;
+    agent.kill().await;
+
+    let path = folder.path().join("journal.json");
+    let read = || serde_json::from_str::<Value>(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let mut journal = read();
+    let is_start_ordered = &mut journal["state"]["agreements"]["a1"]["is_start_ordered"];
+    assert_eq!(std::mem::replace(is_start_ordered, json!(false)), json!(true));
+    std::fs::write(&path, journal.to_string()).unwrap();
+
+    let agent = Agent::start(settings(&hub, folder.path()));
+    until("the start is written down", || {
+        (read()["state"]["agreements"]["a1"]["is_start_ordered"] == true).then_some(())
+    })
+    .await;
+    assert!(is_alive(pid), "the process is adopted as it is");
+    hub.send(&Message::new("a1", Body::Cancel { reason: 204 }));
+    until("the process is gone", || (!is_alive(pid)).then_some(())).await;
+    agent.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_messages_are_dropped_and_change_nothing() {
     let hub = TestHub::new();

@@ -107,8 +107,8 @@ impl DriverError {
 /// A way to run services. Every method may be repeated without harm.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// Called once, before anything else: takes over what runs already, starts what is missing of `wanted`, and
-    /// removes everything of this agent that is not wanted.
+    /// Called once, before anything else: takes over what runs already of `wanted`, and removes everything of this
+    /// agent that is not wanted. Starts nothing that does not run.
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError>;
 
     /// Starts a service, or does nothing when it is there already.

@@ -28,12 +28,27 @@ impl State {
         commands
     }
 
+    /// Services that are to run and that the driver is known to have been told of.
+    pub fn started(&self) -> impl Iterator<Item = &String> {
+        let agreements = self.live().filter(|agreement| agreement.is_start_ordered).map(|one| &one.id);
+        let instances =
+            self.instances.iter().filter(|(key, one)| one.is_start_ordered && self.is_needed(key));
+        agreements.chain(instances.map(|(key, _)| key))
+    }
+
+    /// Services that are to be started now. After a crash the driver may have been told of them already: it is told
+    /// first, and the journal is written when it has answered.
+    pub fn starting(&self) -> impl Iterator<Item = String> {
+        self.plan().into_iter().filter_map(|command| match command {
+            Command::Start { agreement: key } | Command::StartDependency { key } => Some(key),
+            _ => None,
+        })
+    }
+
     /// After a restart nothing is reported before every service was looked at: an empty document would say that they
     /// are down.
     fn has_seen_all_services(&self) -> bool {
-        let agreements = self.live().filter(|agreement| agreement.is_start_ordered).map(|one| &one.id);
-        let instances = self.instances.iter().filter(|(_, one)| one.is_start_ordered).map(|(key, _)| key);
-        agreements.chain(instances).all(|key| self.observed.contains_key(key))
+        self.started().all(|key| self.observed.contains_key(key))
     }
 
     fn service(&self, agreement: &Agreement) -> Option<Command> {

@@ -216,12 +216,6 @@ impl Driver for DockerDriver {
                 gone_is_fine(self.engine().await?.remove_network(&name).await)?;
             }
         }
-        for service in wanted {
-            // One service that cannot start must not keep the others from being taken over.
-            if let Err(error) = self.start(service).await {
-                tracing::warn!(agreement.id = service.key, %error, "service cannot be started again");
-            }
-        }
         Ok(())
     }
 

@@ -186,12 +186,18 @@ impl Driver for ProcessDriver {
         }
         table::end_all(strangers, self.shared.settings.grace).await;
         for service in wanted {
-            let processes = adopted.remove(&service.key).unwrap_or_default();
+            let Some(processes) = adopted.remove(&service.key).filter(|processes| !processes.is_empty())
+            else {
+                continue;
+            };
             for process in processes.values() {
                 lock(&self.shared.records).insert(process.clone())?;
                 tracing::info!(pid = process.pid, agreement.id = service.key, "running process is adopted");
             }
-            self.supervise(service, processes)?;
+            // One service that cannot be watched must not keep the others from being taken over.
+            if let Err(error) = self.supervise(service, processes) {
+                tracing::warn!(agreement.id = service.key, %error, "service cannot be taken over");
+            }
         }
         lock(&self.shared.records).retain(|record| wanted.iter().any(|service| service.key == record.key))
     }
