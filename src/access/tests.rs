@@ -25,6 +25,23 @@ fn user_changes_only_nodes_it_owns() {
 }
 
 #[test]
+fn people_say_whether_services_are_placed_on_a_node_and_the_node_does_not() {
+    let target = Target { org: "o", id: Some("n") };
+    let facts = owned_by("o", "u");
+    for (role, id, expected) in [
+        (Role::OrgAdmin, "a", Decision::Allow),
+        (Role::User, "u", Decision::Allow),
+        (Role::User, "v", Decision::Deny),
+        (Role::Node, "n", Decision::Deny),
+        (Role::Agbot, "b", Decision::Deny),
+    ] {
+        let caller = caller(role, "o", id);
+        let decision = decide_with_facts(&caller, Access::NodeOrchestrationWrite, target, Some(&facts));
+        assert_eq!(decision, expected, "{role:?} {id}");
+    }
+}
+
+#[test]
 fn node_reads_itself_without_a_look_at_the_store() {
     let node = caller(Role::Node, "o", "n");
     assert_eq!(decide(&node, Access::NodeRead, Target { org: "o", id: Some("n") }), Decision::Allow);

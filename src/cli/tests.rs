@@ -29,6 +29,8 @@ fn commands_of_the_existing_tool_and_of_the_design_are_understood() {
         "exchange node list -n n1:tok n1",
         "exchange node create n1:tok -T device",
         "exchange node create -n n1:tok -m name",
+        "exchange node orch show n1",
+        "exchange node orch set n1 --availability drain",
         "exchange deployment addpolicy p -f p.json",
         "exchange business listpolicy p",
         "exchange service publish -f s.json -k private -K public -O",

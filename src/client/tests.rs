@@ -15,10 +15,12 @@ use axum::{
     response::IntoResponse,
     routing::{delete, get, post, put},
 };
+use evenkeel_wire::exchange::node_orchestration::{Availability, NodeOrchestration};
 use serde_json::{Value, json};
 
 use crate::{
-    Client, ClientError, Credentials, HttpSettings, Path, RetryPolicy, Transport, model::ChangesRequest,
+    Client, ClientError, Credentials, HttpSettings, Path, RetryPolicy, Transport,
+    model::{ChangesRequest, Node},
 };
 
 fn hub() -> Router {
@@ -122,6 +124,23 @@ async fn a_busy_hub_is_asked_again_as_often_as_the_rule_says() {
     let result = rule.run(|| client.get::<Value>(Path::new(&["busy"]))).await;
     assert_eq!(result.unwrap_err().status(), Some(503));
     assert_eq!(count.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn availability_of_a_node_is_active_unless_the_exchange_says_otherwise() {
+    let node = |orchestration: Value| {
+        let node: Node = serde_json::from_value(json!({"orchestration": orchestration})).unwrap();
+        node.orchestration.availability
+    };
+    assert_eq!(
+        serde_json::from_value::<Node>(json!({})).unwrap().orchestration,
+        NodeOrchestration::default()
+    );
+    assert_eq!(node(json!({"availability": "drain"})), Availability::Drain);
+    for unknown in [Value::Null, json!({}), json!({"availability": "asleep"}), json!({"availability": null})]
+    {
+        assert_eq!(node(unknown), Availability::Active);
+    }
 }
 
 #[test]

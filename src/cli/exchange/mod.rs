@@ -8,6 +8,7 @@ pub mod ha_group_edit;
 pub mod nmp;
 pub mod nmp_match;
 pub mod node;
+pub mod node_orch;
 pub mod node_part;
 pub mod org;
 pub mod pattern;

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::json;
 
+use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
 use super::resource::Kind;
 use crate::api::is_success;
@@ -72,6 +73,9 @@ pub enum NodeCommand {
         #[arg(short = 'f', long)]
         force: bool,
     },
+    /// Whether services are placed on a node
+    #[command(subcommand)]
+    Orch(NodeOrchCommand),
     #[command(flatten)]
     Part(NodePartCommand),
 }
@@ -127,6 +131,7 @@ pub async fn run(
             Ok(())
         }
         NodeCommand::Remove { node, force } => NODES.remove(exchange, &node, force).await,
+        NodeCommand::Orch(command) => node_orch::run(command, context, exchange).await,
         NodeCommand::Part(command) => node_part::run(command, context, exchange).await,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_wire::exchange::node_orchestration::NodeOrchestration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -73,6 +74,8 @@ tolerant! {
         cluster_namespace: String,
         /// Whether a cluster agent is limited to its namespace.
         is_namespace_scoped: bool,
+        /// What its operator asks of the engine; the default when the exchange says nothing.
+        orchestration: NodeOrchestration,
     }
 }
 

@@ -32,6 +32,7 @@ fn kind(words: &[&str], ids: usize) -> Option<&'static str> {
         ["users"] | ["users", "changepw"] => "account",
         ["users", "apikeys"] => "api_key",
         ["nodes"] | ["nodes", "services_configstate"] => "node",
+        ["nodes", "orchestration", "spec"] => "node_orchestration",
         ["nodes", "policy"] => "node_policy",
         ["nodes", "status"] => "node_status",
         ["nodes", "errors"] => "node_error",
@@ -82,6 +83,13 @@ mod tests {
         for (template, parameters, kind, id, part) in [
             ("/orgs/{organization}", &["o"] as &[&str], "organization", "o", ""),
             ("/orgs/{organization}/nodes/{node}", &["o", "n"], "node", "n", ""),
+            (
+                "/orgs/{organization}/nodes/{node}/orchestration/spec",
+                &["o", "n"],
+                "node_orchestration",
+                "n",
+                "",
+            ),
             (
                 "/orgs/{organization}/nodes/{node}/agreements/{agreement}",
                 &["o", "n", "a"],

@@ -51,6 +51,8 @@ pub struct NodeRow {
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
+    /// `active`, `pause` or `drain`.
+    pub availability: String,
 }
 
 struct Raw {
@@ -73,6 +75,7 @@ struct Raw {
     updated_at: jiff_sqlx::Timestamp,
     seen_at: Option<jiff_sqlx::Timestamp>,
     ha_group: Option<String>,
+    availability: String,
 }
 
 impl From<Raw> for NodeRow {
@@ -97,6 +100,7 @@ impl From<Raw> for NodeRow {
             updated_at: from_sql(raw.updated_at),
             seen_at: raw.seen_at.map(from_sql),
             ha_group: raw.ha_group,
+            availability: raw.availability,
         }
     }
 }
@@ -113,7 +117,7 @@ macro_rules! select_nodes {
                    node.user_input AS "user_input: Json<JsonText>", node.msg_end_point,
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
-                   node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp",
+                   node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
                    (SELECT beat.seen_at FROM node_heartbeat AS beat
                     WHERE beat.org = node.org AND beat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
                    (SELECT member.ha_group FROM ha_group_member AS member
@@ -253,7 +257,7 @@ pub async fn list_nodes(
     Ok(rows.into_iter().map(NodeRow::from).collect())
 }
 
-/// Makes a node. The row's sign of life and group are not written.
+/// Makes a node. The row's sign of life, group and availability are not written: a new node is active.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] `node_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the node does.
@@ -288,7 +292,7 @@ pub async fn insert_node(tx: &mut PgConnection, row: &NodeRow, token_hash: &str)
     Ok(())
 }
 
-/// Writes every attribute of an existing node; the token only when one is given. The owner never changes.
+/// Writes every attribute of an existing node but its availability; the token only when one is given. The owner never changes.
 pub async fn update_node(
     tx: &mut PgConnection,
     row: &NodeRow,
@@ -323,6 +327,30 @@ pub async fn update_node(
     Ok(())
 }
 
+/// Says whether services are placed on a node; false when it does not exist.
+///
+/// # Shape
+/// `availability`: `active`, `pause` or `drain`.
+pub async fn set_availability(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    availability: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node.set_availability
+        UPDATE node SET availability = $3, updated_at = $4 WHERE org = $1 AND node = $2",
+        org,
+        node,
+        availability,
+        to_sql(now) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
 /// Notes that something of the node changed, so that policy searches look at it again; false when it does not exist.
 pub async fn touch_node(
     tx: &mut PgConnection,
@@ -353,6 +381,23 @@ pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<
     .fetch_one(conn)
     .await?;
     Ok(row.is_there)
+}
+
+/// Whether services are placed on a node: `active`, `pause` or `drain`; `None` when it does not exist.
+pub async fn find_availability(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<String>, StoreError> {
+    let row = sqlx::query!(
+        "-- node.find_availability
+        SELECT availability FROM node WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.availability))
 }
 
 /// The key for messages of a node; `None` when the node does not exist.

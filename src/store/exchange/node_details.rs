@@ -48,6 +48,8 @@ pub struct NodeDetailsRow {
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
+    /// `active`, `pause` or `drain`.
+    pub availability: String,
     /// Properties, constraints and last change of the policy.
     pub policy: Option<(JsonText, JsonText, Timestamp)>,
     /// Connectivity, services, running services and last change of the status.
@@ -73,7 +75,7 @@ pub async fn list_node_details(
                node.user_input AS "user_input: Json<JsonText>", node.msg_end_point,
                node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
-               node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp",
+               node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
                node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
                node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
                node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
@@ -132,6 +134,7 @@ pub async fn list_node_details(
             updated_at: from_sql(row.updated_at),
             seen_at: row.seen_at.map(from_sql),
             ha_group: row.ha_group,
+            availability: row.availability,
             policy: row
                 .properties
                 .zip(row.constraints)

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
+use super::node_orchestration::NodeOrchestration;
 use super::user_input::UserInputService;
 use super::{lenient, query};
 
@@ -212,6 +213,9 @@ pub struct NodeAnswer {
     pub cluster_namespace: String,
     /// The cluster agent keeps to its namespace.
     pub is_namespace_scoped: bool,
+    /// What its operator asks of the engine; only when that is not what holds without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<NodeOrchestration>,
 }
 
 /// Nodes by `org/node`.

@@ -4,13 +4,14 @@
 //! name: storing and ignoring them would promise something. Source: orchestration 0.3, 0.6, 1.2, 1.3.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use thiserror::Error;
+use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
     AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
+
+use super::members::{Members, MembersError, Object};
 
 /// Longest wait that a member may ask for, seconds.
 const MOST_SECONDS: u64 = 604_800;
@@ -21,12 +22,6 @@ const MOST_GROUPS: usize = 1_000;
 const LONGEST_NAME: usize = 512;
 /// Every HA group.
 pub const EVERY_GROUP: &str = "*";
-
-/// Members of one object: those that are honoured, and those that the specification has beside them.
-struct Members {
-    known: &'static [&'static str],
-    unsupported: &'static [&'static str],
-}
 
 const ROOT: Members = Members {
     known: &["version", "mode", "orchestrate", "scope", "update", "ha"],
@@ -234,20 +229,10 @@ pub enum OfflinePeerPolicy {
     Proceed,
 }
 
-/// Says which member breaks which rule.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{path} {rule}")]
-pub struct OrchestrationError {
-    /// The member, from `orchestration` on.
-    pub path: String,
-    /// The rule.
-    pub rule: String,
-}
-
 impl TryFrom<Value> for Orchestration {
-    type Error = OrchestrationError;
+    type Error = MembersError;
 
-    fn try_from(value: Value) -> Result<Self, OrchestrationError> {
+    fn try_from(value: Value) -> Result<Self, MembersError> {
         let mut root = Object::open("orchestration".to_owned(), value, &ROOT)?;
         let update = root.object("update", &UPDATE)?.map(read_update).transpose()?;
         let ha = root.object("ha", &HA)?.map(read_ha).transpose()?;
@@ -276,7 +261,7 @@ impl TryFrom<Value> for Orchestration {
 
 impl Orchestration {
     /// What a copy that moves asks of the other members.
-    fn check_failover(&self, root: &Object) -> Result<(), OrchestrationError> {
+    fn check_failover(&self, root: &Object) -> Result<(), MembersError> {
         if self.mode != Some(Mode::Failover) {
             return Ok(());
         }
@@ -296,7 +281,7 @@ impl Orchestration {
     }
 }
 
-fn read_update(mut update: Object) -> Result<Update, OrchestrationError> {
+fn read_update(mut update: Object) -> Result<Update, MembersError> {
     let max_failure_ratio = update.take("maxFailureRatio").map(|value| {
         let ratio = value.as_f64().filter(|ratio| (0.0..=1.0).contains(ratio));
         ratio.ok_or_else(|| update.broken("maxFailureRatio", "must be a number from 0 to 1"))
@@ -322,7 +307,7 @@ fn read_update(mut update: Object) -> Result<Update, OrchestrationError> {
     })
 }
 
-fn read_ha(mut ha: Object) -> Result<Ha, OrchestrationError> {
+fn read_ha(mut ha: Object) -> Result<Ha, MembersError> {
     Ok(Ha {
         min_running: ha.number("minRunning", 1..=MOST_COPIES)?,
         offline_peer_policy: ha.word(
@@ -332,7 +317,7 @@ fn read_ha(mut ha: Object) -> Result<Ha, OrchestrationError> {
     })
 }
 
-fn read_scope(mut scope: Object) -> Result<Scope, OrchestrationError> {
+fn read_scope(mut scope: Object) -> Result<Scope, MembersError> {
     let groups = scope.take("haGroups");
     let is_grouped = scope
         .word("type", &[("eligible", Some(false)), ("hagroups", Some(true)), ("nodes", None)])?
@@ -344,7 +329,7 @@ fn read_scope(mut scope: Object) -> Result<Scope, OrchestrationError> {
     }
 }
 
-fn read_groups(scope: &Object, groups: Option<Value>) -> Result<Vec<String>, OrchestrationError> {
+fn read_groups(scope: &Object, groups: Option<Value>) -> Result<Vec<String>, MembersError> {
     let broken = |rule: &str| scope.broken("haGroups", rule);
     let Some(Value::Array(items)) = groups else {
         return Err(broken("must be a list of names of HA groups"));
@@ -372,95 +357,6 @@ fn read_groups(scope: &Object, groups: Option<Value>) -> Result<Vec<String>, Orc
         return Err(broken("must hold * alone"));
     }
     Ok(names)
-}
-
-/// Letters in which a name may differ from the one that was probably meant.
-const MISSPELT_BY: usize = 2;
-
-/// An object whose members are taken out one by one.
-struct Object {
-    path: String,
-    members: Map<String, Value>,
-}
-
-impl Object {
-    /// Takes an object apart, if it holds known members only.
-    fn open(path: String, value: Value, known: &Members) -> Result<Self, OrchestrationError> {
-        let Value::Object(members) = value else {
-            return Err(OrchestrationError { path, rule: "must be an object".to_owned() });
-        };
-        let object = Self { path, members };
-        for name in object.members.keys() {
-            if known.unsupported.contains(&name.as_str()) {
-                return Err(object.broken(name, "is not supported"));
-            }
-            if !known.known.contains(&name.as_str()) {
-                let members = known.known.iter().chain(known.unsupported);
-                // The distance costs the product of the lengths, and is at least their difference.
-                let near = members
-                    .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
-                    .map(|one| (strsim::levenshtein(one, name), one))
-                    .filter(|(distance, _)| *distance <= MISSPELT_BY)
-                    .min();
-                let hint = near.map(|(_, one)| format!("; {one} was probably meant")).unwrap_or_default();
-                return Err(object.broken(name, &format!("is not known{hint}")));
-            }
-        }
-        Ok(object)
-    }
-
-    fn broken(&self, member: &str, rule: &str) -> OrchestrationError {
-        let member: String = member.chars().take(64).collect();
-        OrchestrationError { path: format!("{}.{member}", self.path), rule: rule.to_owned() }
-    }
-
-    /// Takes a member; `null` is none.
-    fn take(&mut self, name: &str) -> Option<Value> {
-        self.members.remove(name).filter(|value| !value.is_null())
-    }
-
-    fn object(&mut self, name: &str, known: &Members) -> Result<Option<Self>, OrchestrationError> {
-        let path = format!("{}.{name}", self.path);
-        self.take(name).map(|value| Self::open(path, value, known)).transpose()
-    }
-
-    fn number<N: TryFrom<u64>>(
-        &mut self,
-        name: &str,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<Option<N>, OrchestrationError> {
-        let Some(value) = self.take(name) else { return Ok(None) };
-        let number = value.as_u64().filter(|number| range.contains(number));
-        match number.and_then(|number| N::try_from(number).ok()) {
-            Some(number) => Ok(Some(number)),
-            None if range.start() == range.end() => {
-                Err(self.broken(name, &format!("must be {}", range.start())))
-            }
-            None => {
-                let rule = format!("must be a whole number from {} to {}", range.start(), range.end());
-                Err(self.broken(name, &rule))
-            }
-        }
-    }
-
-    /// Takes a word; words without a meaning are those that the specification has and the engine cannot honour.
-    fn word<T: Copy>(
-        &mut self,
-        name: &str,
-        words: &[(&str, Option<T>)],
-    ) -> Result<Option<T>, OrchestrationError> {
-        let Some(value) = self.take(name) else { return Ok(None) };
-        let found = words.iter().find(|(word, _)| value.as_str() == Some(word));
-        match found {
-            Some((_, Some(meaning))) => Ok(Some(*meaning)),
-            Some((word, None)) => Err(self.broken(name, &format!("{word} is not supported"))),
-            None => {
-                let all: Vec<&str> =
-                    words.iter().filter(|(_, one)| one.is_some()).map(|(word, _)| *word).collect();
-                Err(self.broken(name, &format!("must be {}", all.join(" or "))))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

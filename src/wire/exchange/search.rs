@@ -7,6 +7,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::lenient;
+use super::node_orchestration::NodeOrchestration;
 
 /// Asks for nodes that a deployment policy may concern.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -261,4 +262,7 @@ pub struct NodeDetails {
     pub cluster_namespace: Option<String>,
     /// The cluster agent keeps to its namespace.
     pub is_namespace_scoped: bool,
+    /// What its operator asks of the engine; only when that is not what holds without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<NodeOrchestration>,
 }

@@ -55,6 +55,7 @@ async fn an_administrator_works_with_groups_services_and_policies() {
     signatures(&hzn);
     groups(&hzn);
     settings_of_policies(&hzn);
+    emptying_a_node(&hzn);
     checks_and_explanations(&hzn);
     failures(&mut hzn);
 }
@@ -126,6 +127,32 @@ fn settings_of_policies(hzn: &Hzn) {
     hzn.done("exchange deployment updatepolicy orchestrated -f own.json");
     assert_eq!(listed().get("orchestration"), None);
     hzn.done("exchange deployment removepolicy orchestrated -f");
+}
+
+/// Orchestration 1.7.
+fn emptying_a_node(hzn: &Hzn) {
+    let shown = || hzn.data("exchange node orch show n1")["spec"]["availability"].clone();
+    assert_eq!(shown(), "active");
+    let drained = hzn.run("exchange node orch set n1 --availability drain");
+    assert_eq!((drained.status, drained.output.as_str()), (0, ""), "{}", drained.errors);
+    assert!(drained.errors.contains("hzn agbot agreement list --node acme/n1"), "{}", drained.errors);
+    assert!(drained.errors.contains("hzn explain acme/n1 POLICY"), "{}", drained.errors);
+    assert_eq!(shown(), "drain");
+    assert_eq!(
+        hzn.data("exchange node list n1")["acme/n1"]["orchestration"],
+        json!({"availability": "drain"})
+    );
+    let table = hzn.run("exchange node orch show n1 --output table").output;
+    assert!(table.lines().any(|line| line.split_whitespace().eq(["availability", "drain"])), "{table}");
+    assert_eq!(hzn.data("agbot agreement list --node acme/n1"), json!([]));
+    hzn.refused(1, "exchange node orch set n1 --availability drained");
+    hzn.refused(1, "exchange node orch set n1");
+    hzn.refused(8, "exchange node orch set nobody --availability drain");
+    hzn.refused(8, "exchange node orch show nobody");
+    hzn.refused(5, "exchange node orch set n1 --availability active -n n1:token-n1");
+    hzn.done("exchange node orch set n1 --availability active");
+    assert_eq!(shown(), "active");
+    assert_eq!(hzn.data("exchange node list n1")["acme/n1"].get("orchestration"), None);
 }
 
 /// E2-S7.

@@ -12,6 +12,7 @@ mod ha_group_races;
 mod ha_groups;
 mod limits;
 mod long_lists;
+mod node_orchestration;
 mod nodes;
 mod oidc;
 mod orchestration;

@@ -143,6 +143,7 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "create_api_key" => json!({}),
         "replace_node" => json!({"name": "n"}),
         "patch_node" => json!({"arch": "arm"}),
+        "replace_node_orchestration" | "patch_node_orchestration" => json!({"availability": "drain"}),
         "replace_node_policy" | "replace_service_policy" => json!({"label": "l"}),
         "replace_node_status" => json!({"connectivity": {}}),
         "replace_node_errors" => json!({"errors": []}),

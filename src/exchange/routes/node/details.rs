@@ -18,6 +18,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::get::{MASKED, node_type, visible_owner};
+use super::orchestration::shown_orchestration;
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
@@ -116,6 +117,7 @@ fn shape(exchange: &Exchange, row: NodeDetailsRow) -> NodeDetails {
         ha_group: row.ha_group,
         cluster_namespace: unless_empty(row.cluster_namespace),
         is_namespace_scoped: row.is_namespace_scoped,
+        orchestration: shown_orchestration(&row.availability),
     }
 }
 

@@ -14,6 +14,7 @@ use http::StatusCode;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::orchestration::shown_orchestration;
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, found};
@@ -128,6 +129,7 @@ fn answer(exchange: &Exchange, row: NodeRow) -> NodeAnswer {
         last_updated: wire_time(row.updated_at),
         cluster_namespace: row.cluster_namespace,
         is_namespace_scoped: row.is_namespace_scoped,
+        orchestration: shown_orchestration(&row.availability),
     }
 }
 

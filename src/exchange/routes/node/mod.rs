@@ -12,6 +12,7 @@ mod get;
 mod heartbeat;
 mod management_status;
 mod message;
+mod orchestration;
 mod patch;
 mod policy;
 mod put;
@@ -65,6 +66,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     endpoints.extend(details::endpoints());
     endpoints.extend(heartbeat::endpoints());
     endpoints.extend(config_state::endpoints());
+    endpoints.extend(orchestration::endpoints());
     endpoints.extend(policy::endpoints());
     endpoints.extend(status::endpoints());
     endpoints.extend(errors::endpoints());

@@ -1,0 +1,108 @@
+//! `hzn exchange node orch`: whether services are placed on a node (orchestration 1.7, 2.8).
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use evenkeel_wire::exchange::node_orchestration::{Availability, PutNodeOrchestration};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::node::NODES;
+use crate::api::is_success;
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::Outcome;
+use crate::output::{Table, View, note};
+
+/// Commands for the placing of services on a node.
+#[derive(Debug, Subcommand)]
+pub enum NodeOrchCommand {
+    /// Shows whether services are placed on a node
+    Show {
+        /// Node to show
+        node: String,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Says whether services are placed on a node, so that it can be emptied before somebody works on it
+    Set(NodeOrchSet),
+}
+
+/// What is asked of the engine for a node.
+#[derive(Debug, Args)]
+pub struct NodeOrchSet {
+    /// Node to change
+    node: String,
+    /// active: services are placed on it; pause: what runs goes on, nothing new is placed or updated there; drain: services leave the
+    /// node, members of an HA group one at a time and never the last running copy
+    #[arg(long, value_parser = availability())]
+    availability: Availability,
+}
+
+fn availability() -> impl TypedValueParser<Value = Availability> {
+    PossibleValuesParser::new(Availability::ALL.map(|one| PossibleValue::new(one.word())))
+        .map(|word| Availability::of_word(&word))
+}
+
+/// Runs a command for the placing of services on a node.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    match command {
+        NodeOrchCommand::Show { node, watch } => {
+            context.show_watched(&watch, async || show(exchange, &node).await).await
+        }
+        NodeOrchCommand::Set(set) => change(exchange, &set).await,
+    }
+}
+
+async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
+    let (org, id) = exchange.split(node);
+    let path = NODES.path_of(&org, Some(&id)).push("orchestration");
+    let doing = format!("reading the orchestration of node {org}/{id}");
+    let found = exchange.api.find(&doing, &path).await?.ok_or_else(|| NODES.missing(node))?;
+    let table = Table::of_record(found.get("spec").unwrap_or(&Value::Null));
+    Ok(View::new(found, table))
+}
+
+async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
+    let (org, id) = exchange.split(&set.node);
+    let path = NODES.path_of(&org, Some(&id)).push("orchestration").push("spec");
+    let doing = format!("setting the availability of node {org}/{id}");
+    let body = json!(PutNodeOrchestration { availability: set.availability });
+    let answer = exchange.api.attempt(&doing, Method::PATCH, &path, Some(&body)).await?;
+    if answer.status.as_u16() == 404 {
+        return Err(NODES.missing(&set.node));
+    }
+    if !is_success(answer.status) {
+        return Err(exchange.api.failed(&doing, &answer.unexpected()));
+    }
+    note(told(&format!("{org}/{id}"), set.availability));
+    Ok(())
+}
+
+/// What follows, for the person who asked for it.
+fn told(node: &str, availability: Availability) -> String {
+    match availability {
+        Availability::Active => format!("node {node} is active: services are placed on it"),
+        Availability::Pause => {
+            format!("node {node} is paused: what runs there goes on, nothing new is placed or updated there")
+        }
+        Availability::Drain => format!(
+            "node {node} is being drained: services leave it, members of an HA group one at a time and never the last running copy\n\
+             what is still there: hzn agbot agreement list --node {node}\n\
+             what a service waits for: hzn explain {node} POLICY"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_drains_a_node_is_told_how_to_see_what_still_waits() {
+        let text = told("o/n", Availability::Drain);
+        assert!(text.contains("agreement list --node o/n") && text.contains("explain o/n POLICY"), "{text}");
+        assert_eq!(told("o/n", Availability::Active), "node o/n is active: services are placed on it");
+    }
+}
