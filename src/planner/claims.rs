@@ -56,6 +56,8 @@ impl fmt::Display for Scope {
 pub enum Purpose {
     /// Replaces a service by a wanted version.
     ServiceUpgrade,
+    /// Takes a service off a node that is being drained.
+    Drain,
     /// Executes a node management policy.
     AgentUpgrade {
         /// The policy.
@@ -92,7 +94,7 @@ pub struct Claim {
     pub node: NodeId,
     /// What for.
     pub purpose: Purpose,
-    /// Wanted version; empty for agent upgrades.
+    /// Wanted version; empty for agent upgrades and drains.
     pub version: String,
     /// Number that every command under the claim states.
     pub fencing: u64,
@@ -110,6 +112,11 @@ impl Claim {
     /// Returns the unique key.
     pub fn key(&self) -> ClaimKey {
         (self.group.clone(), self.scope.clone())
+    }
+
+    /// Names what it is taken for, for people.
+    pub fn task(&self) -> String {
+        task(&self.scope, self.purpose == Purpose::Drain)
     }
 
     /// Returns what commands carry to act under this claim.
@@ -140,7 +147,7 @@ pub struct ClaimRequest {
     pub node: NodeId,
     /// What for.
     pub purpose: Purpose,
-    /// Wanted version; empty for agent upgrades.
+    /// Wanted version; empty for agent upgrades and drains.
     pub version: String,
     /// When the claim is given up.
     pub deadline: Timestamp,
@@ -210,13 +217,23 @@ pub fn may_take(rows: &[Claim], request: &ClaimRequest, group: &HaGroupFacts) ->
     }
 }
 
-fn lock_of(row: &Claim) -> Blocked {
+/// Says that a group is busy with the task of a claim.
+pub(crate) fn lock_of(row: &Claim) -> Blocked {
     Blocked::HaLock {
         group: row.group.clone(),
         holder: row.node.clone(),
         scope: row.scope.clone(),
+        is_drain: row.purpose == Purpose::Drain,
         since: row.since,
         deadline: row.deadline,
+    }
+}
+
+/// Names what a claim is taken for, for people.
+pub(crate) fn task(scope: &Scope, is_drain: bool) -> String {
+    match scope {
+        Scope::Policy(policy) if is_drain => format!("drain of {policy}"),
+        scope => scope.to_string(),
     }
 }
 
@@ -238,6 +255,12 @@ pub enum ReleaseReason {
     RolloutHeld,
     /// The service is no longer wanted on the node.
     NotWanted,
+    /// The node is being drained.
+    NodeDraining,
+    /// The copy has left the node that is being drained.
+    Drained,
+    /// The node is not being drained any more, or paused before it was touched.
+    AvailabilityChanged,
     /// The node is not a member any more.
     NodeLeft,
     /// The node is gone.
@@ -265,6 +288,9 @@ impl fmt::Display for ReleaseReason {
             Self::FloorLost => formatter.write_str("too few other members run the service"),
             Self::RolloutHeld => formatter.write_str("the rollout was held"),
             Self::NotWanted => formatter.write_str("the service is no longer wanted on the node"),
+            Self::NodeDraining => formatter.write_str("the node is being drained"),
+            Self::Drained => formatter.write_str("the copy has left the node"),
+            Self::AvailabilityChanged => formatter.write_str("the node's availability was changed"),
             Self::NodeLeft => formatter.write_str("the node left the group"),
             Self::NodeRemoved => formatter.write_str("the node was deleted"),
             Self::GroupRemoved => formatter.write_str("the group was deleted"),

@@ -27,6 +27,22 @@ pub enum NodeType {
     Cluster,
 }
 
+/// Says what a node's operator lets it do.
+///
+/// # Source
+/// Orchestration B9.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Availability {
+    /// Services are placed and updated.
+    #[default]
+    Active,
+    /// What runs goes on; nothing is placed or updated.
+    Pause,
+    /// What runs leaves, members of an HA group one at a time; nothing is placed.
+    Drain,
+}
+
 /// Is one service that a node has registered, with its configuration state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredService {
@@ -61,6 +77,9 @@ pub struct NodeFacts {
     pub cluster_namespace: String,
     /// True when a cluster agent is bound to its namespace.
     pub is_namespace_scoped: bool,
+    /// What its operator lets it do.
+    #[serde(default)]
+    pub availability: Availability,
     /// Last heartbeat the exchange has recorded; none before the first.
     pub last_heartbeat: Option<Timestamp>,
 }

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use crate::{
     agreement::Agreement,
-    claims::Scope,
+    claims::{Purpose, Scope},
     command::CommandKey,
-    facts::{HaGroupFacts, Mode},
+    facts::{Availability, HaGroupFacts, Mode},
     ids::{NodeId, PolicyId},
     matching,
     model::{Liveness, Model},
@@ -67,8 +67,18 @@ pub(crate) fn is_to_move(pass: &mut Pass<'_>, agreement: &Agreement) -> bool {
     let Some(group) = model.group_of(node).filter(|_| is_failover(model, policy)) else { return false };
     // Silence is no event.
     pass.watch((node, policy), later(now, RECHECK_SECS));
-    let can_take = |member: &NodeId| member != node && is_candidate(model, member, policy, now);
-    is_lost(model, node, now) && group.members.iter().any(can_take)
+    is_lost(model, node, now) && others_can_take(model, group, node, policy, now)
+}
+
+/// Answers whether another member could take the copy of a node this instant.
+pub(crate) fn others_can_take(
+    model: &Model,
+    group: &HaGroupFacts,
+    node: &NodeId,
+    policy: &PolicyId,
+    now: Timestamp,
+) -> bool {
+    group.members.iter().any(|member| member != node && is_candidate(model, member, policy, now))
 }
 
 /// A silent node is lost, except while its agent is being upgraded.
@@ -105,6 +115,7 @@ fn first_choice<'a>(
     now: Timestamp,
 ) -> Option<&'a NodeId> {
     if let Some(claim) = model.claims.get(&(group.id.clone(), Scope::Policy(policy.clone())))
+        && claim.purpose == Purpose::ServiceUpgrade
         && group.members.contains(&claim.node)
         && !is_lost(model, &claim.node, now)
     {
@@ -119,9 +130,10 @@ fn first_choice<'a>(
     retried.or_else(|| group.members.iter().find(|member| is_candidate(model, member, policy, now)))
 }
 
-/// A member that the policy selects and that is heard.
+/// A member that the policy selects, that is heard, and on which services are placed.
 fn is_able(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
     model.liveness(member, now) == Liveness::Alive
+        && matching::availability(model, member) == Availability::Active
         && model.node(member).is_some_and(|record| !record.facts.public_key.is_empty())
         && matching::select(model, member, policy, now).is_ok()
 }

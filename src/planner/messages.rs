@@ -77,7 +77,7 @@ fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         AgreementState::Ended { .. } => refuse_reply(pass, lease, agreement),
         AgreementState::Proposed => match matching::fit(pass.model, agreement, pass.now) {
             Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),
-            Fit::Outdated(_) | Fit::Lost(_) => {
+            Fit::Outdated(_) | Fit::Lost(_) | Fit::Leaving => {
                 refuse_reply(pass, lease, agreement);
                 pair::cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
             }

@@ -9,6 +9,7 @@ use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{ClaimRef, Scope},
     command::{Action, Lease},
+    facts::Availability,
     failover,
     focus::Focus,
     ids::{NodeId, PolicyId},
@@ -16,12 +17,15 @@ use crate::{
     model::{Liveness, Observed},
     pass::Pass,
     report::{Blocked, Placement},
-    rolling::floor,
+    rolling::{self, floor},
     usage::{Backoff, later, secs_since, usage_after_cancel},
 };
 
 /// A node gets so long to drop an ended agreement before the next proposal, and is told again after half of it.
 pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
+
+/// What is being done about a copy on a node that is being drained.
+pub(crate) const TAKING_OFF: &str = "taking the service off: the node is being drained";
 
 /// Plans every pair in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
@@ -55,6 +59,12 @@ fn may_propose(
     let (model, now) = (pass.model, pass.now);
     let choice = matching::select(model, node, policy, now)?;
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
+    match record.facts.availability {
+        Availability::Drain => return Err(Blocked::NodeDraining),
+        // A copy that was stopped to be replaced is given back.
+        Availability::Pause if !rolling::holds_claim(model, node, policy) => return Err(Blocked::NodePaused),
+        Availability::Pause | Availability::Active => {}
+    }
     if record.facts.public_key.is_empty() {
         return Err(Blocked::NoPublicKey);
     }
@@ -156,8 +166,12 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
             cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
             pass.act(&agreement.node, &agreement.policy, text);
         }
-        // The rollout of the group decides and reports.
-        Fit::Outdated(_) => {}
+        Fit::Leaving if model.group_of(&agreement.node).is_none() => {
+            cancel(pass, lease, agreement, CancelReason::USER_REQUESTED, None, true);
+            pass.act(&agreement.node, &agreement.policy, TAKING_OFF.to_owned());
+        }
+        // The unit of the group decides and reports.
+        Fit::Outdated(_) | Fit::Leaving => {}
         Fit::Unclear(blocked) => keep(pass, lease, agreement, Some(blocked)),
         Fit::Clean(choice) => {
             update_terms(pass, lease, agreement, &choice);
@@ -167,7 +181,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
 }
 
 fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
-    if let Fit::Lost(_) = fit {
+    if let Fit::Lost(_) | Fit::Leaving = fit {
         return cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
     }
     if pass.now >= agreement.reply_by {

@@ -166,6 +166,15 @@ pub enum Blocked {
         /// Last heartbeat.
         since: Timestamp,
     },
+    /// The node's operator lets nothing be placed or updated on it.
+    NodePaused,
+    /// The node's operator empties it.
+    NodeDraining,
+    /// Nobody else in the group can take the one copy now.
+    NoCandidate {
+        /// The group.
+        group: GroupId,
+    },
     /// The architecture differs.
     WrongArch {
         /// Wanted by the policy.
@@ -292,6 +301,8 @@ pub enum Blocked {
         holder: NodeId,
         /// What for.
         scope: Scope,
+        /// Whether that is to drain the member.
+        is_drain: bool,
         /// Since when.
         since: Timestamp,
         /// Until when at most.

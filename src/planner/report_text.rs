@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::report::Blocked;
+use crate::{claims, report::Blocked};
 
 /// Writes the sentence for a reason.
 pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,6 +21,9 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NeverHeard => out.write_str("no heartbeat of the node was ever seen"),
         Blocked::NoPublicKey => out.write_str("the node has published no key"),
         Blocked::NodeDown { since } => write!(out, "the node is down; last heard {since}"),
+        Blocked::NodePaused => out.write_str("the node is paused; nothing is placed or updated on it"),
+        Blocked::NodeDraining => out.write_str("the node is being drained"),
+        Blocked::NoCandidate { group } => write!(out, "no other member of {group} can take the copy now"),
         Blocked::WrongArch { wanted, actual } => {
             write!(out, "the policy wants architecture {wanted}, the node is {actual}")
         }
@@ -78,11 +81,9 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
                 "HA minimum of {group}: {wanted} other running {service} needed; running: {running}; not: {missing}"
             )
         }
-        Blocked::HaLock { group, holder, scope, since, deadline } => {
-            write!(
-                out,
-                "{group} is busy with the {scope} on {holder} since {since}, at most until {deadline}"
-            )
+        Blocked::HaLock { group, holder, scope, is_drain, since, deadline } => {
+            let task = claims::task(scope, *is_drain);
+            write!(out, "{group} is busy with the {task} on {holder} since {since}, at most until {deadline}")
         }
         Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
         Blocked::ClaimRequested => out.write_str("asking for the group's claim"),

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::{
     event::Event,
     facts::{
-        DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts, ServicePolicyFacts,
-        VersionChoice,
+        Availability, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts,
+        ServicePolicyFacts, VersionChoice,
     },
     ids::{NodeId, PolicyId, ServiceId, ServiceKey},
     matching::select,
@@ -145,6 +145,7 @@ fn node_facts(node_vector: &Value) -> NodeFacts {
         agent_version: String::new(),
         cluster_namespace: String::new(),
         is_namespace_scoped: false,
+        availability: Availability::Active,
         last_heartbeat: None,
     }
 }

@@ -33,8 +33,8 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
             service,
             wanted,
         },
-        Blocked::HaLock { group, holder, scope, since, deadline } => {
-            Blocked::HaLock { holder: node(holder, seen), group, scope, since, deadline }
+        Blocked::HaLock { group, holder, scope, is_drain, since, deadline } => {
+            Blocked::HaLock { holder: node(holder, seen), group, scope, is_drain, since, deadline }
         }
         Blocked::CopyElsewhere { node: peer } => Blocked::CopyElsewhere { node: node(peer, seen) },
         Blocked::PeerFirst { node: peer } => Blocked::PeerFirst { node: node(peer, seen) },
@@ -53,6 +53,9 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::NeverHeard
         | Blocked::NoPublicKey
         | Blocked::NodeDown { .. }
+        | Blocked::NodePaused
+        | Blocked::NodeDraining
+        | Blocked::NoCandidate { .. }
         | Blocked::WrongArch { .. }
         | Blocked::NoDeployment { .. }
         | Blocked::WrongNamespace { .. }

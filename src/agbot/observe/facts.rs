@@ -6,10 +6,11 @@ use evenkeel_client::model::{DeploymentPolicy, HaGroup, Node, NodeStatus, Servic
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_planner::facts::{
-    DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
+    Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
     ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_wire::exchange::node_orchestration::Availability as Word;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -41,6 +42,11 @@ pub fn node(id: &NodeId, node: Node) -> NodeFacts {
         agent_version: node.software_versions.get("horizon").cloned().unwrap_or_default(),
         cluster_namespace: node.cluster_namespace,
         is_namespace_scoped: node.is_namespace_scoped,
+        availability: match node.orchestration.availability {
+            Word::Active => Availability::Active,
+            Word::Pause => Availability::Pause,
+            Word::Drain => Availability::Drain,
+        },
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
     }
 }

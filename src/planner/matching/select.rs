@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{Consumer, evaluate};
 use crate::{
     agreement::Agreement,
-    facts::{DeploymentPolicyFacts, NodeType, VersionChoice},
+    facts::{Availability, DeploymentPolicyFacts, NodeType, VersionChoice},
     failover,
     ids::{NodeId, PolicyId, ServiceId, ServiceKey},
     model::{Model, NodeRecord},
@@ -82,16 +82,34 @@ pub enum Fit {
     Lost(Blocked),
     /// It cannot be told now; what runs goes on.
     Unclear(Blocked),
+    /// The policy wants it, and the node is being drained.
+    Leaving,
 }
 
-/// Answers how an agreement stands to its policy.
+/// Answers how an agreement stands to its policy and to the availability of its node.
 ///
+/// # Source
+/// Orchestration B9.
+pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
+    let fit = fit_of_policies(model, agreement, now);
+    match (availability(model, &agreement.node), fit) {
+        (Availability::Drain, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) => Fit::Leaving,
+        (Availability::Pause, Fit::Outdated(_)) => Fit::Unclear(Blocked::NodePaused),
+        (_, fit) => fit,
+    }
+}
+
+/// Answers what the operator lets a node do.
+pub fn availability(model: &Model, node: &NodeId) -> Availability {
+    model.node(node).map(|record| record.facts.availability).unwrap_or_default()
+}
+
 /// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it
 /// was made with. The group property counts as it is now *or* as it was when the agreement was made, so that joining or
 /// leaving a group ends nothing.
 /// # Source
 /// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
-pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
+fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
     let (record, policy) = match both(model, &agreement.node, &agreement.policy) {
         Ok(both) => both,
         Err(blocked) => return lost_or_unclear(blocked),

@@ -53,7 +53,7 @@ impl Model {
             .filter(of_node)
             .filter_map(|claim| match &claim.purpose {
                 Purpose::AgentUpgrade { nmp } => Some(nmp.clone()),
-                Purpose::ServiceUpgrade => None,
+                Purpose::ServiceUpgrade | Purpose::Drain => None,
             })
             .collect()
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     agreement::Agreement,
     claims::Phase,
-    facts::HaGroupFacts,
+    facts::{Availability, HaGroupFacts},
     failover,
     ids::{NodeId, ServiceKey},
     matching,
@@ -67,6 +67,7 @@ pub(crate) fn replacement_expected(
     let elsewhere = running_elsewhere(pass, group, agreement, &agreement.service_key);
     let can_run = |node: &NodeId| {
         pass.model.liveness(node, pass.now) == Liveness::Alive
+            && matching::availability(pass.model, node) == Availability::Active
             && is_selected(pass, node, &BTreeSet::from([&agreement.service_key]))
     };
     if !elsewhere.running.is_empty() || !elsewhere.missing.keys().any(can_run) {
@@ -154,9 +155,13 @@ fn counts(
             Phase::Stopping | Phase::Starting => "being disrupted by the",
             Phase::Verifying => "not yet verified in the",
         };
-        return Err(format!("{doing} {}", claim.scope));
+        return Err(format!("{doing} {}", claim.task()));
     }
-    let mut why = "has no agreement for it".to_owned();
+    let mut why = match matching::availability(model, member) {
+        Availability::Active => "has no agreement for it".to_owned(),
+        Availability::Pause => "has no agreement for it; paused".to_owned(),
+        Availability::Drain => "has no agreement for it; drained".to_owned(),
+    };
     for agreement in model.live_on(member).filter(|agreement| keys.contains(&agreement.service_key)) {
         if pass.is_stopping(agreement) {
             why = "its agreement is being ended".to_owned();

@@ -4,6 +4,7 @@
 //! of the same engine. Sources: orchestration B11, E3 to E5; design "Rolling service upgrade".
 
 pub mod action;
+mod drain;
 pub(crate) mod floor;
 mod rollback;
 pub(crate) mod sweep;
@@ -13,12 +14,20 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    claims::ReleaseReason,
+    claims::{Purpose, ReleaseReason, Scope},
     ids::{GroupId, NodeId, PolicyId},
+    model::Model,
     report::HoldReason,
 };
 
 pub(crate) use rollback::wanted_versions;
+
+/// Answers whether a node is the one that the rollout of a policy is changing now.
+pub(crate) fn holds_claim(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {
+    let key = |group: &GroupId| (group.clone(), Scope::Policy(policy.clone()));
+    let claim = model.group_of.get(node).and_then(|group| model.claims.get(&key(group)));
+    claim.is_some_and(|claim| claim.node == *node && claim.purpose == Purpose::ServiceUpgrade)
+}
 
 /// Is where a rollout stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -72,7 +72,7 @@ fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
 
 /// Issues the release of a claim and tells people.
 pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: ReleaseReason) {
-    let text = format!("{} of {} on {}: {why}", claim.scope, claim.group, claim.node);
+    let text = format!("{} of {} on {}: {why}", claim.task(), claim.group, claim.node);
     let action = Action::ReleaseClaim { claim: claim.reference(), node: claim.node.clone(), why };
     let is_issued = match &claim.scope {
         Scope::Policy(policy) => pass.issue(lease, action, (&claim.node, policy)),

@@ -6,14 +6,14 @@
 
 use jiff::Timestamp;
 
-use super::{Rollout, RolloutState, floor, rollback};
+use super::{Rollout, RolloutState, drain, floor, rollback};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{self, Claim, ClaimRequest, Phase, Purpose, ReleaseReason, Scope},
     command::{Action, Lease},
-    facts::{DeploymentPolicyFacts, HaGroupFacts},
+    facts::{Availability, DeploymentPolicyFacts, HaGroupFacts},
     focus::Focus,
-    ids::{GroupId, NodeId, PolicyId, stable_hash},
+    ids::{GroupId, NodeId, PolicyId, ServiceKey, stable_hash},
     matching::{self, Choice, Fit},
     model::{Liveness, Observed},
     pair,
@@ -43,10 +43,10 @@ struct Slot<'a> {
 }
 
 /// A unit with everything its steps look at.
-struct Unit<'a> {
-    lease: Lease,
-    group: &'a HaGroupFacts,
-    policy: &'a DeploymentPolicyFacts,
+pub(super) struct Unit<'a> {
+    pub(super) lease: Lease,
+    pub(super) group: &'a HaGroupFacts,
+    pub(super) policy: &'a DeploymentPolicyFacts,
     digest: u64,
     update: UpdateSettings,
     dirty: Vec<Slot<'a>>,
@@ -75,23 +75,24 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
     let claim = model.claims.get(&(group.id.clone(), Scope::Policy(policy.id.clone())));
     match claim {
         Some(claim) => {
-            for slot in unit.dirty.iter().filter(|slot| slot.agreement.node != claim.node) {
-                pass.wait(slot.agreement, lock_of(claim));
+            let dirty = unit.dirty.iter().map(|slot| slot.agreement).chain(drain::copies(pass, &unit));
+            for agreement in dirty.filter(|agreement| agreement.node != claim.node) {
+                pass.wait(agreement, claims::lock_of(claim));
             }
             work(pass, &unit, claim, stored);
         }
-        None if unit.dirty.is_empty() => finish(pass, &unit, stored),
-        None => next_step(pass, &unit, stored),
+        None => match drain::next_step(pass, &unit) {
+            Some(first) => wait_for(pass, &unit, &first),
+            None if unit.dirty.is_empty() => finish(pass, &unit, stored),
+            None => next_step(pass, &unit, stored),
+        },
     }
 }
 
-fn lock_of(claim: &Claim) -> Blocked {
-    Blocked::HaLock {
-        group: claim.group.clone(),
-        holder: claim.node.clone(),
-        scope: claim.scope.clone(),
-        since: claim.since,
-        deadline: claim.deadline,
+fn wait_for(pass: &mut Pass<'_>, unit: &Unit<'_>, first: &NodeId) {
+    for slot in &unit.dirty {
+        recheck(pass, slot.agreement);
+        pass.wait(slot.agreement, Blocked::PeerFirst { node: first.clone() });
     }
 }
 
@@ -154,7 +155,8 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
             pass.wait(slot.agreement, Blocked::PeerFirst { node: first.clone() });
             continue;
         }
-        match request_for(pass, unit, slot) {
+        let step = (Purpose::ServiceUpgrade, slot.choice.version.clone());
+        match request_for(pass, unit, slot.agreement, &slot.choice.key, step) {
             Ok(request) => {
                 chosen = Some(slot.agreement.node.clone());
                 pass.wait(slot.agreement, Blocked::ClaimRequested);
@@ -166,12 +168,12 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
     }
 }
 
-fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
+pub(super) fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
     pass.watch((&agreement.node, &agreement.policy), later(pass.now, RECHECK_SECS));
 }
 
 /// What was read first may be older than what is true.
-fn just_started(pass: &Pass<'_>) -> Option<Blocked> {
+pub(super) fn just_started(pass: &Pass<'_>) -> Option<Blocked> {
     let until = later(pass.model.began_at?, pass.model.settings.rejoin_grace_secs);
     (pass.now < until).then_some(Blocked::JustStarted { until })
 }
@@ -187,9 +189,17 @@ fn too_many_groups(pass: &Pass<'_>, unit: &Unit<'_>) -> Option<Blocked> {
 }
 
 /// The gates before a member may be touched: it must be heard, the group must be free, the floor must hold.
-fn request_for(pass: &Pass<'_>, unit: &Unit<'_>, slot: &Slot<'_>) -> Result<ClaimRequest, Blocked> {
+///
+/// `wanted`: the service that its copy makes room for.
+pub(super) fn request_for(
+    pass: &Pass<'_>,
+    unit: &Unit<'_>,
+    agreement: &Agreement,
+    wanted: &ServiceKey,
+    (purpose, version): (Purpose, String),
+) -> Result<ClaimRequest, Blocked> {
     let (model, now) = (pass.model, pass.now);
-    let node = &slot.agreement.node;
+    let node = &agreement.node;
     if let Liveness::Down { since } = model.liveness(node, now) {
         // It could not obey now, and would stop its copy at some later time when nobody looks.
         return Err(Blocked::NodeDown { since });
@@ -198,14 +208,14 @@ fn request_for(pass: &Pass<'_>, unit: &Unit<'_>, slot: &Slot<'_>) -> Result<Clai
         group: unit.group.id.clone(),
         scope: Scope::Policy(unit.policy.id.clone()),
         node: node.clone(),
-        purpose: Purpose::ServiceUpgrade,
-        version: slot.choice.version.clone(),
+        purpose,
+        version,
         deadline: later(now, unit.update.start_timeout_secs),
         seen_running: Vec::new(),
     };
     let rows: Vec<Claim> = model.claims_of(&unit.group.id).cloned().collect();
     claims::may_take(&rows, &request, unit.group)?;
-    request.seen_running = floor::may_stop(pass, unit.group, slot.agreement, &slot.choice.key)?;
+    request.seen_running = floor::may_stop(pass, unit.group, agreement, wanted)?;
     Ok(request)
 }
 
@@ -341,7 +351,9 @@ fn has_caught_up(pass: &Pass<'_>, unit: &Unit<'_>, hold: &HoldReason) -> bool {
     });
     match hold {
         HoldReason::StepStalled { .. } => {
-            runs_wanted || !matching::is_intended(pass.model, node, &unit.policy.id, pass.now)
+            runs_wanted
+                || !matching::is_intended(pass.model, node, &unit.policy.id, pass.now)
+                || matching::availability(pass.model, node) == Availability::Drain
         }
         _ => unit.dirty.is_empty() && runs_wanted,
     }
@@ -353,6 +365,9 @@ fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, stored: Option<&Rol
     // The sweep releases these.
     if !unit.group.members.contains(&claim.node) || model.node(&claim.node).is_none() {
         return;
+    }
+    if claim.purpose == Purpose::Drain {
+        return drain::work(pass, unit, claim);
     }
     let pair = (&claim.node, &unit.policy.id);
     pass.watch(pair, claim.deadline);
@@ -399,6 +414,9 @@ fn work_without_agreement(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
     if claim.phase == Phase::Stopping {
         return advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
     }
+    if matching::availability(pass.model, &claim.node) == Availability::Drain {
+        return release(pass, unit, claim, ReleaseReason::NodeDraining);
+    }
     match matching::select(pass.model, &claim.node, &unit.policy.id, pass.now) {
         Err(blocked) if blocked.is_incompatibility() => release(pass, unit, claim, ReleaseReason::NotWanted),
         Err(blocked) => check_deadline(pass, unit, claim, Some(blocked)),
@@ -419,6 +437,8 @@ fn work_with_agreement(
         }
         Fit::Outdated(_) => release(pass, unit, claim, ReleaseReason::Superseded),
         Fit::Lost(_) => release(pass, unit, claim, ReleaseReason::NotWanted),
+        Fit::Leaving => release(pass, unit, claim, ReleaseReason::NodeDraining),
+        Fit::Unclear(Blocked::NodePaused) => release(pass, unit, claim, ReleaseReason::AvailabilityChanged),
         Fit::Unclear(blocked) => check_deadline(pass, unit, claim, Some(blocked)),
         // A lower version by rollback, or the policy was edited back: the step did not lead where it was to lead.
         Fit::Clean(_) if agreement.version != claim.version => {
@@ -439,24 +459,38 @@ fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreeme
     if unit.rollout.is_some_and(|rollout| matches!(rollout.state, RolloutState::Held { .. })) {
         return release(pass, unit, claim, ReleaseReason::RolloutHeld);
     }
+    if may_stop_now(pass, unit, claim, agreement, &choice.key) {
+        let claim = Some(claim.reference());
+        pair::cancel(pass, unit.lease, agreement, CancelReason::POLICY_CHANGED, claim, true);
+        let text = format!("replacing {} by {}", agreement.version, choice.version);
+        pass.act(&agreement.node, &agreement.policy, text);
+    }
+}
+
+/// Answers whether the holder of the claim may be touched this instant; if it may not, the claim is released, or the copy
+/// waits. `wanted`: the service that the copy makes room for.
+pub(super) fn may_stop_now(
+    pass: &mut Pass<'_>,
+    unit: &Unit<'_>,
+    claim: &Claim,
+    agreement: &Agreement,
+    wanted: &ServiceKey,
+) -> bool {
     if let Some(blocked) = just_started(pass) {
         recheck(pass, agreement);
-        return pass.wait(agreement, blocked);
+        pass.wait(agreement, blocked);
+        return false;
     }
-    if let Liveness::Down { since } = pass.model.liveness(&claim.node, pass.now) {
-        release(pass, unit, claim, ReleaseReason::FloorLost);
-        return pass.wait(agreement, Blocked::NodeDown { since });
-    }
-    match floor::may_stop(pass, unit.group, agreement, &choice.key) {
-        Ok(_) => {
-            let claim = Some(claim.reference());
-            pair::cancel(pass, unit.lease, agreement, CancelReason::POLICY_CHANGED, claim, true);
-            let text = format!("replacing {} by {}", agreement.version, choice.version);
-            pass.act(&agreement.node, &agreement.policy, text);
-        }
-        Err(blocked) => {
+    let blocked = match pass.model.liveness(&claim.node, pass.now) {
+        Liveness::Down { since } => Some(Blocked::NodeDown { since }),
+        _ => floor::may_stop(pass, unit.group, agreement, wanted).err(),
+    };
+    match blocked {
+        None => true,
+        Some(blocked) => {
             release(pass, unit, claim, ReleaseReason::FloorLost);
             pass.wait(agreement, blocked);
+            false
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
     facts::{
-        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType, PolicyOrchestration,
-        ServiceFacts, VersionChoice,
+        Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType,
+        PolicyOrchestration, ServiceFacts, VersionChoice,
     },
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
     rolling::action::{Asker, RolloutAction},
@@ -73,6 +73,7 @@ pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: 
         agent_version: String::new(),
         cluster_namespace: String::new(),
         is_namespace_scoped: false,
+        availability: Availability::Active,
         last_heartbeat: Some(world.now()),
     };
     let policy = node_policy(world, site);
@@ -219,7 +220,8 @@ pub(crate) fn strike(world: &mut World) {
     let wait = world.between(1_000, 9_000);
     world.schedule(wait, Happening::Chaos);
     match world.between(0, 99) {
-        0..=24 => publish(world),
+        0..=20 => publish(world),
+        21..=24 => change_availability(world),
         25..=34 => with_some_node(world, agent::kill_machine),
         35..=42 => with_some_node(world, agent::kill_process),
         43..=57 => revive_agents(world),
@@ -318,6 +320,25 @@ fn change_node_policy(world: &mut World) {
         stored.policy = policy;
         world.exchange.feed.push(super::exchange::Resource::NodePolicy(node.clone()));
         world.note(format!("{node} moves to site {site}"));
+    }
+}
+
+fn change_availability(world: &mut World) {
+    let Some(node) = some_node(world) else { return };
+    let availability = match world.between(0, 3) {
+        0 => Availability::Pause,
+        1 => Availability::Drain,
+        _ => Availability::Active,
+    };
+    set_availability(world, &node, availability);
+}
+
+/// The operator lets a node do more, or less.
+pub(crate) fn set_availability(world: &mut World, node: &NodeId, availability: Availability) {
+    if let Some(stored) = world.exchange.nodes.get_mut(node) {
+        stored.facts.availability = availability;
+        world.exchange.feed.push(super::exchange::Resource::Node(node.clone()));
+        world.note(format!("{node} is to be {availability:?}"));
     }
 }
 
@@ -431,6 +452,10 @@ fn repair(world: &mut World) {
         world.agents.iter().filter(|(_, agent)| !agent.is_up).map(|(id, _)| id.clone()).collect();
     for node in down {
         agent::start(world, &node);
+    }
+    let nodes: Vec<NodeId> = world.exchange.nodes.keys().cloned().collect();
+    for node in nodes {
+        set_availability(world, &node, Availability::Active);
     }
 }
 

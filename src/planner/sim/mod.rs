@@ -41,6 +41,8 @@ mod scenarios;
 #[cfg(test)]
 mod scenarios_agent;
 #[cfg(test)]
+mod scenarios_drain;
+#[cfg(test)]
 mod scenarios_failover;
 #[cfg(test)]
 mod scenarios_pattern;

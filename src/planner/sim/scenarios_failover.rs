@@ -4,12 +4,12 @@
 
 use super::{
     agent,
-    chaos::{add_service, put_group, put_policy},
-    scenarios::{agreements, hold_agent_claim, lab_with, move_site, node, policy, runs, why},
+    chaos::{add_service, put_group, put_policy, set_availability},
+    scenarios::{agreements, claims, hold_agent_claim, lab_with, move_site, node, policy, runs, why},
     world::{Quality, World},
 };
 use crate::{
-    facts::{Mode, PolicyOrchestration, UnitScope},
+    facts::{Availability, Mode, PolicyOrchestration, UnitScope},
     report::Blocked,
     rolling::RolloutState,
 };
@@ -75,7 +75,33 @@ fn first_member_alone_gets_the_copy_and_keeps_it() {
     );
 }
 
-/// E4-S6: a member that is emptied gives the copy away with one stop and one start, first the one and then the other.
+/// E4-S6: a member that is drained gives the copy away with one stop and one start, first the one and then the other.
+#[test]
+fn copy_moves_from_a_member_that_is_drained_with_one_stop_and_one_start() {
+    let mut world = failover_lab();
+    set_availability(&mut world, &node("n1"), Availability::Drain);
+    assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]]);
+    assert!(claims(&world).is_empty());
+    set_availability(&mut world, &node("n1"), Availability::Active);
+    assert_eq!(journey(&mut world, 120), [["n2"]], "it does not go back by itself");
+}
+
+/// E4, last paragraph: a planned move needs somebody who can take the copy.
+#[test]
+fn copy_stays_on_a_drained_member_until_another_can_take_it() {
+    let mut world = failover_lab();
+    set_availability(&mut world, &node("n2"), Availability::Pause);
+    agent::kill_machine(&mut world, &node("n3"));
+    world.run_for(40);
+    set_availability(&mut world, &node("n1"), Availability::Drain);
+    assert_eq!(journey(&mut world, 120), [["n1"]]);
+    let blocked = why(&world, "n1", "f");
+    assert!(matches!(blocked, Some(Blocked::NoCandidate { .. })), "{blocked:?}");
+    set_availability(&mut world, &node("n2"), Availability::Active);
+    assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]]);
+}
+
+/// E4.7: what its policy no longer wants on a member leaves it like what is drained.
 #[test]
 fn copy_moves_from_a_member_that_may_not_have_it_any_more_with_one_stop_and_one_start() {
     let mut world = failover_lab();

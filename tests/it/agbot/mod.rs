@@ -2,6 +2,7 @@
 
 mod administer;
 mod claim_batch;
+mod drain;
 mod privacy;
 mod rolling;
 mod served;

@@ -1,0 +1,75 @@
+//! Nodes that are drained and paused, on real processes.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::fleet::Fleet;
+use crate::support::{Hub, Scratch, eventually};
+
+async fn set(hub: &Hub, node: &str, availability: &str) {
+    let path = format!("/orgs/o/nodes/{node}/orchestration/spec");
+    let (status, body) = hub.call("PUT", &path, Some(json!({"availability": availability}))).await;
+    assert_eq!(status, 201, "{body}");
+}
+
+/// What the agbot says about the policy on a node.
+async fn reason(hub: &Hub, node: &str) -> String {
+    let (_, body) = hub.call("GET", "/orgs/o/agbot/reasons", None).await;
+    let reasons = body["reasons"].as_array().cloned().unwrap_or_default();
+    let of_node = reasons.iter().find(|reason| reason["node"] == format!("o/{node}"));
+    of_node.and_then(|reason| reason["text"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// B9, E4-S6 and P: members are emptied one by one, the last copy stays, and a paused member is left alone by a rollout.
+#[tokio::test]
+async fn drained_members_give_their_copies_up_one_by_one_and_the_last_one_stays() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"]).await;
+    let fleet = Fleet::start(&scratch, &hub, 3).await;
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.publish(&hub, "2.0.0").await;
+    fleet.want(&hub, "1.0.0").await;
+    eventually("every member runs it", || async { fleet.all_run("1.0.0").then_some(()) }).await;
+
+    for node in ["edge-1", "edge-2", "edge-3"] {
+        set(&hub, node, "drain").await;
+    }
+    eventually("two members are empty", || async { (fleet.versions().len() == 1).then_some(()) }).await;
+    let last = fleet.versions().into_keys().next().expect("a copy runs");
+    eventually("the last member says why it keeps its copy", || async {
+        reason(&hub, &last).await.contains("HA minimum").then_some(())
+    })
+    .await;
+    let watched_since = Instant::now();
+    while watched_since.elapsed() < Duration::from_secs(3) {
+        assert!(fleet.versions().contains_key(&last), "the last copy stays");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    let empty: Vec<_> = ["edge-1", "edge-2", "edge-3"].into_iter().filter(|node| *node != last).collect();
+    set(&hub, &last, "pause").await;
+    for node in &empty {
+        set(&hub, node, "active").await;
+    }
+    eventually("every member runs it again", || async { fleet.all_run("1.0.0").then_some(()) }).await;
+    fleet.want(&hub, "2.0.0").await;
+    eventually("the members that are not paused run the new version", || async {
+        let versions = fleet.versions();
+        empty.iter().all(|node| versions.get(*node).is_some_and(|version| version == "2.0.0")).then_some(())
+    })
+    .await;
+    eventually("the paused member says so", || async {
+        reason(&hub, &last).await.contains("paused").then_some(())
+    })
+    .await;
+    assert_eq!(
+        fleet.versions().get(&last).map(String::as_str),
+        Some("1.0.0"),
+        "a paused member keeps its copy"
+    );
+    set(&hub, &last, "active").await;
+    eventually("it follows when it is active", || async { fleet.all_run("2.0.0").then_some(()) }).await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
