@@ -1,7 +1,11 @@
 //! Laws of the entry: the event only narrows where to look, and the same input gives the same bytes.
 
 use super::*;
-use crate::sim::laws::{settled_world, shake};
+use crate::{
+    event::Outcome,
+    sim::laws::{settled_world, shake},
+    usage::later,
+};
 
 /// A full pass gives the commands that the narrowed pass gave, for whatever happened to a settled world.
 #[test]
@@ -42,4 +46,32 @@ fn agreement_ids_come_from_the_seed() {
     assert_ne!(id(1), id(2));
     assert_eq!(id(1).as_str().len(), 64);
     assert!(id(1).as_str().chars().all(|digit| digit.is_ascii_hexdigit() && !digit.is_ascii_uppercase()));
+}
+
+/// An operator's next change must not wait half a minute because two commands met.
+#[test]
+fn refused_command_is_tried_again_soon_and_a_failed_one_when_it_may_have_been_lost() {
+    let why = String::new;
+    for (outcome, pause) in [(Outcome::Refused { why: why() }, 2), (Outcome::Failed { why: why() }, 5)] {
+        let (mut model, now) = settled_world(3);
+        let (node, at) = (model.nodes.values().next().unwrap().facts.clone(), |secs| later(now, secs));
+        let drain = Event::NodeChanged {
+            node: Box::new(crate::facts::NodeFacts {
+                availability: crate::facts::Availability::Drain,
+                ..node
+            }),
+        };
+        model.apply(&drain, now);
+        let decision = decide(&model, &drain, now, 1);
+        let command = decision.commands.first().unwrap().clone();
+        model.note(&decision, now);
+        let refusal = Event::CommandOutcome { command: Box::new(command.clone()), outcome };
+        model.apply(&refusal, now);
+        let repeats = |now| {
+            let commands = decide(&model, &Event::FullReconcile, now, 1).commands;
+            commands.iter().any(|again| again.action.key() == command.action.key())
+        };
+        assert!(!repeats(at(pause - 1)), "not before {pause} s");
+        assert!(repeats(at(pause)), "after {pause} s");
+    }
 }

@@ -83,10 +83,10 @@ impl<'a> Pass<'a> {
     pub fn issue(&mut self, lease: Lease, action: Action, pair: (&NodeId, &PolicyId)) -> bool {
         let key = action.key();
         let timeout = self.model.settings.command_timeout_secs;
-        if let Some(&issued) = self.model.pending.get(&key)
-            && self.model.is_pending(&key, self.now)
+        if let Some(&until) = self.model.pending.get(&key)
+            && self.now < until
         {
-            self.watch(pair, later(issued, timeout));
+            self.watch(pair, until);
             return false;
         }
         if let Action::Cancel { agreement, .. } = &action {

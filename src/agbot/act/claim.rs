@@ -1,12 +1,13 @@
-//! Takes and moves claims of service upgrades: what was checked must still hold when the claim is inserted.
+//! Takes and moves claims of service upgrades and drains: what was checked must still hold when the claim is inserted.
 //!
 //! Source: orchestration E5.
 
 use std::collections::BTreeSet;
 
-use evenkeel_planner::claims::{ClaimRef, ClaimRequest, Grant, Phase, may_take};
+use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Grant, Phase, may_take};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
+use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::agbot::claim as table;
 use evenkeel_store::agbot::rollout as rollouts;
@@ -20,7 +21,10 @@ use crate::context::Context;
 use crate::observe::read;
 use crate::observe::records::{new_claim, phase_text};
 
-/// Takes a claim for a service upgrade, after a fresh look at the members that the decision counted on.
+/// How often a claim is asked for again because another one of its group came or went.
+const ATTEMPTS: u32 = 5;
+
+/// Takes a claim for a change of a service, after a fresh look at the members that the decision counted on.
 pub(super) async fn take(
     context: &Context,
     lease: Lease,
@@ -32,31 +36,38 @@ pub(super) async fn take(
         .cloned()
         .ok_or_else(|| AgbotError::Refused(format!("the group {} is gone", request.group)))?;
     confirm_running(context, request).await?;
-    let claim = retry("claim.take", || async {
-        let mut tx = context.database.begin().await?;
-        check_lease(context, &mut tx, lease).await?;
-        let stored = read_groups(&mut tx, &BTreeSet::from([request.group.as_str()])).await?;
-        let stored = stored.into_values().next().ok_or_else(|| changed_meanwhile(request))?;
-        let grant = may_take(&stored.claims, request, &group)
-            .map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
-        let now = context.now();
-        let claim = match grant {
-            Grant::Held => stored.claims.into_iter().find(|held| held.scope == request.scope),
-            Grant::Insert => {
-                let wanted = new_claim(request, stored.revision, now, None)?;
-                let number = table::insert_claims(&mut tx, &[wanted]).await?.pop().flatten();
-                number.map(|number| request.clone().into_claim(number.unsigned_abs(), now))
-            }
-        };
-        tx.commit().await?;
-        claim.ok_or_else(|| changed_meanwhile(request))
-    })
-    .await?;
-    Ok(Outcome::ClaimTaken { claim: Box::new(claim) })
+    for _ in 0..ATTEMPTS {
+        if let Some(claim) = retry("claim.take", || try_to_take(context, lease, request, &group)).await? {
+            return Ok(Outcome::ClaimTaken { claim: Box::new(claim) });
+        }
+    }
+    Err(AgbotError::Refused(format!("other claims of {} come and go all the time", request.group)))
 }
 
-fn changed_meanwhile(request: &ClaimRequest) -> AgbotError {
-    AgbotError::Refused(format!("another claim of {} was taken or released meanwhile", request.group))
+/// Takes the claim if it may be taken; `None` when another claim of its group was taken or released meanwhile.
+async fn try_to_take(
+    context: &Context,
+    lease: Lease,
+    request: &ClaimRequest,
+    group: &HaGroupFacts,
+) -> Result<Option<Claim>, AgbotError> {
+    let mut tx = context.database.begin().await?;
+    check_lease(context, &mut tx, lease).await?;
+    let stored = read_groups(&mut tx, &BTreeSet::from([request.group.as_str()])).await?;
+    let Some(stored) = stored.into_values().next() else { return Ok(None) };
+    let grant = may_take(&stored.claims, request, group)
+        .map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
+    let now = context.now();
+    let claim = match grant {
+        Grant::Held => stored.claims.into_iter().find(|held| held.scope == request.scope),
+        Grant::Insert => {
+            let wanted = new_claim(request, stored.revision, now, None)?;
+            let number = table::insert_claims(&mut tx, &[wanted]).await?.pop().flatten();
+            number.map(|number| request.clone().into_claim(number.unsigned_abs(), now))
+        }
+    };
+    tx.commit().await?;
+    Ok(claim)
 }
 
 /// The floor rests on copies that were seen running: none of them may have stopped since.

@@ -71,6 +71,7 @@ pub struct Model {
     pub(crate) nmp_status: BTreeMap<(NmpId, NodeId), Option<String>>,
     pub(crate) removed_nmps: BTreeSet<NmpId>,
     pub(crate) leases: BTreeMap<u32, u64>,
+    /// Until when a command counts as being carried out, or is not tried again.
     pub(crate) pending: BTreeMap<CommandKey, Timestamp>,
     pub(crate) watches: BTreeSet<(Timestamp, NodeId, PolicyId)>,
     /// Nodes that an event changed although it does not name them: woken by a heartbeat, moved between groups.
@@ -189,17 +190,18 @@ impl Model {
         while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
             self.watches.pop_first();
         }
+        let until = later(now, self.settings.command_timeout_secs);
         for command in &decision.commands {
-            self.pending.insert(command.action.key(), now);
+            self.pending.insert(command.action.key(), until);
         }
         for watch in &decision.watches {
             self.watches.insert((watch.at, watch.node.clone(), watch.policy.clone()));
         }
     }
 
-    /// Answers whether a command with this key is being carried out.
+    /// Answers whether a command with this key is being carried out, or was refused a moment ago.
     pub(crate) fn is_pending(&self, key: &CommandKey, now: Timestamp) -> bool {
-        self.pending.get(key).is_some_and(|&issued| now < later(issued, self.settings.command_timeout_secs))
+        self.pending.get(key).is_some_and(|until| now < *until)
     }
 }
 

@@ -7,7 +7,11 @@ use crate::{
     agreement::PendingUpdate,
     command::{Action, Command},
     event::Outcome,
+    usage::later,
 };
+
+/// What was refused is not tried again for so long: the executor's view and ours differ for the moment.
+const REFUSED_SECS: u64 = 2;
 
 impl Model {
     pub(super) fn apply_outcome(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
@@ -17,9 +21,13 @@ impl Model {
             Outcome::ClaimTaken { claim } => {
                 self.claims.insert(claim.key(), (**claim).clone());
             }
-            Outcome::Refused { .. } | Outcome::Failed { .. } => {
-                // Wait before the same is tried again: the executor's view and ours differ for the moment.
-                self.pending.insert(command.action.key(), now);
+            // What the executor saw and this replica does not know yet is on its way here.
+            Outcome::Refused { .. } => {
+                self.pending.insert(command.action.key(), later(now, REFUSED_SECS));
+            }
+            Outcome::Failed { .. } => {
+                let until = later(now, self.settings.command_timeout_secs);
+                self.pending.insert(command.action.key(), until);
             }
         }
     }
