@@ -11,7 +11,7 @@ use super::{Rollback, Rollout};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
-    facts::{DeploymentPolicyFacts, VersionChoice},
+    facts::{Availability, DeploymentPolicyFacts, VersionChoice},
     ids::{GroupId, NodeId},
     matching::{self, Fit},
     model::{Liveness, Model, Observed},
@@ -110,6 +110,7 @@ pub(super) fn laggard<'a>(model: &Model, rollout: &'a Rollout, now: Timestamp) -
         });
         !runs
             && model.liveness(node, now) == Liveness::Alive
+            && matching::availability(model, node) == Availability::Active
             && matching::is_intended(model, node, &rollout.policy, now)
     })
 }
