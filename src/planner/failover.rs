@@ -9,7 +9,7 @@ use crate::{
     agreement::Agreement,
     claims::{Purpose, Scope},
     command::CommandKey,
-    facts::{Availability, HaGroupFacts, Mode},
+    facts::{HaGroupFacts, Mode},
     ids::{NodeId, PolicyId},
     matching,
     model::{Liveness, Model},
@@ -132,8 +132,7 @@ fn first_choice<'a>(
 
 /// A member that the policy selects, that is heard, and on which services are placed.
 fn is_able(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
-    model.liveness(member, now) == Liveness::Alive
-        && matching::availability(model, member) == Availability::Active
+    model.may_start_on(member, now)
         && model.node(member).is_some_and(|record| !record.facts.public_key.is_empty())
         && matching::select(model, member, policy, now).is_ok()
 }

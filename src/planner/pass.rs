@@ -83,9 +83,7 @@ impl<'a> Pass<'a> {
     pub fn issue(&mut self, lease: Lease, action: Action, pair: (&NodeId, &PolicyId)) -> bool {
         let key = action.key();
         let timeout = self.model.settings.command_timeout_secs;
-        if let Some(&until) = self.model.pending.get(&key)
-            && self.now < until
-        {
+        if let Some(until) = self.model.pending_until(&key, self.now) {
             self.watch(pair, until);
             return false;
         }

@@ -11,4 +11,4 @@ mod select;
 
 pub use consumer::Consumer;
 pub(crate) use select::canonical_arch;
-pub use select::{Choice, Fit, availability, fit, is_intended, select};
+pub use select::{Choice, Fit, fit, is_intended, select};

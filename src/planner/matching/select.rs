@@ -92,16 +92,11 @@ pub enum Fit {
 /// Orchestration B9.
 pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
     let fit = fit_of_policies(model, agreement, now);
-    match (availability(model, &agreement.node), fit) {
+    match (model.availability(&agreement.node), fit) {
         (Availability::Drain, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) => Fit::Leaving,
         (Availability::Pause, Fit::Outdated(_)) => Fit::Unclear(Blocked::NodePaused),
         (_, fit) => fit,
     }
-}
-
-/// Answers what the operator lets a node do.
-pub fn availability(model: &Model, node: &NodeId) -> Availability {
-    model.node(node).map(|record| record.facts.availability).unwrap_or_default()
 }
 
 /// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it

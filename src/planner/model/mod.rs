@@ -201,7 +201,12 @@ impl Model {
 
     /// Answers whether a command with this key is being carried out, or was refused a moment ago.
     pub(crate) fn is_pending(&self, key: &CommandKey, now: Timestamp) -> bool {
-        self.pending.get(key).is_some_and(|until| now < *until)
+        self.pending_until(key, now).is_some()
+    }
+
+    /// Returns until when that is so, if it is.
+    pub(crate) fn pending_until(&self, key: &CommandKey, now: Timestamp) -> Option<Timestamp> {
+        self.pending.get(key).copied().filter(|until| now < *until)
     }
 }
 

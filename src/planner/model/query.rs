@@ -9,7 +9,7 @@ use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Scope},
     command::CommandKey,
-    facts::ServiceFacts,
+    facts::{Availability, ServiceFacts},
     ids::{GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
@@ -57,6 +57,16 @@ impl Model {
         } else {
             Liveness::Alive
         }
+    }
+
+    /// Answers what the operator lets a node do.
+    pub fn availability(&self, node: &NodeId) -> Availability {
+        self.nodes.get(node).map(|record| record.facts.availability).unwrap_or_default()
+    }
+
+    /// Answers whether a copy could be started on a node: it is heard, and services are placed on it.
+    pub(crate) fn may_start_on(&self, node: &NodeId, now: Timestamp) -> bool {
+        self.liveness(node, now) == Liveness::Alive && self.availability(node) == Availability::Active
     }
 
     /// Answers whether the copy that an agreement stands for is seen running; of one that is not final nothing is known.

@@ -25,7 +25,7 @@ use crate::{
 /// Asks for the claim of the first copy that may leave, and tells of the others what they wait for. Returns the node of the
 /// copy that the claim was asked for.
 pub(super) fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) -> Option<NodeId> {
-    let mut leaving = copies(pass, unit);
+    let mut leaving = unit.leaving.clone();
     // Copies that do not run have nothing to lose.
     leaving.sort_by_key(|agreement| pass.model.observed(agreement, pass.now) == Observed::Running);
     let mut chosen: Option<NodeId> = None;
@@ -45,18 +45,6 @@ pub(super) fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) -> Option<NodeId> 
         }
     }
     chosen
-}
-
-/// Copies that are to leave their nodes, in the order of these.
-pub(super) fn copies<'a>(pass: &Pass<'a>, unit: &Unit<'_>) -> Vec<&'a Agreement> {
-    let model = pass.model;
-    let finals = unit.group.members.iter().filter_map(|member| {
-        model.live_agreement(member, &unit.policy.id).filter(|one| one.finalized_at().is_some())
-    });
-    finals
-        .filter(|agreement| !pass.is_stopping(agreement))
-        .filter(|agreement| matching::fit(model, agreement, pass.now) == Fit::Leaving)
-        .collect()
 }
 
 fn may_leave(pass: &Pass<'_>, unit: &Unit<'_>, agreement: &Agreement) -> Result<Action, Blocked> {

@@ -66,8 +66,7 @@ pub(crate) fn replacement_expected(
     }
     let elsewhere = running_elsewhere(pass, group, agreement, &agreement.service_key);
     let can_run = |node: &NodeId| {
-        pass.model.liveness(node, pass.now) == Liveness::Alive
-            && matching::availability(pass.model, node) == Availability::Active
+        pass.model.may_start_on(node, pass.now)
             && is_selected(pass, node, &BTreeSet::from([&agreement.service_key]))
     };
     if !elsewhere.running.is_empty() || !elsewhere.missing.keys().any(can_run) {
@@ -157,7 +156,7 @@ fn counts(
         };
         return Err(format!("{doing} {}", claim.task()));
     }
-    let mut why = match matching::availability(model, member) {
+    let mut why = match model.availability(member) {
         Availability::Active => "has no agreement for it".to_owned(),
         Availability::Pause => "has no agreement for it; paused".to_owned(),
         Availability::Drain => "has no agreement for it; drained".to_owned(),

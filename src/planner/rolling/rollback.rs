@@ -11,7 +11,7 @@ use super::{Rollback, Rollout};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
-    facts::{Availability, DeploymentPolicyFacts, VersionChoice},
+    facts::{DeploymentPolicyFacts, VersionChoice},
     ids::{GroupId, NodeId},
     matching::{self, Fit},
     model::{Liveness, Model, Observed},
@@ -108,10 +108,7 @@ pub(super) fn laggard<'a>(model: &Model, rollout: &'a Rollout, now: Timestamp) -
             matches!(matching::fit(model, agreement, now), Fit::Clean(_))
                 && model.observed(agreement, now) == Observed::Running
         });
-        !runs
-            && model.liveness(node, now) == Liveness::Alive
-            && matching::availability(model, node) == Availability::Active
-            && matching::is_intended(model, node, &rollout.policy, now)
+        !runs && model.may_start_on(node, now) && matching::is_intended(model, node, &rollout.policy, now)
     })
 }
 

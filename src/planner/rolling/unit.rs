@@ -50,6 +50,8 @@ pub(super) struct Unit<'a> {
     digest: u64,
     update: UpdateSettings,
     dirty: Vec<Slot<'a>>,
+    /// Copies that are to leave nodes that are being drained.
+    pub(super) leaving: Vec<&'a Agreement>,
     /// The rollout to the present target, if it has begun.
     rollout: Option<&'a Rollout>,
 }
@@ -70,13 +72,13 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
     };
     let rollout = stored.filter(is_current);
     let update = model.update_settings(&policy.id);
-    let unit =
-        Unit { lease, group, policy, digest, update, dirty: dirty_slots(pass, group, policy), rollout };
+    let (dirty, leaving) = copies_to_change(pass, group, policy);
+    let unit = Unit { lease, group, policy, digest, update, dirty, leaving, rollout };
     let claim = model.claims.get(&(group.id.clone(), Scope::Policy(policy.id.clone())));
     match claim {
         Some(claim) => {
-            let dirty = unit.dirty.iter().map(|slot| slot.agreement).chain(drain::copies(pass, &unit));
-            for agreement in dirty.filter(|agreement| agreement.node != claim.node) {
+            let copies = unit.dirty.iter().map(|slot| slot.agreement).chain(unit.leaving.iter().copied());
+            for agreement in copies.filter(|agreement| agreement.node != claim.node) {
                 pass.wait(agreement, claims::lock_of(claim));
             }
             work(pass, &unit, claim, stored);
@@ -103,18 +105,23 @@ pub(crate) fn target_digest(policy: &DeploymentPolicyFacts) -> u64 {
     stable_hash(&[policy.service.as_str(), &versions.join(",")])
 }
 
-fn dirty_slots<'a>(pass: &Pass<'a>, group: &HaGroupFacts, policy: &DeploymentPolicyFacts) -> Vec<Slot<'a>> {
+/// The copies to be replaced and those to be taken off, in the order of their nodes.
+fn copies_to_change<'a>(
+    pass: &Pass<'a>,
+    group: &HaGroupFacts,
+    policy: &DeploymentPolicyFacts,
+) -> (Vec<Slot<'a>>, Vec<&'a Agreement>) {
     let model = pass.model;
-    let finals = group.members.iter().filter_map(|member| {
-        model.live_agreement(member, &policy.id).filter(|one| one.finalized_at().is_some())
-    });
-    finals
-        .filter(|agreement| !pass.is_stopping(agreement))
-        .filter_map(|agreement| match matching::fit(model, agreement, pass.now) {
-            Fit::Outdated(choice) => Some(Slot { agreement, choice }),
-            _ => None,
-        })
-        .collect()
+    let copies = group.members.iter().filter_map(|member| model.live_agreement(member, &policy.id));
+    let (mut dirty, mut leaving) = (Vec::new(), Vec::new());
+    for agreement in copies.filter(|one| one.finalized_at().is_some() && !pass.is_stopping(one)) {
+        match matching::fit(model, agreement, pass.now) {
+            Fit::Outdated(choice) => dirty.push(Slot { agreement, choice }),
+            Fit::Leaving => leaving.push(agreement),
+            Fit::Clean(_) | Fit::Lost(_) | Fit::Unclear(_) => {}
+        }
+    }
+    (dirty, leaving)
 }
 
 /// Nobody holds the claim and copies are outdated: choose the next one and ask for the claim.
@@ -353,7 +360,7 @@ fn has_caught_up(pass: &Pass<'_>, unit: &Unit<'_>, hold: &HoldReason) -> bool {
         HoldReason::StepStalled { .. } => {
             runs_wanted
                 || !matching::is_intended(pass.model, node, &unit.policy.id, pass.now)
-                || matching::availability(pass.model, node) == Availability::Drain
+                || pass.model.availability(node) == Availability::Drain
         }
         _ => unit.dirty.is_empty() && runs_wanted,
     }
@@ -414,7 +421,7 @@ fn work_without_agreement(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
     if claim.phase == Phase::Stopping {
         return advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
     }
-    if matching::availability(pass.model, &claim.node) == Availability::Drain {
+    if pass.model.availability(&claim.node) == Availability::Drain {
         return release(pass, unit, claim, ReleaseReason::NodeDraining);
     }
     match matching::select(pass.model, &claim.node, &unit.policy.id, pass.now) {
