@@ -9,14 +9,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::HttpLimits;
+use super::{HttpLimits, HttpMetrics};
 
 /// The ages of one connection. Times are milliseconds since its start, plus one; zero means “not now”.
 #[derive(Debug)]
 pub struct Activity {
     begun: Instant,
+    // Here, and not beside the handler, so that a request shares no counter of references with those of other connections.
+    metrics: HttpMetrics,
+    /// Random, so that the requests of two connections differ.
+    first_number: u64,
+    served_count: AtomicU64,
     request_count: AtomicU32,
     is_multiplexed: AtomicBool,
     head_since: AtomicU64,
@@ -25,9 +31,12 @@ pub struct Activity {
 }
 
 impl Activity {
-    pub fn new() -> Self {
+    pub fn new(metrics: &HttpMetrics) -> Self {
         Self {
             begun: Instant::now(),
+            metrics: metrics.clone(),
+            first_number: rand::random(),
+            served_count: AtomicU64::new(0),
             request_count: AtomicU32::new(0),
             is_multiplexed: AtomicBool::new(false),
             head_since: AtomicU64::new(0),
@@ -89,11 +98,36 @@ impl Activity {
 #[derive(Debug)]
 pub struct RequestInFlight(Arc<Activity>);
 
+impl RequestInFlight {
+    /// A number that no other request of its connection has, and hardly one of another.
+    pub fn number(&self) -> u64 {
+        self.0.first_number.wrapping_add(self.0.served_count.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Counts the answer.
+    pub fn count(&self, status: StatusCode) {
+        self.0.metrics.count(status);
+    }
+}
+
 impl Drop for RequestInFlight {
     fn drop(&mut self) {
         self.0.quiet_since.store(self.0.now(), Ordering::Relaxed);
         self.0.request_count.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Answers of at most so many bytes are sent as one piece: copying them costs less than the system takes for several.
+const SMALL_ANSWER: usize = 1024;
+
+/// The slices one after the other, when they fit.
+fn joined<'b>(slices: &[io::IoSlice<'_>], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+    let mut length = 0;
+    for slice in slices {
+        buffer.get_mut(length..length + slice.len())?.copy_from_slice(slice);
+        length += slice.len();
+    }
+    Some(&buffer[..length])
 }
 
 /// A stream that tells its activity.
@@ -140,6 +174,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let mut small = [0; SMALL_ANSWER];
+        if let Some(whole) = joined(slices, &mut small) {
+            return self.poll_write(context, whole);
+        }
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
         self.activity.note_write(outcome.is_pending());
         outcome
@@ -159,5 +197,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_joined_when_they_fit() {
+        let mut buffer = [0; 5];
+        let slices = [b"ab".as_slice(), b"", b"cde"].map(io::IoSlice::new);
+        assert_eq!(joined(&slices, &mut buffer), Some(b"abcde".as_slice()));
+        assert_eq!(joined(&slices, &mut [0; 4]), None);
+        assert_eq!(joined(&[], &mut [0; 4]), Some(b"".as_slice()));
     }
 }

@@ -246,8 +246,8 @@ impl Host {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: SocketAddr,
     ) {
-        let activity = Arc::new(Activity::new());
-        let service = RequestService::new(&self.handler, &self.limits, &self.metrics, &activity, peer);
+        let activity = Arc::new(Activity::new(&self.metrics));
+        let service = RequestService::new(&self.handler, &self.limits, &activity, peer);
         let builder = self.builder();
         let connection =
             builder.serve_connection(TokioIo::new(Watched::new(stream, activity.clone())), service);

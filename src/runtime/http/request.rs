@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -49,15 +48,14 @@ impl RequestId {
         self.0.to_str().unwrap_or_default()
     }
 
-    fn of(request: &Request<Incoming>, metrics: &HttpMetrics) -> Self {
+    fn of(request: &Request<Incoming>, in_flight: &RequestInFlight) -> Self {
         let given = request.headers().get(&REQUEST_ID).filter(|value| {
             (1..=ID_LIMIT).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
         });
-        given.cloned().map_or_else(|| Self::new(metrics), Self)
+        given.cloned().map_or_else(|| Self::new(in_flight.number()), Self)
     }
 
-    fn new(metrics: &HttpMetrics) -> Self {
-        let number = metrics.first_id.wrapping_add(metrics.next_id.fetch_add(1, Ordering::Relaxed));
+    fn new(number: u64) -> Self {
         let mut text = [0; 16];
         // Formatting would grow a string piece by piece, for every request.
         for (digit, shift) in text.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
@@ -73,9 +71,6 @@ pub struct HttpMetrics {
     classes: Arc<[Counter; 5]>,
     opened: Counter,
     closed: Counter,
-    /// Random in its upper half, so that the ids of two processes differ.
-    first_id: u64,
-    next_id: Arc<AtomicU64>,
 }
 
 impl HttpMetrics {
@@ -89,13 +84,7 @@ impl HttpMetrics {
         metrics.gauge("http_connections", "Open connections", &[], move || {
             open.0.value().saturating_sub(open.1.value()) as f64
         });
-        Self {
-            classes: Arc::new(["1xx", "2xx", "3xx", "4xx", "5xx"].map(class)),
-            opened,
-            closed,
-            first_id: u64::from(rand::random::<u32>()) << 32,
-            next_id: Arc::default(),
-        }
+        Self { classes: Arc::new(["1xx", "2xx", "3xx", "4xx", "5xx"].map(class)), opened, closed }
     }
 
     pub(super) fn open_connection(&self) -> OpenConnection {
@@ -103,7 +92,7 @@ impl HttpMetrics {
         OpenConnection(self.closed.clone())
     }
 
-    fn count(&self, status: StatusCode) {
+    pub(super) fn count(&self, status: StatusCode) {
         if let Some(counter) = self.classes.get(usize::from(status.as_u16() / 100).wrapping_sub(1)) {
             counter.increment();
         }
@@ -144,7 +133,6 @@ impl From<Router> for RequestHandler {
 pub struct RequestService {
     handler: RequestHandler,
     body_time: Duration,
-    metrics: HttpMetrics,
     activity: Arc<Activity>,
     peer: SocketAddr,
 }
@@ -153,17 +141,10 @@ impl RequestService {
     pub fn new(
         handler: &RequestHandler,
         limits: &HttpLimits,
-        metrics: &HttpMetrics,
         activity: &Arc<Activity>,
         peer: SocketAddr,
     ) -> Self {
-        Self {
-            handler: handler.clone(),
-            body_time: limits.body_time,
-            metrics: metrics.clone(),
-            activity: activity.clone(),
-            peer,
-        }
+        Self { handler: handler.clone(), body_time: limits.body_time, activity: activity.clone(), peer }
     }
 }
 
@@ -174,14 +155,14 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
 
     fn call(&self, request: Request<Incoming>) -> RequestUnderWay {
         let in_flight = self.activity.begin_request(request.version() == Version::HTTP_2);
-        let id = RequestId::of(&request, &self.metrics);
+        let id = RequestId::of(&request, &in_flight);
         let body_time = self.body_time;
         let mut request = request.map(|body| wrap_body(body, body_time));
         request.extensions_mut().insert(ConnectInfo(self.peer));
         // What the router is made of may not know this crate: it finds the id where clients put it.
         request.headers_mut().insert(REQUEST_ID.clone(), id.0.clone());
         let answering = (self.handler.0)(request);
-        RequestUnderWay { answering, id, metrics: self.metrics.clone(), in_flight: Some(in_flight) }
+        RequestUnderWay { answering, id, in_flight: Some(in_flight) }
     }
 }
 
@@ -189,7 +170,6 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
 pub struct RequestUnderWay {
     answering: Answering,
     id: RequestId,
-    metrics: HttpMetrics,
     /// Goes with the answer.
     in_flight: Option<RequestInFlight>,
 }
@@ -205,9 +185,11 @@ impl Future for RequestUnderWay {
             // The panic itself has been reported by the panic hook.
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         };
-        this.metrics.count(response.status());
         response.headers_mut().insert(REQUEST_ID.clone(), this.id.0.clone());
         let in_flight = this.in_flight.take();
+        if let Some(request) = &in_flight {
+            request.count(response.status());
+        }
         Poll::Ready(Ok(response.map(|body| AnswerBody { body, _in_flight: in_flight })))
     }
 }
