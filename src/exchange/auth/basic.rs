@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, header};
+use memchr::memchr;
 
 use crate::ApiError;
 
@@ -77,15 +78,16 @@ pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
     }
     let decoded = STANDARD.decode(encoded.trim()).map_err(|_| bad_credentials())?;
     let text = String::from_utf8(decoded).map_err(|_| bad_credentials())?;
-    let (who, secret) = text.split_once(':').ok_or_else(bad_credentials)?;
-    let (org, id) = who.split_once('/').ok_or_else(bad_credentials)?;
-    if secret.is_empty() || who.chars().any(char::is_whitespace) || text.contains('\0') {
+    // By bytes: every request comes here, and searching for characters costs several times as much.
+    let who_end = memchr(b':', text.as_bytes()).ok_or_else(bad_credentials)?;
+    let (who, secret) = (&text[..who_end], &text[who_end + 1..]);
+    let org_end = memchr(b'/', who.as_bytes()).ok_or_else(bad_credentials)?;
+    if secret.is_empty() || who.chars().any(char::is_whitespace) || memchr(0, text.as_bytes()).is_some() {
         return Err(bad_credentials());
     }
-    if org.is_empty() || id.is_empty() {
+    if org_end == 0 || org_end + 1 == who_end {
         return Err(unknown_identity());
     }
-    let (org_end, who_end) = (org.len(), who.len());
     Ok(Login { text, org_end, who_end })
 }
 
@@ -112,7 +114,9 @@ mod tests {
 
     #[test]
     fn garbled_logins_are_refused() {
-        for text in ["", "o", "o/a", "a:b", "o/a:", "/a:s", "o/:s", "o /a:s"] {
+        for text in
+            ["", "o", "o/a", "a:b", "o/a:", "/a:s", "o/:s", "o /a:s", "o/a\u{b}:s", "o/ü\u{a0}:s", "o/a:s\0"]
+        {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse_login(&HeaderMap::new()).is_err());

@@ -46,12 +46,12 @@ impl SecretHasher {
             return Ok(self.keyed(secret));
         }
         let secret = secret.to_owned();
-        self.blocking(move || {
+        let hash = move || {
             let hash = argon().hash_password(secret.as_bytes()).map_err(|error| error.to_string())?;
             Ok::<_, String>(hash.to_string())
-        })
-        .await?
-        .map_err(|error| ApiError::internal(format!("a secret could not be hashed: {error}")))
+        };
+        let outcome = self.pool.run(Lane::Known, None, || Ok(()), hash, |_| false).await?;
+        outcome.map_err(|error| ApiError::internal(format!("a secret could not be hashed: {error}")))
     }
 
     /// Whether the secret belongs to the stored hash: keyed, Argon2id, or bcrypt of an import.
@@ -81,13 +81,6 @@ impl SecretHasher {
         let (secret, stored) = (secret.to_owned(), stored.to_owned());
         let verify = move || verify_slowly(&secret, &stored);
         self.pool.run(lane, address, is_refused, verify, |is_right| !is_right).await
-    }
-
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ApiError> {
-        self.pool.run(Lane::Known, None, || Ok(()), work, |_| false).await
     }
 }
 

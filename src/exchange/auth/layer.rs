@@ -32,8 +32,10 @@ async fn identify(
     address: Option<IpAddr>,
 ) -> Result<Arc<Caller>, ApiError> {
     exchange.feed().current().await?;
-    match (exchange.bearer_logins(), bearer::token(headers)) {
-        (Some(logins), Some(token)) => Box::pin(logins.identify(exchange, &token, address)).await,
-        _ => exchange.credentials().identify(parse_login(headers)?, address, exchange.limiter()).await,
+    if let Some(logins) = exchange.bearer_logins()
+        && let Some(token) = bearer::token(headers)
+    {
+        return Box::pin(logins.identify(exchange, &token, address)).await;
     }
+    exchange.credentials().identify(parse_login(headers)?, address, exchange.limiter()).await
 }

@@ -1,24 +1,30 @@
-//! Threads for slow hashes: a few, and with a lower priority than all others of the process.
+//! Threads for slow hashes, which give way to all others of the process.
 //!
 //! Whoever is known waits in a lane of its own, so a flood of strangers does not keep it waiting. Strangers from where a login failed a moment
-//! ago wait in another one, which rests after each wrong guess: they take neither the turns of other strangers nor the processor.
+//! ago wait in another one, which rests after each wrong guess: they do not take the turns of other strangers. What strangers want is
+//! computed when the machine has nothing else to do; when that takes too long, those who are no suspects get a thread that has a share.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, setpriority_process};
-use rustix::thread::gettid;
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
+use thread_priority::{ThreadPriority, ThreadPriorityValue};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::ApiError;
 use crate::limit::neighbourhood;
 
-/// How much the threads give way, as `nice` counts it: requests come first. With 5, a flood of bad logins was felt in the polls; with 19,
-/// logins would starve on a machine that others load, too.
-const NICENESS: i32 = 15;
+/// How important the polite threads are, of 99: requests come first. This is what `nice` calls 15. With 5, a flood of bad logins was felt in
+/// the polls; with 19, logins would starve on a machine that others load, too.
+const IMPORTANCE: u8 = 10;
+/// How long a stranger waits for a machine that has nothing else to do.
+const WAIT_FOR_IDLE: Duration = Duration::from_millis(500);
 /// How long a computation waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Strangers of one address that may wait at the same time. As many as a site connects at once; more come back after a second.
@@ -29,6 +35,8 @@ const WAITING: usize = 4_096;
 const WAITING_SUSPECTS: usize = 1_024;
 /// Rest of the suspects' lane after a wrong guess, in times of what the guess took.
 const REST: u32 = 9;
+/// Where the processor is busy a guess takes long, and the lane rests no longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Who waits for a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +54,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The threads; cheap to clone. They end with the last clone.
 #[derive(Clone)]
 pub struct SlowPool {
-    jobs: Sender<Job>,
+    threads: Threads,
     known: Arc<Semaphore>,
     unknown: Arc<Semaphore>,
     suspect: Arc<Semaphore>,
@@ -100,20 +108,11 @@ impl Drop for Place {
 }
 
 impl SlowPool {
-    /// Starts `parallel` threads for strangers and one that is kept for known callers.
+    /// Starts threads for `parallel` strangers at a time, one known caller and one suspect.
     pub fn new(parallel: usize) -> SlowPool {
         let parallel = parallel.max(1);
-        let (jobs, queue) = channel();
-        let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..=parallel {
-            let queue = queue.clone();
-            let thread = std::thread::Builder::new().name("slow-hash".to_owned());
-            if let Err(error) = thread.spawn(move || work(&queue)) {
-                tracing::error!("a thread for checking passwords could not be started: {error}");
-            }
-        }
         SlowPool {
-            jobs,
+            threads: Threads::start(parallel + 1),
             known: Arc::new(Semaphore::new(1)),
             unknown: Arc::new(Semaphore::new(parallel)),
             suspect: Arc::new(Semaphore::new(1)),
@@ -132,7 +131,7 @@ impl SlowPool {
         lane: Lane,
         address: Option<IpAddr>,
         is_refused: impl FnOnce() -> Result<(), ApiError>,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl Fn() -> T + Send + Sync + 'static,
         is_wrong: impl FnOnce(&T) -> bool + Send + 'static,
     ) -> Result<T, ApiError> {
         let busy =
@@ -146,57 +145,119 @@ impl SlowPool {
         drop(place);
         is_refused()?;
         let (answer, result) = oneshot::channel();
-        let runtime = tokio::runtime::Handle::current();
-        let job: Job = Box::new(move || {
+        let threads = self.threads.clone();
+        // A task of its own: whoever goes away before the answer gives its turn back no sooner, and does not get around the rest.
+        tokio::spawn(async move {
             let begin = Instant::now();
-            let outcome = work();
-            // Whoever goes away before the answer does not get around the rest.
-            if let Some(suspect) = turn.suspect
-                && is_wrong(&outcome)
-            {
-                let rest = begin.elapsed() * REST;
-                runtime.spawn(async move {
-                    tokio::time::sleep(rest).await;
-                    drop(suspect);
-                });
-            }
+            let Some(outcome) = threads.compute(lane, Arc::new(work)).await else { return };
+            let is_resting = lane == Lane::Suspect && is_wrong(&outcome);
+            let turn = is_resting.then_some(turn);
             // Nobody listens when the request is gone.
             let _ = answer.send(outcome);
-            drop(turn.thread);
+            if is_resting {
+                tokio::time::sleep((begin.elapsed() * REST).min(LONGEST_REST)).await;
+            }
+            drop(turn);
         });
-        self.jobs.send(job).map_err(|_| busy())?;
         result.await.map_err(|_| busy())
     }
 
     /// Waits for the turn of a lane; `None` when there are no turns any more.
-    async fn turn(&self, lane: Lane) -> Option<Turn> {
-        let suspect = match lane {
-            Lane::Suspect => Some(self.suspect.clone().acquire_owned().await.ok()?),
-            Lane::Known | Lane::Unknown => None,
-        };
-        let unknown = self.unknown.clone().acquire_owned();
-        let thread = match lane {
-            Lane::Unknown | Lane::Suspect => unknown.await,
+    async fn turn(&self, lane: Lane) -> Option<OwnedSemaphorePermit> {
+        let unknown = || self.unknown.clone().acquire_owned();
+        let turn = match lane {
+            Lane::Unknown => unknown().await,
+            Lane::Suspect => self.suspect.clone().acquire_owned().await,
             Lane::Known => tokio::select! {
                 biased;
                 turn = self.known.clone().acquire_owned() => turn,
-                turn = unknown => turn,
+                turn = unknown() => turn,
             },
         };
-        Some(Turn { suspect, thread: thread.ok()? })
+        turn.ok()
     }
 }
 
-/// The right to one computation.
-struct Turn {
-    /// The one turn of all suspects.
-    suspect: Option<OwnedSemaphorePermit>,
-    thread: OwnedSemaphorePermit,
+/// Two kinds of threads.
+#[derive(Clone)]
+struct Threads {
+    /// They have a small share of a busy machine.
+    polite: Sender<Job>,
+    /// They run when nothing else does. A thread that is only polite keeps the processor for some milliseconds when others wake up.
+    idle: Sender<Job>,
 }
 
-fn work(queue: &Mutex<Receiver<Job>>) {
-    // Without the lower priority the work is the same, only less polite.
-    let _ = setpriority_process(Some(thread_id()), NICENESS);
+impl Threads {
+    fn start(count: usize) -> Threads {
+        let polite = ThreadPriorityValue::try_from(IMPORTANCE)
+            .map_or(ThreadPriority::Min, ThreadPriority::Crossplatform);
+        Threads {
+            polite: start(count, NormalThreadSchedulePolicy::Other, polite),
+            idle: start(count, NormalThreadSchedulePolicy::Idle, ThreadPriority::Min),
+        }
+    }
+
+    /// Computes where the lane belongs; `None` when there are no threads any more.
+    async fn compute<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: Arc<impl Fn() -> T + Send + Sync + 'static>,
+    ) -> Option<T> {
+        let idle = give(&self.idle, work.clone());
+        match lane {
+            Lane::Known => give(&self.polite, work).await,
+            Lane::Suspect => idle.await,
+            Lane::Unknown => {
+                let mut idle = pin!(idle);
+                match tokio::time::timeout(WAIT_FOR_IDLE, idle.as_mut()).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => tokio::select! {
+                        outcome = idle => outcome,
+                        outcome = give(&self.polite, work) => outcome,
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// Has one of the threads compute something.
+async fn give<T: Send + 'static>(
+    jobs: &Sender<Job>,
+    work: Arc<impl Fn() -> T + Send + Sync + 'static>,
+) -> Option<T> {
+    let (answer, result) = oneshot::channel();
+    let job = move || {
+        // Another thread may have been faster.
+        if !answer.is_closed() {
+            let _ = answer.send(work());
+        }
+    };
+    jobs.send(Box::new(job)).ok()?;
+    result.await.ok()
+}
+
+/// Starts threads that work off what is sent.
+fn start(count: usize, policy: NormalThreadSchedulePolicy, priority: ThreadPriority) -> Sender<Job> {
+    let (jobs, queue) = channel();
+    let queue = Arc::new(Mutex::new(queue));
+    for _ in 0..count {
+        let queue = queue.clone();
+        let thread = std::thread::Builder::new().name("slow-hash".to_owned());
+        let run = move || {
+            let policy = ThreadSchedulePolicy::Normal(policy);
+            // Without the lower priority the work is the same, only less polite.
+            let _ = set_thread_priority_and_policy(thread_native_id(), priority, policy);
+            work_off(&queue);
+        };
+        if let Err(error) = thread.spawn(run) {
+            tracing::error!("a thread for checking passwords could not be started: {error}");
+        }
+    }
+    jobs
+}
+
+fn work_off(queue: &Mutex<Receiver<Job>>) {
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match next {
@@ -206,24 +267,29 @@ fn work(queue: &Mutex<Receiver<Job>>) {
     }
 }
 
-/// Linux keeps priorities by thread, and takes the id of one where others take that of a process.
-fn thread_id() -> Pid {
-    gettid()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use thread_priority::unix::thread_schedule_policy;
+
     use super::*;
+
+    /// Work that takes until something is sent.
+    fn held_up() -> (Sender<()>, impl Fn() -> bool + Send + Sync) {
+        let (release, held) = channel::<()>();
+        let held = Mutex::new(held);
+        (release, move || held.lock().is_ok_and(|held| held.recv().is_ok()))
+    }
 
     #[tokio::test]
     async fn known_callers_do_not_wait_for_strangers() {
         let pool = SlowPool::new(1);
-        let (release, held) = channel::<()>();
+        let (release, work) = held_up();
         let stranger = {
             let pool = pool.clone();
-            tokio::spawn(async move {
-                pool.run(Lane::Unknown, None, || Ok(()), move || held.recv().is_ok(), |_| false).await
-            })
+            tokio::spawn(async move { pool.run(Lane::Unknown, None, || Ok(()), work, |_| false).await })
         };
         while pool.unknown.available_permits() > 0 {
             tokio::task::yield_now().await;
@@ -234,6 +300,68 @@ mod tests {
         );
         release.send(()).expect("the stranger is still there");
         assert!(stranger.await.expect("no panic").expect("its turn"));
+    }
+
+    #[tokio::test]
+    async fn suspects_are_served_when_the_machine_is_idle_and_known_callers_have_a_share() {
+        let pool = SlowPool::new(1);
+        for (lane, policy) in [
+            (Lane::Known, NormalThreadSchedulePolicy::Other),
+            (Lane::Suspect, NormalThreadSchedulePolicy::Idle),
+        ] {
+            let found = pool.run(lane, None, || Ok(()), || thread_schedule_policy().ok(), |_| false).await;
+            assert_eq!(found.expect("its turn"), Some(ThreadSchedulePolicy::Normal(policy)), "{lane:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn stranger_gets_a_share_when_the_machine_is_never_idle() {
+        let pool = SlowPool::new(1);
+        let (release, held) = channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let begun = Arc::new(Barrier::new(3));
+        for _ in 0..2 {
+            let (held, begun) = (held.clone(), begun.clone());
+            let endless = move || {
+                begun.wait();
+                let _ = held.lock().expect("no panic").recv();
+            };
+            pool.threads.idle.send(Box::new(endless)).expect("the threads are there");
+        }
+        begun.wait();
+        let count = Arc::new(AtomicUsize::new(0));
+        let work = {
+            let count = count.clone();
+            move || {
+                count.fetch_add(1, Ordering::SeqCst);
+                thread_schedule_policy().ok()
+            }
+        };
+        let found = pool.run(Lane::Unknown, None, || Ok(()), work, |_| false).await.expect("its turn");
+        assert_eq!(found, Some(ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other)));
+        drop(release);
+        let (done, last) = channel();
+        pool.threads.idle.send(Box::new(move || done.send(()).expect("the test waits"))).expect("a thread");
+        last.recv().expect("what came before is over");
+        assert_eq!(count.load(Ordering::SeqCst), 1, "nobody computes what was answered already");
+    }
+
+    #[tokio::test]
+    async fn strangers_do_not_wait_for_suspects() {
+        let pool = SlowPool::new(1);
+        let (release, work) = held_up();
+        let suspect = pool.run(Lane::Suspect, None, || Ok(()), work, |_| false);
+        let stranger = async {
+            while pool.suspect.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+            let outcome = pool.run(Lane::Unknown, None, || Ok(()), || 7, |_| false).await;
+            release.send(()).expect("the suspect is still there");
+            outcome
+        };
+        let (suspect, stranger) = tokio::join!(suspect, stranger);
+        assert!(suspect.expect("its turn"));
+        assert_eq!(stranger.expect("its turn beside the suspect"), 7);
     }
 
     #[tokio::test]
@@ -253,12 +381,10 @@ mod tests {
         let pool = SlowPool::new(1);
         let attacker = Some(IpAddr::from([192, 0, 2, 1]));
         let other = Some(IpAddr::from([192, 0, 2, 2]));
-        let (release, held) = channel::<()>();
+        let (release, work) = held_up();
         let busy = {
             let pool = pool.clone();
-            tokio::spawn(async move {
-                pool.run(Lane::Unknown, None, || Ok(()), move || held.recv().is_ok(), |_| false).await
-            })
+            tokio::spawn(async move { pool.run(Lane::Unknown, None, || Ok(()), work, |_| false).await })
         };
         while pool.unknown.available_permits() > 0 {
             tokio::task::yield_now().await;

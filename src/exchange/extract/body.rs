@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use memchr::memmem;
 use serde::de::DeserializeOwned;
 
 use crate::{ApiError, Exchange};
@@ -97,10 +98,9 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
 
 /// Whether a JSON text spells a NUL character, which no column of the database holds.
 fn escapes_nul(json: &[u8]) -> bool {
-    const ESCAPE: &[u8] = b"\\u0000";
-    json.windows(ESCAPE.len()).enumerate().any(|(at, window)| {
+    memmem::find_iter(json, b"\\u0000").any(|at| {
         // An even number of backslashes before it: it is no escaped backslash itself.
-        window == ESCAPE && json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+        json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
     })
 }
 
