@@ -131,6 +131,9 @@ fn parse_head(head: &str) -> Option<(u16, usize, bool)> {
     Some((status, length, is_chunked))
 }
 
+/// Whole requests as they go over the wire.
+pub type Requests = Arc<Vec<Vec<u8>>>;
+
 /// Who sends what to whom.
 #[derive(Clone)]
 pub struct Load {
@@ -139,7 +142,7 @@ pub struct Load {
     /// Connections that are open at the same time.
     pub connections: usize,
     /// Sent in turn, each connection its own share; several with the same index in a share follow each other.
-    pub requests: Arc<Vec<Vec<u8>>>,
+    pub requests: Requests,
 }
 
 /// What came of a load.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_runtime::Failure;
 
 use super::fleet::{Nodes, ORG, Scribe};
-use super::load::{Load, request};
+use super::load::{Load, Requests, request};
 use super::process::Process;
 use super::report::{Options, Report, Row, Target};
 use super::stage::Stage;
@@ -18,7 +18,10 @@ const FEW: usize = 32;
 /// Share of the smallest server's requests per CPU-second, and what even a build without optimisation must reach.
 const SHARE: f64 = 0.5;
 /// Servers take turns so often: a machine that changes its speed favours none of them.
-const TURNS: u32 = 3;
+const TURNS: usize = 6;
+/// Processes of the smallest server, which take its turns one after the other: one of them is now and then a tenth faster or slower than the
+/// next, for as long as it runs.
+const SMALLEST: usize = 3;
 /// A statement of every poll would run some thousand times a second; what runs by the clock runs this often at most.
 const RUNS_PER_SECOND: f64 = 4.0;
 
@@ -33,8 +36,13 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let nodes = scribe.nodes("n", if options.short { 200 } else { 1_000 }).await?;
     let (exchange, address) = stage.start_exchange().await?;
     let last = scribe.last_number().await?;
-    let mut hello = Process::start("hello", &["bench-hello"], stage.folder())?;
-    let hello_address = hello.address_after("address=").await?;
+    let exchange = [Server { process: exchange, address }];
+    let mut smallest = Vec::new();
+    for _ in 0..SMALLEST {
+        let mut process = Process::start("hello", &["bench-hello"], stage.folder())?;
+        let address = process.address_after("address=").await?;
+        smallest.push(Server { process, address });
+    }
 
     let polls = Arc::new(poll_requests(&nodes, last + 1));
     let beats = Arc::new(heartbeat_requests(&nodes));
@@ -48,17 +56,13 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     for (name, requests) in [("idle poll", &polls), ("heartbeat", &beats)] {
         // Each agent keeps a connection of its own.
         for connections in [fleet, FEW] {
-            let rivals = [
-                (&exchange, load(address, connections, requests)),
-                (&hello, load(hello_address, connections, &plain)),
-                (&hello, load(hello_address, connections, requests)),
-            ];
-            let [ours, smallest, same] = per_cpu_second(rivals, length).await?;
+            let rivals = [(&exchange[..], requests), (&smallest[..], &plain), (&smallest[..], requests)];
+            let [ours, simplest, same] = per_cpu_second(rivals, connections, length).await?;
             let row = |beside: &str, theirs| {
                 let name = format!("{name}, {fleet} nodes on {connections} connections");
                 Row::new(name, ours, "/CPU-s").beside(beside, theirs)
             };
-            let against_smallest = row("hello world, GET /", smallest);
+            let against_smallest = row("hello world, GET /", simplest);
             report.push(if connections == fleet {
                 against_smallest.target(Target::RatioAtLeast(SHARE))
             } else {
@@ -71,7 +75,8 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
         statements(name, stage, &load(address, FEW, requests), length / 3, &mut report).await?;
     }
     report.note(format!(
-        "Kept-alive connections; a server's CPU is its user and system time from /proc; the servers took {TURNS} turns each."
+        "Kept-alive connections; a server's CPU is its user and system time from /proc; the servers took {TURNS} turns each, and hello \
+         world was {SMALLEST} processes one after the other."
     ));
     Ok(report)
 }
@@ -118,22 +123,31 @@ pub fn heartbeat_requests(nodes: &Nodes) -> Vec<Vec<u8>> {
     (0..nodes.count()).map(beat).collect()
 }
 
-fn load(address: SocketAddr, connections: usize, requests: &Arc<Vec<Vec<u8>>>) -> Load {
+fn load(address: SocketAddr, connections: usize, requests: &Requests) -> Load {
     Load { address, connections, requests: requests.clone() }
 }
 
-/// Requests that each server answers for a second of its CPU time; they take turns.
+/// A process that answers at an address.
+struct Server {
+    process: Process,
+    address: SocketAddr,
+}
+
+/// Requests that each kind of server answers for a second of its CPU time; they take turns.
 async fn per_cpu_second<const N: usize>(
-    rivals: [(&Process, Load); N],
+    rivals: [(&[Server], &Requests); N],
+    connections: usize,
     length: Duration,
 ) -> Result<[f64; N], Failure> {
     let mut sums = [(0.0, 0.0); N];
-    for _ in 0..TURNS {
-        for ((server, load), (count, cpu)) in rivals.iter().zip(&mut sums) {
+    for turn in 0..TURNS {
+        for ((servers, requests), (count, cpu)) in rivals.iter().zip(&mut sums) {
+            let server = &servers[turn % servers.len()];
+            let load = load(server.address, connections, requests);
             load.closed(length / 20).await?;
-            let before = server.cpu_secs();
-            *count += load.closed(length / TURNS).await?.count as f64;
-            *cpu += server.cpu_secs() - before;
+            let before = server.process.cpu_secs();
+            *count += load.closed(length.div_f64(TURNS as f64)).await?.count as f64;
+            *cpu += server.process.cpu_secs() - before;
         }
     }
     // The clock has steps of 10 ms: less than one of them was not measured.
