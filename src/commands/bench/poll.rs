@@ -17,11 +17,9 @@ use super::statements::Recorder;
 const FEW: usize = 32;
 /// Share of the smallest server's requests per CPU-second, and what even a build without optimisation must reach.
 const SHARE: f64 = 0.5;
-/// Servers take turns so often: a machine that changes its speed favours none of them.
+/// Servers take turns so often: a machine that changes its speed favours none of them. The smallest server is another process in each turn,
+/// because one of them is now and then a tenth faster or slower than the next for as long as it runs.
 const TURNS: usize = 6;
-/// Processes of the smallest server, which take its turns one after the other: one of them is now and then a tenth faster or slower than the
-/// next, for as long as it runs.
-const SMALLEST: usize = 3;
 /// A statement of every poll would run some thousand times a second; what runs by the clock runs this often at most.
 const RUNS_PER_SECOND: f64 = 4.0;
 
@@ -38,7 +36,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let last = scribe.last_number().await?;
     let exchange = [Server { process: exchange, address }];
     let mut smallest = Vec::new();
-    for _ in 0..SMALLEST {
+    for _ in 0..TURNS {
         let mut process = Process::start("hello", &["bench-hello"], stage.folder())?;
         let address = process.address_after("address=").await?;
         smallest.push(Server { process, address });
@@ -76,7 +74,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     }
     report.note(format!(
         "Kept-alive connections; a server's CPU is its user and system time from /proc; the servers took {TURNS} turns each, and hello \
-         world was {SMALLEST} processes one after the other."
+         world was another process in each."
     ));
     Ok(report)
 }
