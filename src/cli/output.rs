@@ -216,7 +216,8 @@ pub fn show_text(text: &str) -> Outcome {
 }
 
 fn terminal_width() -> Option<u16> {
-    comfy_table::Table::new().width()
+    // A terminal that nobody has given a size says zero.
+    comfy_table::Table::new().width().filter(|width| *width > 0)
 }
 
 fn write_all(text: &str) -> Outcome {

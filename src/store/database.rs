@@ -58,7 +58,11 @@ impl Database {
                 Box::pin(async move { Ok(usage.idle_for < TRUSTED || connection.ping().await.is_ok()) })
             })
             .connect_with(options.clone())
-            .await?;
+            .await;
+        let pool = match pool {
+            Err(sqlx::Error::PoolTimedOut) => return Err(why_unreachable(&options).await.into()),
+            pool => pool?,
+        };
         // Names of collations tell less than what they do.
         let orders_by_bytes = sqlx::query_scalar!(
             r#"-- database.orders_by_bytes
@@ -213,4 +217,13 @@ pub async fn listen(database: &Database, channels: &[&str]) -> Result<Listener, 
     let mut listener = Listener::connect_with(database.pool()).await?;
     listener.listen_all(channels.iter().copied()).await?;
     Ok(listener)
+}
+
+/// Why a server cannot be reached: a pool tries until its time is over, and tells only that.
+async fn why_unreachable(options: &PgConnectOptions) -> sqlx::Error {
+    match tokio::time::timeout(UNREACHABLE_AFTER, PgConnection::connect_with(options)).await {
+        Ok(Err(error)) => error,
+        // It is there after all, or silent: neither says more.
+        Ok(Ok(_)) | Err(_) => sqlx::Error::PoolTimedOut,
+    }
 }
