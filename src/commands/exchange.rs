@@ -79,11 +79,9 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     )
     .await?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
-    front.serve(
-        &lifecycle,
-        listener,
-        RequestHandler::new(running.exchange.handler(&[], front.health.router())),
-    );
+    let exchange = &running.exchange;
+    let router = exchange.router_beside(&[], front.health.router());
+    front.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
     tracing::info!(exchange.url = %front.url(address), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;

@@ -153,8 +153,8 @@ async fn serve(
     }
     // The exchange answers at once; at its first start the agbot makes its keys meanwhile.
     let others = api.router().merge(front.health.router());
-    let handler = exchange.handler(&[evenkeel_agbot::api::part], others);
-    front.serve(lifecycle, listener, RequestHandler::new(handler));
+    let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
+    front.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
     let agbot = start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone());
     let outcome = match shutdown.run_until_cancelled(agbot).await {
         Some(Ok(agbot)) => {

@@ -13,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use evenkeel_api::Part;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, StatusCode, header};
 use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
@@ -26,39 +25,17 @@ use crate::{ApiError, Exchange, auth};
 
 /// Everything of the API is below this path.
 const BASE: &str = evenkeel_api::PREFIX;
-/// What agents and agbots ask for all the time, by its name below an organization.
-const BUSY: [&str; 3] = ["changes", "nodes", "agbots"];
 
 impl Exchange {
     /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
     pub fn router(&self) -> Router {
-        self.front(&[]).behind(Router::new())
+        self.router_beside(&[], Router::new())
     }
 
-    /// Answers what the exchange serves, and beside it what `others` route and `parts` describe.
-    ///
-    /// What [`BUSY`] names goes past the router of the others, which may have nothing there.
-    pub fn handler(
-        &self,
-        parts: &[fn() -> Part],
-        others: Router,
-    ) -> impl Fn(Request) -> BoxFuture<'static, Response> + Send + Sync + 'static {
-        debug_assert!(
-            parts
-                .iter()
-                .flat_map(|part| part().operations)
-                .all(|one| one.whole_paths().all(|path| !is_busy(&path))),
-            "an operation beside the exchange would never be reached"
-        );
+    /// The same behind what `others` route, which are asked first, with what `parts` describe in the document.
+    pub fn router_beside(&self, parts: &[fn() -> Part], others: Router) -> Router {
         let front = self.front(parts);
-        let router = front.clone().behind(others);
-        move |request| {
-            if is_busy(request.uri().path()) {
-                front.clone().answer(request).boxed()
-            } else {
-                router.clone().call(request).map(|Ok(response)| response).boxed()
-            }
-        }
+        others.fallback(move |request: Request| front.clone().answer(request))
     }
 
     fn front(&self, parts: &[fn() -> Part]) -> Arc<Front> {
@@ -105,12 +82,7 @@ struct Front {
 }
 
 impl Front {
-    /// A router that asks the others first.
-    fn behind(self: Arc<Self>, others: Router) -> Router {
-        others.fallback(move |request: Request| self.clone().answer(request))
-    }
-
-    /// Headers of every answer, cross-origin requests, and the last line of defence against a panic.
+    /// Headers of every answer, cross-origin requests, and whatever is to be known of a request before its route.
     ///
     /// Source: exchange contract 1.1 and 1.2.
     // No async function: that would keep the request twice, and what every request allocates would be too large for the allocator's fast way.
@@ -135,18 +107,16 @@ impl Front {
                 Err(refusal) => refusal.into_response(),
             }
         };
-        AssertUnwindSafe(answer).catch_unwind().map(move |answered| {
-            let response = answered.unwrap_or_else(|_| {
-                ApiError::internal("the exchange failed; its log tells why").into_response()
-            });
-            finished(response, is_head, origin)
-        })
+        unpanicked(answer).map(move |response| finished(response, is_head, origin))
     }
 }
 
-fn is_busy(path: &str) -> bool {
-    let resource = path.strip_prefix(BASE).and_then(|path| path.strip_prefix("/orgs/"));
-    resource.and_then(|path| path.split('/').nth(1)).is_some_and(|name| BUSY.contains(&name))
+/// The last line of defence against a panic.
+pub(crate) fn unpanicked(answer: impl Future<Output = Response>) -> impl Future<Output = Response> {
+    AssertUnwindSafe(answer).catch_unwind().map(|answered| {
+        answered
+            .unwrap_or_else(|_| ApiError::internal("the exchange failed; its log tells why").into_response())
+    })
 }
 
 async fn guarded(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
@@ -179,11 +149,12 @@ impl Guard {
     /// Lets reads of open routes through, and everything else with good credentials only.
     async fn admit(&self, request: &mut Request) -> Result<Accepted, ApiError> {
         let accepted = Accepted::of(request)?;
-        let proxies = &self.exchange.settings().trusted_proxies;
+        let proxies = self.exchange.trusted_proxies();
         let address = proxies.client(request.extensions(), request.headers());
         self.exchange.limiter().count_address(address)?;
         if !self.is_open(request) {
-            auth::authenticate(&self.exchange, request, address).await?;
+            let caller = auth::authenticate(&self.exchange, request.headers(), address).await?;
+            request.extensions_mut().insert(caller);
         }
         Ok(accepted)
     }
@@ -207,7 +178,7 @@ async fn outside_of_the_api() -> ApiError {
 }
 
 /// The answer with what every answer carries.
-fn finished(mut response: Response, is_head: bool, origin: Option<HeaderValue>) -> Response {
+pub(crate) fn finished(mut response: Response, is_head: bool, origin: Option<HeaderValue>) -> Response {
     if is_head && response.status() != StatusCode::UNAUTHORIZED {
         response = (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET")]).into_response();
     }
@@ -270,17 +241,5 @@ mod tests {
         }
         let size = size(Front::answer);
         assert!(size <= 1_024, "{size} bytes: above 1,032 glibc does not keep what was freed at hand");
-    }
-
-    #[test]
-    fn what_agents_ask_for_all_the_time_is_busy() {
-        for path in ["/v1/orgs/o/changes", "/v1/orgs/o/nodes/n/heartbeat", "/v1/orgs/a%2Fb/agbots"] {
-            assert!(is_busy(path), "{path}");
-        }
-        for path in
-            ["/v1/orgs/nodes", "/v1/orgs/o/hagroups/nodes", "/orgs/o/nodes", "/v1/org/o/node/n/upgrade"]
-        {
-            assert!(!is_busy(path), "{path}");
-        }
     }
 }

@@ -4,11 +4,12 @@
 //! that come at the same time go together.
 //! Source: design, "Heartbeats"; exchange contract section 8.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
 use evenkeel_store::{Batches, Database, StoreError, retry};
+use hashbrown::HashMap;
 use jiff::Timestamp;
 
 struct Sign {

@@ -19,6 +19,7 @@ mod heartbeat;
 mod housekeeping;
 mod limit;
 mod seed;
+mod shortcut;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;

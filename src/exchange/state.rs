@@ -243,6 +243,16 @@ impl Exchange {
         self.0.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Proxies whose word about the client's address is believed, as long as the exchange runs.
+    pub(crate) fn trusted_proxies(&self) -> &TrustedProxies {
+        &self.0.configured.trusted_proxies
+    }
+
+    /// Largest accepted request body, in bytes, as long as the exchange runs.
+    pub(crate) fn max_body_bytes(&self) -> usize {
+        self.0.configured.max_body_bytes
+    }
+
     /// Changes one setting of this exchange until it ends or reloads them.
     fn change_setting(&self, path: &str, value: &str) {
         let mut settings = (*self.settings()).clone();

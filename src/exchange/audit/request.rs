@@ -150,7 +150,7 @@ pub(crate) async fn run(
     let Some(caller) = request.extensions().get::<Arc<Caller>>().cloned() else {
         return next.run(request).await;
     };
-    let address = exchange.settings().trusted_proxies.client(request.extensions(), request.headers());
+    let address = exchange.trusted_proxies().client(request.extensions(), request.headers());
     let address = address.map(|address| address.to_string()).unwrap_or_default();
     let (mut parts, body) = request.into_parts();
     let audited = AuditedRequest::of(operation, &mut parts, caller, address).await;

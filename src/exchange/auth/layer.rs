@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::Request;
 use evenkeel_access::Caller;
 use http::HeaderMap;
 
@@ -11,19 +10,18 @@ use super::basic::parse_login;
 use super::bearer;
 use crate::{ApiError, Exchange};
 
-/// Authenticates the caller, who asks from an address, and puts it into the request's extensions.
+/// Who asks, from an address.
 ///
 /// # Errors
 /// 401 for credentials that are absent, garbled or wrong, 429 when the caller asks too often, 503 when the store does not answer.
 pub(crate) async fn authenticate(
     exchange: &Exchange,
-    request: &mut Request,
+    headers: &HeaderMap,
     address: Option<IpAddr>,
-) -> Result<(), ApiError> {
-    let caller = identify(exchange, request.headers(), address).await?;
+) -> Result<Arc<Caller>, ApiError> {
+    let caller = identify(exchange, headers, address).await?;
     exchange.limiter().count_caller(&caller, address)?;
-    request.extensions_mut().insert(caller);
-    Ok(())
+    Ok(caller)
 }
 
 async fn identify(

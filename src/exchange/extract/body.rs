@@ -4,9 +4,10 @@
 
 use std::convert::Infallible;
 
+use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
-use bytes::Bytes;
-use futures_util::FutureExt;
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt, TryFutureExt};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use memchr::memmem;
@@ -65,7 +66,14 @@ impl<T: DeserializeOwned> FromRequest<Exchange> for Body<T> {
         request: Request,
         exchange: &Exchange,
     ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        json_bytes(request, exchange).map(|bytes| Ok(Self(bytes.and_then(|bytes| parse_object(&bytes)))))
+        Self::of(request, exchange).map(Ok)
+    }
+}
+
+impl<T: DeserializeOwned> Body<T> {
+    /// Waits for the body of a request.
+    pub(crate) fn of(request: Request, exchange: &Exchange) -> impl Future<Output = Self> + Send + use<T> {
+        json_bytes(request, exchange).map(|bytes| Self(bytes.and_then(|bytes| parse_object(&bytes))))
     }
 }
 
@@ -145,18 +153,38 @@ fn raw_bytes(
     request: Request,
     exchange: &Exchange,
 ) -> impl Future<Output = Result<Bytes, ApiError>> + Send + use<> {
-    let body = Limited::new(request.into_body(), exchange.settings().max_body_bytes);
-    body.collect().map(|collected| match collected {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) => {
-            let (status, message) = if error.is::<LengthLimitError>() {
-                (StatusCode::PAYLOAD_TOO_LARGE, "the request body is larger than this exchange accepts")
-            } else {
-                (StatusCode::BAD_REQUEST, "the request body could not be read")
-            };
-            Err(ApiError::Plain { status, message: message.to_owned() })
-        }
+    let body = Limited::new(request.into_body(), exchange.max_body_bytes());
+    gather(body).map_err(|error| {
+        let (status, message) = if error.is::<LengthLimitError>() {
+            (StatusCode::PAYLOAD_TOO_LARGE, "the request body is larger than this exchange accepts")
+        } else {
+            (StatusCode::BAD_REQUEST, "the request body could not be read")
+        };
+        ApiError::Plain { status, message: message.to_owned() }
     })
+}
+
+/// All of a body in one piece. Most come in one, which is taken as it is.
+async fn gather<B: HttpBody<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes, B::Error> {
+    let first = next_piece(&mut body).await?.unwrap_or_default();
+    let Some(second) = next_piece(&mut body).await? else { return Ok(first) };
+    let mut all = BytesMut::from(&first[..]);
+    all.extend_from_slice(&second);
+    while let Some(piece) = next_piece(&mut body).await? {
+        all.extend_from_slice(&piece);
+    }
+    Ok(all.freeze())
+}
+
+async fn next_piece<B: HttpBody<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Bytes>, B::Error> {
+    while !body.is_end_stream()
+        && let Some(frame) = body.frame().await
+    {
+        if let Ok(data) = frame?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
 }
 
 fn has_json_type(headers: &HeaderMap) -> bool {
@@ -169,7 +197,27 @@ fn has_json_type(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escapes_nul;
+    use axum::body::Body;
+    use futures_util::stream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn body_of_any_number_of_pieces_is_read_whole_up_to_the_limit() {
+        for count in 0..4 {
+            let pieces =
+                || stream::iter(["ab", "", "cd", "e"].into_iter().take(count).map(Ok::<_, Infallible>));
+            let whole: String = ["ab", "", "cd", "e"][..count].concat();
+            let read = gather(Limited::new(Body::from_stream(pieces()), whole.len())).await;
+            assert_eq!(read.expect("it fits"), whole.as_bytes());
+            if !whole.is_empty() {
+                let refused = gather(Limited::new(Body::from_stream(pieces()), whole.len() - 1)).await;
+                assert!(refused.expect_err("it is too long").is::<LengthLimitError>());
+            }
+        }
+        assert_eq!(gather(Body::from("abc")).await.expect("it is there"), "abc");
+        assert_eq!(gather(Body::empty()).await.expect("nothing is there"), "");
+    }
 
     #[test]
     fn only_a_real_escape_is_a_nul_character() {

@@ -5,6 +5,7 @@
 //! are lost. An exchange that is alone waits for nobody. Source: docs/adr/0011.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel_store::exchange::{change, instance};
@@ -28,7 +29,10 @@ const REMEMBERED: usize = 1_000;
 pub struct Peers {
     database: Database,
     instance: Uuid,
-    /// Up to when this exchange may answer from memory.
+    begun: Instant,
+    /// Up to when this exchange may answer from memory, in nanoseconds since `begun`: every request looks here, and takes no lock.
+    current_nanos: AtomicU64,
+    /// The same instant, for those who wait for a later one.
     current_until: watch::Sender<Instant>,
     /// How far each of the others has seen the feed.
     seen: watch::Sender<HashMap<Uuid, i64>>,
@@ -40,8 +44,16 @@ impl Peers {
         let asked_at = Instant::now();
         let instance = Uuid::new_v4();
         let last = register(&database, instance, None).await?;
-        let current_until = watch::Sender::new(asked_at + LEASE);
-        Ok((Peers { database, instance, current_until, seen: watch::Sender::default() }, last))
+        let peers = Peers {
+            database,
+            instance,
+            begun: asked_at,
+            current_nanos: AtomicU64::new(0),
+            current_until: watch::Sender::new(asked_at),
+            seen: watch::Sender::default(),
+        };
+        peers.resume(asked_at);
+        Ok((peers, last))
     }
 
     /// Id of this exchange.
@@ -72,7 +84,17 @@ impl Peers {
 
     /// Answers from memory again, with the lease that was asked for at an instant.
     pub fn resume(&self, asked_at: Instant) {
-        self.current_until.send_replace(asked_at + LEASE);
+        self.set_current_until(asked_at + LEASE);
+    }
+
+    fn set_current_until(&self, until: Instant) {
+        let nanos = until.saturating_duration_since(self.begun).as_nanos();
+        self.current_nanos.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Release);
+        self.current_until.send_replace(until);
+    }
+
+    fn is_current(&self) -> bool {
+        self.begun.elapsed() < Duration::from_nanos(self.current_nanos.load(Ordering::Acquire))
     }
 
     /// Tells the others how far this exchange has seen the feed.
@@ -115,7 +137,7 @@ impl Peers {
 
     /// Waits until this exchange may answer from memory; at once while its lease lasts.
     pub async fn current(&self) -> Result<(), StoreError> {
-        if *self.current_until.borrow() > Instant::now() {
+        if self.is_current() {
             return Ok(());
         }
         // Rare and large: it must not make the path of every request large, too.
@@ -133,7 +155,7 @@ impl Peers {
 
     /// Leaves: nobody waits for this exchange any more, and it answers nothing.
     pub async fn leave(&self) -> Result<(), StoreError> {
-        self.current_until.send_replace(Instant::now());
+        self.set_current_until(Instant::now());
         instance::delete_instance(&mut *self.database.acquire().await?, self.instance).await
     }
 }

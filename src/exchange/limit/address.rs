@@ -40,13 +40,18 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The address of the client: the peer of the connection, or, when that is a trusted proxy, the last address of `X-Forwarded-For`
-    /// that is none. `None` inside the process, where there is no connection.
+    /// The address of the client. `None` inside the process, where there is no connection.
     pub(crate) fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
         let ConnectInfo(peer) = extensions.get::<ConnectInfo<SocketAddr>>()?;
+        Some(self.client_behind(*peer, headers))
+    }
+
+    /// The address of the client: the peer of the connection, or, when that is a trusted proxy, the last address of `X-Forwarded-For`
+    /// that is none.
+    pub(crate) fn client_behind(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.ip().to_canonical();
         if self.0.is_empty() || !self.contains(client) {
-            return Some(client);
+            return client;
         }
         // Each proxy appends the address it was called from, so only what trusted ones appended is true.
         let told = headers.get_all(FORWARDED).iter().rev().filter_map(|value| value.to_str().ok());
@@ -57,7 +62,7 @@ impl TrustedProxies {
                 break;
             }
         }
-        Some(client)
+        client
     }
 }
 

@@ -61,7 +61,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn poll_changes(
+pub(crate) async fn poll_changes(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path(org): Path<String>,
@@ -80,18 +80,33 @@ async fn poll_changes(
     let view = View { caller: &caller, org: &org, orgs: &orgs };
     let mut selection = exchange.feed().select(from, limit, |change| view.shows(change)).await?;
     if selection.changes.is_empty() && limit > 0 && !patience.is_zero() {
-        let until = tokio::time::Instant::now() + patience;
-        while selection.changes.is_empty()
-            && tokio::time::Instant::now() < until
-            && !exchange.feed().is_draining()
-        {
-            let left = until - tokio::time::Instant::now();
-            Box::pin(exchange.feed().park(&caller, &org, selection.last, left)).await;
-            let next = from.max(selection.last + 1);
-            selection = exchange.feed().select(next, limit, |change| view.shows(change)).await?;
-        }
+        // Large: it must not make the path of every poll large, too.
+        selection = Box::pin(parked(&exchange, &view, from, limit, selection.last, patience)).await?;
     }
     Ok((StatusCode::CREATED, Json(answer(selection, limit))).into_response())
+}
+
+/// Waits for changes after `seen` that the caller sees, until the patience is over.
+async fn parked(
+    exchange: &Exchange,
+    view: &View<'_>,
+    from: i64,
+    limit: usize,
+    seen: i64,
+    patience: Duration,
+) -> Result<Selection, ApiError> {
+    let until = tokio::time::Instant::now() + patience;
+    let mut selection = Selection { changes: Vec::new(), last: seen };
+    while selection.changes.is_empty()
+        && tokio::time::Instant::now() < until
+        && !exchange.feed().is_draining()
+    {
+        let left = until - tokio::time::Instant::now();
+        exchange.feed().park(view.caller, view.org, selection.last, left).await;
+        let next = from.max(selection.last + 1);
+        selection = exchange.feed().select(next, limit, |change| view.shows(change)).await?;
+    }
+    Ok(selection)
 }
 
 async fn authorize_feed(exchange: &Exchange, caller: &Caller, org: &str) -> Result<(), ApiError> {
@@ -128,17 +143,24 @@ fn parse_instant(text: &str) -> Option<Timestamp> {
 }
 
 /// How long the client would wait for something to happen: `Prefer: wait=N`.
-struct WantedWait(Duration);
+pub(crate) struct WantedWait(Duration);
+
+impl WantedWait {
+    /// Reads the headers of a request.
+    pub(crate) fn of(headers: &HeaderMap) -> WantedWait {
+        let preferences = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+        let seconds = preferences
+            .flat_map(|value| value.split(','))
+            .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse().ok());
+        WantedWait(seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds).min(MAX_WAIT)))
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for WantedWait {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let preferences = parts.headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-        let seconds = preferences
-            .flat_map(|value| value.split(','))
-            .find_map(|preference| preference.trim().strip_prefix("wait=")?.parse().ok());
-        Ok(WantedWait(seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds).min(MAX_WAIT))))
+        Ok(WantedWait::of(&parts.headers))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Watches one connection: what it waits for, and since when.
 //!
-//! A slow client is found by three ages: of a request head that has begun, of silence, and of a write that does not move.
+//! A slow client is found by three ages: of a request head that has begun, of silence, and of a write that does not move. Requests read no
+//! clock for this: they count, and who looks now and then sees what has not moved since.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{HttpLimits, HttpMetrics};
 
-/// The ages of one connection. Times are milliseconds since its start, plus one; zero means “not now”.
+/// What one connection does.
 #[derive(Debug)]
 pub struct Activity {
     begun: Instant,
@@ -22,11 +23,14 @@ pub struct Activity {
     metrics: HttpMetrics,
     /// Random, so that the requests of two connections differ.
     first_number: u64,
-    served_count: AtomicU64,
+    /// Requests that have begun, ever.
+    begun_count: AtomicU64,
+    /// Requests under way.
     request_count: AtomicU32,
     is_multiplexed: AtomicBool,
-    head_since: AtomicU64,
-    quiet_since: AtomicU64,
+    /// Something of a request's head has come.
+    is_in_head: AtomicBool,
+    /// Milliseconds from `begun` to when a write was blocked, plus one; zero while none is.
     write_since: AtomicU64,
 }
 
@@ -36,11 +40,10 @@ impl Activity {
             begun: Instant::now(),
             metrics: metrics.clone(),
             first_number: rand::random(),
-            served_count: AtomicU64::new(0),
+            begun_count: AtomicU64::new(0),
             request_count: AtomicU32::new(0),
             is_multiplexed: AtomicBool::new(false),
-            head_since: AtomicU64::new(0),
-            quiet_since: AtomicU64::new(1),
+            is_in_head: AtomicBool::new(false),
             write_since: AtomicU64::new(0),
         }
     }
@@ -52,35 +55,15 @@ impl Activity {
     /// A request's head is complete; the request is under way until the answer is dropped.
     pub fn begin_request(self: &Arc<Self>, is_multiplexed: bool) -> RequestInFlight {
         self.request_count.fetch_add(1, Ordering::Relaxed);
-        self.head_since.store(0, Ordering::Relaxed);
+        let ordinal = self.begun_count.fetch_add(1, Ordering::Relaxed);
+        self.is_in_head.store(false, Ordering::Relaxed);
         self.is_multiplexed.store(is_multiplexed, Ordering::Relaxed);
-        RequestInFlight(self.clone())
-    }
-
-    /// Why the connection should end now, if it should.
-    pub fn overdue(&self, limits: &HttpLimits) -> Option<&'static str> {
-        let now = self.now();
-        let is_older = |since: u64, limit: Duration| {
-            since != 0 && Duration::from_millis(now.saturating_sub(since)) > limit
-        };
-        if is_older(self.write_since.load(Ordering::Relaxed), limits.stall_time) {
-            return Some("the client does not read");
-        }
-        if self.request_count.load(Ordering::Relaxed) > 0 {
-            return None;
-        }
-        // Between requests, HTTP/2 exchanges frames that begin no request.
-        let is_multiplexed = self.is_multiplexed.load(Ordering::Relaxed);
-        if !is_multiplexed && is_older(self.head_since.load(Ordering::Relaxed), limits.header_time) {
-            return Some("the request's head does not arrive");
-        }
-        is_older(self.quiet_since.load(Ordering::Relaxed), limits.idle_time)
-            .then_some("no request for a long time")
+        RequestInFlight { activity: self.clone(), ordinal }
     }
 
     fn note_read(&self) {
-        if self.request_count.load(Ordering::Relaxed) == 0 && self.head_since.load(Ordering::Relaxed) == 0 {
-            self.head_since.store(self.now(), Ordering::Relaxed);
+        if self.request_count.load(Ordering::Relaxed) == 0 {
+            self.is_in_head.store(true, Ordering::Relaxed);
         }
     }
 
@@ -94,26 +77,65 @@ impl Activity {
     }
 }
 
+/// Since when a connection has not moved, as far as looks at it tell: the truth is at most the time between two of them longer.
+#[derive(Debug)]
+pub struct Ages {
+    begun_count: u64,
+    quiet_since: Instant,
+    head_since: Option<Instant>,
+}
+
+impl Ages {
+    pub fn new() -> Self {
+        Self { begun_count: 0, quiet_since: Instant::now(), head_since: None }
+    }
+
+    /// Looks at the connection: why it should end now, if it should.
+    pub fn overdue(&mut self, activity: &Activity, limits: &HttpLimits) -> Option<&'static str> {
+        let blocked_at = activity.write_since.load(Ordering::Relaxed);
+        let blocked_for = Duration::from_millis(activity.now().saturating_sub(blocked_at));
+        if blocked_at != 0 && blocked_for > limits.stall_time {
+            return Some("the client does not read");
+        }
+        let begun_count = activity.begun_count.load(Ordering::Relaxed);
+        if activity.request_count.load(Ordering::Relaxed) > 0 || begun_count != self.begun_count {
+            *self = Self { begun_count, ..Self::new() };
+            return None;
+        }
+        // Between requests, HTTP/2 exchanges frames that begin no request.
+        let is_multiplexed = activity.is_multiplexed.load(Ordering::Relaxed);
+        if activity.is_in_head.load(Ordering::Relaxed) && !is_multiplexed {
+            let since = *self.head_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > limits.header_time {
+                return Some("the request's head does not arrive");
+            }
+        }
+        (self.quiet_since.elapsed() > limits.idle_time).then_some("no request for a long time")
+    }
+}
+
 /// Marks a request as under way while it lives.
 #[derive(Debug)]
-pub struct RequestInFlight(Arc<Activity>);
+pub struct RequestInFlight {
+    activity: Arc<Activity>,
+    ordinal: u64,
+}
 
 impl RequestInFlight {
     /// A number that no other request of its connection has, and hardly one of another.
     pub fn number(&self) -> u64 {
-        self.0.first_number.wrapping_add(self.0.served_count.fetch_add(1, Ordering::Relaxed))
+        self.activity.first_number.wrapping_add(self.ordinal)
     }
 
     /// Counts the answer.
     pub fn count(&self, status: StatusCode) {
-        self.0.metrics.count(status);
+        self.activity.metrics.count(status);
     }
 }
 
 impl Drop for RequestInFlight {
     fn drop(&mut self) {
-        self.0.quiet_since.store(self.0.now(), Ordering::Relaxed);
-        self.0.request_count.fetch_sub(1, Ordering::Relaxed);
+        self.activity.request_count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::exit::ExitStatus;
-use activity::{Activity, Watched};
+use activity::{Activity, Ages, Watched};
 use places::Places;
 use request::RequestService;
 pub(crate) use request::with_current_id;
@@ -253,6 +253,7 @@ impl Host {
             builder.serve_connection(TokioIo::new(Watched::new(stream, activity.clone())), service);
         tokio::pin!(connection);
         let mut is_draining = false;
+        let mut ages = Ages::new();
         // In a set, the signal is polled when it is woken, and not with every request: its locks are those of all connections.
         let mut signals = FuturesUnordered::from_iter([self.signal(false)]);
         loop {
@@ -268,7 +269,7 @@ impl Host {
                     match signal {
                         Signal::Cut => return,
                         Signal::Shutdown => connection.as_mut().graceful_shutdown(),
-                        Signal::Look => if let Some(reason) = activity.overdue(&self.limits) {
+                        Signal::Look => if let Some(reason) = ages.overdue(&activity, &self.limits) {
                             tracing::debug!(client.address = %peer, "closing a connection: {reason}");
                             return;
                         }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,27 +42,43 @@ pub(crate) fn with_current_id<T>(read: impl FnOnce(&str) -> T) -> Option<T> {
 /// The id of a request: the client's own `X-Request-Id` when it is a short visible text, else made here. The answer
 /// carries it, and so does every log line that the request leads to.
 #[derive(Clone, Debug)]
-struct RequestId(HeaderValue);
+enum RequestId {
+    Given(HeaderValue),
+    // In place: a value of a header is shared, and to count its owners costs as much as to write it anew.
+    Made([u8; 16]),
+}
 
 impl RequestId {
     fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        match self {
+            Self::Given(value) => value.to_str().unwrap_or_default(),
+            Self::Made(digits) => str::from_utf8(digits).unwrap_or_default(),
+        }
+    }
+
+    fn header(&self) -> HeaderValue {
+        match self {
+            Self::Given(value) => value.clone(),
+            Self::Made(digits) => {
+                HeaderValue::from_bytes(digits).expect("hexadecimal digits are a header value")
+            }
+        }
     }
 
     fn of(request: &Request<Incoming>, in_flight: &RequestInFlight) -> Self {
         let given = request.headers().get(&REQUEST_ID).filter(|value| {
             (1..=ID_LIMIT).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
         });
-        given.cloned().map_or_else(|| Self::new(in_flight.number()), Self)
+        given.map_or_else(|| Self::made(in_flight.number()), |value| Self::Given(value.clone()))
     }
 
-    fn new(number: u64) -> Self {
-        let mut text = [0; 16];
+    fn made(number: u64) -> Self {
+        let mut digits = [0; 16];
         // Formatting would grow a string piece by piece, for every request.
-        for (digit, shift) in text.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
+        for (digit, shift) in digits.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
             *digit = b"0123456789abcdef"[(number >> shift) as usize & 15];
         }
-        Self(HeaderValue::from_bytes(&text).expect("hexadecimal digits are a header value"))
+        Self::Made(digits)
     }
 }
 
@@ -112,20 +129,47 @@ impl Drop for OpenConnection {
 /// An answer that is being made.
 type Answering = BoxFuture<'static, Response<Body>>;
 
+/// Breaks off with the answer, to a request from the other end of a connection, or lets it go on to the router.
+type Shortcut = dyn Fn(Request<Body>, SocketAddr) -> ControlFlow<Answering, Request<Body>> + Send + Sync;
+
 /// What answers requests.
 #[derive(Clone)]
-pub struct RequestHandler(Arc<dyn Fn(Request<Body>) -> Answering + Send + Sync>);
+pub struct RequestHandler {
+    shortcut: Option<Arc<Shortcut>>,
+    router: Router,
+}
 
 impl RequestHandler {
-    /// A handler that calls a function.
-    pub fn new(answer: impl Fn(Request<Body>) -> Answering + Send + Sync + 'static) -> Self {
-        Self(Arc::new(answer))
+    /// The same, but for requests that a function answers before the router is asked. It sees them as they came.
+    #[must_use]
+    pub fn with_shortcut(
+        self,
+        shortcut: impl Fn(Request<Body>, SocketAddr) -> ControlFlow<Answering, Request<Body>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { shortcut: Some(Arc::new(shortcut)), ..self }
+    }
+
+    fn answer(&self, request: Request<Body>, peer: SocketAddr, id: &RequestId) -> Answering {
+        let mut request = match &self.shortcut {
+            Some(shortcut) => match shortcut(request, peer) {
+                ControlFlow::Break(answering) => return answering,
+                ControlFlow::Continue(request) => request,
+            },
+            None => request,
+        };
+        request.extensions_mut().insert(ConnectInfo(peer));
+        // What the router is made of may not know this crate: it finds the id where clients put it.
+        request.headers_mut().insert(REQUEST_ID.clone(), id.header());
+        self.router.clone().call(request).map(|Ok(response)| response).boxed()
     }
 }
 
 impl From<Router> for RequestHandler {
     fn from(router: Router) -> Self {
-        Self::new(move |request| router.clone().call(request).map(|Ok(response)| response).boxed())
+        Self { shortcut: None, router }
     }
 }
 
@@ -157,11 +201,8 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
         let in_flight = self.activity.begin_request(request.version() == Version::HTTP_2);
         let id = RequestId::of(&request, &in_flight);
         let body_time = self.body_time;
-        let mut request = request.map(|body| wrap_body(body, body_time));
-        request.extensions_mut().insert(ConnectInfo(self.peer));
-        // What the router is made of may not know this crate: it finds the id where clients put it.
-        request.headers_mut().insert(REQUEST_ID.clone(), id.0.clone());
-        let answering = (self.handler.0)(request);
+        let request = request.map(|body| wrap_body(body, body_time));
+        let answering = self.handler.answer(request, self.peer, &id);
         RequestUnderWay { answering, id, in_flight: Some(in_flight) }
     }
 }
@@ -185,7 +226,7 @@ impl Future for RequestUnderWay {
             // The panic itself has been reported by the panic hook.
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         };
-        response.headers_mut().insert(REQUEST_ID.clone(), this.id.0.clone());
+        response.headers_mut().insert(REQUEST_ID.clone(), this.id.header());
         let in_flight = this.in_flight.take();
         if let Some(request) = &in_flight {
             request.count(response.status());

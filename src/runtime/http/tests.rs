@@ -1,8 +1,12 @@
 //! Real sockets against a small router.
 
+use std::ops::ControlFlow;
+
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use futures_util::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -16,14 +20,14 @@ struct Running {
     metrics: Metrics,
 }
 
-async fn start(router: Router, limits: HttpLimits) -> Running {
+async fn start(handler: impl Into<RequestHandler>, limits: HttpLimits) -> Running {
     let listener = listen("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
     let metrics = Metrics::default();
     let server = HttpServer {
         listener,
-        handler: router.into(),
+        handler: handler.into(),
         limits,
         tls: None,
         metrics: HttpMetrics::new(&metrics),
@@ -68,6 +72,30 @@ async fn a_handler_sees_the_remote_address_and_the_answer_carries_the_id() {
     let text = running.metrics.render();
     assert!(text.contains("http_requests_total{class=\"2xx\"} 1\n"), "{text}");
     assert!(text.contains("http_requests_total{class=\"4xx\"} 1\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_shortcut_answers_what_it_knows_and_the_router_everything_else() {
+    let router = Router::new().fallback(|headers: http::HeaderMap| async move {
+        format!("long way of {}", headers["x-request-id"].to_str().unwrap())
+    });
+    let shortcut = |request: http::Request<axum::body::Body>, peer: SocketAddr| {
+        if request.uri().path() == "/short" {
+            ControlFlow::Break(async move { peer.ip().to_string().into_response() }.boxed())
+        } else {
+            ControlFlow::Continue(request)
+        }
+    };
+    let running = start(RequestHandler::from(router).with_shortcut(shortcut), HttpLimits::default()).await;
+    let ask = |path: &str| {
+        let text =
+            format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-request-id: mine-1\r\n\r\n");
+        async move { converse(running.address, &text).await }
+    };
+    let short = ask("/short").await;
+    assert!(short.contains("x-request-id: mine-1\r\n") && short.ends_with("\r\n\r\n127.0.0.1"), "{short}");
+    let long = ask("/long").await;
+    assert!(long.ends_with("\r\n\r\nlong way of mine-1"), "{long}");
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn heartbeat_node(
+pub(crate) async fn heartbeat_node(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Path((org, id)): Path<(String, String)>,

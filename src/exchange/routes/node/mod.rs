@@ -9,7 +9,7 @@ mod delete;
 mod details;
 mod errors;
 mod get;
-mod heartbeat;
+pub(crate) mod heartbeat;
 mod management_status;
 mod message;
 mod orchestration;
