@@ -4,10 +4,7 @@
 //! not stop now waits with its reason. It needs no rollout, and none holds it back. Source: orchestration B9, E4, P (drain of
 //! the node with the last copy).
 
-use super::{
-    sweep,
-    unit::{self, Unit},
-};
+use super::{gates, sweep, unit::Unit};
 use crate::{
     agreement::{Agreement, CancelReason},
     claims::{Claim, Purpose, ReleaseReason},
@@ -30,7 +27,7 @@ pub(super) fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) -> Option<NodeId> 
     leaving.sort_by_key(|agreement| pass.model.observed(agreement, pass.now) == Observed::Running);
     let mut chosen: Option<NodeId> = None;
     for agreement in leaving {
-        unit::recheck(pass, agreement);
+        gates::recheck(pass, agreement);
         let wish = match &chosen {
             Some(first) => Err(Blocked::PeerFirst { node: first.clone() }),
             None => may_leave(pass, unit, agreement),
@@ -48,12 +45,12 @@ pub(super) fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) -> Option<NodeId> 
 }
 
 fn may_leave(pass: &Pass<'_>, unit: &Unit<'_>, agreement: &Agreement) -> Result<Action, Blocked> {
-    if let Some(blocked) = unit::just_started(pass) {
+    if let Some(blocked) = gates::just_started(pass) {
         return Err(blocked);
     }
     has_somewhere_to_go(pass, unit, agreement)?;
     let key = &agreement.service_key;
-    let request = unit::request_for(pass, unit, agreement, key, (Purpose::Drain, String::new()))?;
+    let request = gates::request_for(pass, unit, agreement, key, (Purpose::Drain, String::new()))?;
     Ok(Action::TakeClaim { request: Box::new(request) })
 }
 
@@ -92,7 +89,7 @@ fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreeme
         sweep::release(pass, unit.lease, claim, ReleaseReason::FloorLost);
         return pass.wait(agreement, blocked);
     }
-    if unit::may_stop_now(pass, unit, claim, agreement, &agreement.service_key) {
+    if gates::may_stop_now(pass, unit, claim, agreement, &agreement.service_key) {
         let reference = Some(claim.reference());
         pair::cancel(pass, unit.lease, agreement, CancelReason::USER_REQUESTED, reference, true);
         pass.act(&agreement.node, &agreement.policy, pair::TAKING_OFF.to_owned());

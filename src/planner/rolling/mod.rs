@@ -6,7 +6,10 @@
 pub mod action;
 mod drain;
 pub(crate) mod floor;
+mod gates;
+mod progress;
 mod rollback;
+mod step;
 pub(crate) mod sweep;
 pub(crate) mod unit;
 

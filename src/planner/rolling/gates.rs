@@ -1,0 +1,96 @@
+//! What must hold before a copy is touched: the group free, the member heard, the floor kept.
+//!
+//! Source: design 4; orchestration B11, E5.
+
+use super::{floor, sweep, unit::Unit};
+use crate::{
+    agreement::Agreement,
+    claims::{self, Claim, ClaimRequest, Purpose, ReleaseReason, Scope},
+    ids::ServiceKey,
+    model::Liveness,
+    pass::Pass,
+    report::Blocked,
+    usage::later,
+};
+
+/// A blocked unit is looked at again after so long, although nothing is known to have changed.
+const RECHECK_SECS: u64 = 10;
+
+pub(super) fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
+    pass.watch((&agreement.node, &agreement.policy), later(pass.now, RECHECK_SECS));
+}
+
+/// What was read first may be older than what is true.
+pub(super) fn just_started(pass: &Pass<'_>) -> Option<Blocked> {
+    let until = later(pass.model.began_at?, pass.model.settings.rejoin_grace_secs);
+    (pass.now < until).then_some(Blocked::JustStarted { until })
+}
+
+/// The limit on groups that are rolled at the same time.
+pub(super) fn too_many_groups(pass: &Pass<'_>, unit: &Unit<'_>) -> Option<Blocked> {
+    let limit = unit.update.parallelism as usize;
+    if limit == 0 {
+        return None;
+    }
+    let mut busy = pass.model.claims().filter(|claim| claim.scope == Scope::Policy(unit.policy.id.clone()));
+    busy.nth(limit - 1).map(|claim| Blocked::PeerFirst { node: claim.node.clone() })
+}
+
+/// The gates before a member may be touched: it must be heard, the group must be free, the floor must hold.
+///
+/// `wanted`: the service that its copy makes room for.
+pub(super) fn request_for(
+    pass: &Pass<'_>,
+    unit: &Unit<'_>,
+    agreement: &Agreement,
+    wanted: &ServiceKey,
+    (purpose, version): (Purpose, String),
+) -> Result<ClaimRequest, Blocked> {
+    let (model, now) = (pass.model, pass.now);
+    let node = &agreement.node;
+    if let Liveness::Down { since } = model.liveness(node, now) {
+        // It could not obey now, and would stop its copy at some later time when nobody looks.
+        return Err(Blocked::NodeDown { since });
+    }
+    let mut request = ClaimRequest {
+        group: unit.group.id.clone(),
+        scope: Scope::Policy(unit.policy.id.clone()),
+        node: node.clone(),
+        purpose,
+        version,
+        deadline: later(now, unit.update.start_timeout_secs),
+        seen_running: Vec::new(),
+    };
+    let rows: Vec<Claim> = model.claims_of(&unit.group.id).cloned().collect();
+    claims::may_take(&rows, &request, unit.group)?;
+    request.seen_running = floor::may_stop(pass, unit.group, agreement, wanted)?;
+    Ok(request)
+}
+
+/// Answers whether the holder of the claim may be touched this instant; if it may not, the claim is released, or the copy
+/// waits. `wanted`: the service that the copy makes room for.
+pub(super) fn may_stop_now(
+    pass: &mut Pass<'_>,
+    unit: &Unit<'_>,
+    claim: &Claim,
+    agreement: &Agreement,
+    wanted: &ServiceKey,
+) -> bool {
+    if let Some(blocked) = just_started(pass) {
+        recheck(pass, agreement);
+        pass.wait(agreement, blocked);
+        return false;
+    }
+    let blocked = match pass.model.liveness(&claim.node, pass.now) {
+        Liveness::Down { since } => Some(Blocked::NodeDown { since }),
+        _ => floor::may_stop(pass, unit.group, agreement, wanted).err(),
+    };
+    match blocked {
+        None => true,
+        Some(blocked) => {
+            sweep::release(pass, unit.lease, claim, ReleaseReason::FloorLost);
+            pass.wait(agreement, blocked);
+            false
+        }
+    }
+}
