@@ -89,11 +89,11 @@ impl Bench<'_> {
         // The exchange hears of them within a second.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         let figures = [
-            ("heartbeat", heartbeat_requests(nodes), 1.1),
-            ("node GET", node_requests(nodes), 9.6),
-            ("idle changes", poll_requests(nodes, newest + 1), 5.3),
-            ("changes with 300 records", poll_requests(nodes, last + 1), 8.2),
-            ("group list", vec![group_list(); CONNECTIONS], 2.4),
+            ("a heartbeat", heartbeat_requests(nodes), 1.1),
+            ("a node GET", node_requests(nodes), 9.6),
+            ("an idle change poll", poll_requests(nodes, newest + 1), 5.3),
+            ("a poll with 300 records", poll_requests(nodes, last + 1), 8.2),
+            ("a list of all groups", vec![group_list(); CONNECTIONS], 2.4),
         ];
         for (name, requests, reference) in figures {
             let load = self.load(requests);
@@ -102,7 +102,7 @@ impl Bench<'_> {
             let outcome = load.closed(self.size.length).await?;
             let millis = (self.exchange.cpu_secs() - before) * 1000.0 / outcome.count.max(1) as f64;
             report.push(
-                Row::new(format!("CPU of a {name}"), millis, "ms")
+                Row::new(format!("CPU of {name}"), millis, "ms")
                     .beside(REFERENCE, reference)
                     .target(Target::RatioAtMost(SHARE)),
             );
