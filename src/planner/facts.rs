@@ -255,7 +255,22 @@ pub enum UnitScope {
     HaGroups(BTreeSet<GroupId>),
 }
 
+/// Stands for every HA group in the list of a scope.
+const EVERY_GROUP: &str = "*";
+
 impl UnitScope {
+    /// Makes the scope of a policy from a list of groups: `org/name`, or the name alone in the policy's organisation; `*` is every group.
+    pub fn of_groups(policy: &PolicyId, names: &[String]) -> Self {
+        if names.iter().any(|name| name == EVERY_GROUP) {
+            return Self::EveryHaGroup;
+        }
+        let id = |name: &String| match name.split_once('/') {
+            Some((org, name)) => GroupId::new(org, name),
+            None => GroupId::new(policy.org(), name),
+        };
+        Self::HaGroups(names.iter().map(id).collect())
+    }
+
     /// Answers whether a node belongs to it; `group`: the name of the node's group.
     pub fn holds(&self, node: &NodeId, group: Option<&str>) -> bool {
         match self {

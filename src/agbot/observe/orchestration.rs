@@ -3,9 +3,9 @@
 //! Source: orchestration 1.2.
 
 use evenkeel_planner::facts::{Mode, PolicyOrchestration, UnitScope};
-use evenkeel_planner::ids::{GroupId, PolicyId};
+use evenkeel_planner::ids::PolicyId;
 use evenkeel_planner::settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, UpdateOverrides};
-use evenkeel_wire::exchange::orchestration::{self as wire, EVERY_GROUP, Orchestration};
+use evenkeel_wire::exchange::orchestration::{self as wire, Orchestration};
 use serde_json::Value;
 
 /// Facts of the object `orchestration`; of one that cannot be read (an exchange of another version) none, and the hub's settings hold.
@@ -35,15 +35,10 @@ fn mode(mode: Option<wire::Mode>) -> Mode {
 }
 
 fn scope(policy: &PolicyId, scope: Option<&wire::Scope>) -> UnitScope {
-    let Some(wire::Scope::HaGroups { ha_groups }) = scope else { return UnitScope::Eligible };
-    if ha_groups.iter().any(|name| name == EVERY_GROUP) {
-        return UnitScope::EveryHaGroup;
+    match scope {
+        Some(wire::Scope::HaGroups { ha_groups }) => UnitScope::of_groups(policy, ha_groups),
+        Some(wire::Scope::Eligible) | None => UnitScope::Eligible,
     }
-    let id = |name: &String| match name.split_once('/') {
-        Some((org, name)) => GroupId::new(org, name),
-        None => GroupId::new(policy.org(), name),
-    };
-    UnitScope::HaGroups(ha_groups.iter().map(id).collect())
 }
 
 fn update(read: &Orchestration) -> UpdateOverrides {
@@ -74,6 +69,7 @@ fn update(read: &Orchestration) -> UpdateOverrides {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner::ids::GroupId;
     use serde_json::json;
 
     use super::*;

@@ -6,6 +6,9 @@ use evenkeel_client::Path;
 use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
 use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition};
 use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
+use evenkeel_planner::facts::UnitScope;
+use evenkeel_planner::ids::PolicyId;
+use evenkeel_wire::exchange::orchestration::{Orchestration, Scope};
 use serde_json::Value;
 
 use super::CheckArguments;
@@ -23,6 +26,8 @@ pub struct PolicyInput {
     pub id: String,
     /// The policy; its service always names an organization.
     pub policy: DeploymentPolicy,
+    /// On which nodes it may run, beside properties and constraints.
+    pub scope: UnitScope,
 }
 
 impl PolicyInput {
@@ -55,7 +60,18 @@ impl PolicyInput {
         if policy.service.org.is_empty() {
             policy.service.org = crate::context::split_name(&id, "").0;
         }
-        Ok(Self { id, policy })
+        let said: Orchestration = understood(
+            document.get("orchestration"),
+            &format!("the orchestration of deployment policy {id}"),
+        )?;
+        let scope = match said.scope {
+            Some(Scope::HaGroups { ha_groups }) => {
+                let (org, name) = crate::context::split_name(&id, "");
+                UnitScope::of_groups(&PolicyId::new(&org, &name), &ha_groups)
+            }
+            Some(Scope::Eligible) | None => UnitScope::Eligible,
+        };
+        Ok(Self { id, policy, scope })
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::Scope;
 use super::definitions::{Definitions, PolicyInput};
 use super::node_input::NodeInput;
-use super::verdict::{Verdict, evaluate};
+use super::verdict::{GENERAL, Verdict, evaluate};
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::hub;
@@ -103,22 +103,28 @@ fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agb
 }
 
 fn obstacles(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>) -> Vec<Obstacle> {
-    let report = match compared {
-        Ok(verdict) => verdict.report.as_ref(),
+    let verdict = match compared {
+        Ok(verdict) => verdict,
         Err(error) => return vec![cannot_compare(error)],
     };
-    let Some(report) = report else { return Vec::new() };
+    let unplaced = verdict.unplaced.iter().map(|blocked| of_all("not_placed", blocked.to_string()));
+    let Some(report) = &verdict.report else { return unplaced.collect() };
     let own = clauses_of_policy(node, policy);
-    let general = report.general.iter().map(|reason| plain("general", reason));
+    let general = report.general.iter().map(|reason| plain(GENERAL, reason));
     let of_service = |verdict: &ServiceVerdict| -> Vec<Obstacle> {
         let one = |reason: &Incompatibility| told(&verdict.service_id, reason, policy, node, &own);
         verdict.obstacles.iter().flat_map(one).collect()
     };
-    general.chain(report.services.iter().flat_map(of_service)).collect()
+    unplaced.chain(general).chain(report.services.iter().flat_map(of_service)).collect()
 }
 
 fn cannot_compare(error: &CliError) -> Obstacle {
-    Obstacle { service: "general".to_owned(), class: "not_comparable", clause: None, text: error.why.clone() }
+    of_all("not_comparable", error.why.clone())
+}
+
+/// An obstacle to whatever the policy deploys.
+fn of_all(class: &'static str, text: String) -> Obstacle {
+    Obstacle { service: GENERAL.to_owned(), class, clause: None, text }
 }
 
 fn plain(service: &str, reason: &Incompatibility) -> Obstacle {
@@ -179,6 +185,8 @@ fn clauses_of_policy(node: &NodeInput, policy: &PolicyInput) -> BTreeSet<String>
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_wire::exchange::node_orchestration::Availability;
+
     use super::super::verdict::tests::{definitions, node, policy};
     use super::*;
 
@@ -209,6 +217,15 @@ mod tests {
         assert_eq!(view.table.rows.len(), failing.len());
         let whole = failing.iter().find(|one| one["property"] == "floor").expect("a clause");
         assert_eq!(whole["constraint"], "site == north AND floor >= 2");
+    }
+
+    #[test]
+    fn what_keeps_every_service_away_is_told_first() {
+        let properties = json!([{"name": "site", "value": "north"}, {"name": "floor", "value": 3}, {"name": "camera", "value": true}]);
+        let paused = NodeInput { availability: Availability::Pause, ..node(properties, json!([])) };
+        let view = explained(&paused, None);
+        assert_eq!(view.json["failing"][0]["class"], "not_placed");
+        assert_eq!(view.json["compatible"], json!(false));
     }
 
     #[test]

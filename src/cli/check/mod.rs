@@ -7,6 +7,7 @@ mod arguments;
 mod definitions;
 pub mod explain;
 mod node_input;
+mod placement;
 mod verdict;
 
 pub use arguments::CheckArguments;
@@ -69,7 +70,12 @@ pub async fn run(arguments: CheckArguments, context: &Context) -> Outcome {
 fn tell_left_out(subjects: &Subjects, verdicts: &[Verdict], policy: &PolicyInput) {
     let Some(group) = &subjects.group else { return };
     for (node, verdict) in subjects.nodes.iter().zip(verdicts).filter(|(_, verdict)| !verdict.is_compatible) {
-        let reasons: Vec<&str> = verdict.reasons.values().map(String::as_str).collect();
+        let reasons: Vec<&str> = verdict
+            .reasons
+            .values()
+            .map(String::as_str)
+            .filter(|reason| *reason != verdict::COMPATIBLE)
+            .collect();
         let service = &policy.policy.service.name;
         note(format!("{} of HA group {group} will not get {service}: {}", node.id, reasons.join("; ")));
     }
@@ -197,7 +203,7 @@ mod tests {
 
     fn verdict(reason: &str) -> Verdict {
         let reasons = BTreeMap::from([("acme/cam_2.1.0_amd64".to_owned(), reason.to_owned())]);
-        Verdict { is_compatible: reason == verdict::COMPATIBLE, reasons, report: None }
+        Verdict { is_compatible: reason == verdict::COMPATIBLE, reasons, report: None, unplaced: None }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use evenkeel_client::Path;
 use evenkeel_domain::policy::NodePolicy;
 use evenkeel_domain::policy::reference_json::from_value;
 use evenkeel_domain::policy::user_input::UserInput;
+use evenkeel_wire::exchange::node_orchestration::{Availability, NodeOrchestration};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -30,6 +31,8 @@ pub struct NodeInput {
     pub is_namespace_scoped: bool,
     /// HA group that the node is in.
     pub ha_group: Option<String>,
+    /// Whether services are placed on it.
+    pub availability: Availability,
     /// The node's policy.
     pub policy: Option<NodePolicy>,
     /// The node's values for variables.
@@ -54,6 +57,7 @@ impl NodeInput {
             cluster_namespace: text("clusterNamespace"),
             is_namespace_scoped: record.get("isNamespaceScoped") == Some(&Value::Bool(true)),
             ha_group: Some(text("ha_group")).filter(|group| !group.is_empty()),
+            availability: asked_of(&record).availability,
             policy: stored.as_ref().map(|stored| stored_policy(name, stored)).transpose()?,
             user_input: understood(record.get("userInput"), &format!("the user input of node {name}"))?,
         })
@@ -98,6 +102,7 @@ impl NodeInput {
             cluster_namespace: arguments.cluster_namespace.clone().unwrap_or_default(),
             is_namespace_scoped: arguments.is_namespace_scoped,
             ha_group: None,
+            availability: Availability::Active,
             policy: policy.map(|policy| understood(Some(&policy), "the node's policy")).transpose()?,
             user_input: understood(input.as_ref(), "the node's user input")?,
         })
@@ -110,6 +115,11 @@ impl NodeInput {
         }
         self
     }
+}
+
+/// What the operator of a node asks for; nothing for an exchange that knows of no such thing.
+fn asked_of(record: &Value) -> NodeOrchestration {
+    record.get("orchestration").and_then(|asked| from_value(asked).ok()).unwrap_or_default()
 }
 
 /// A node's policy in the present form.

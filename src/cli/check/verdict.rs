@@ -5,14 +5,18 @@ use evenkeel_domain::policy::compatibility::resolve::resolve_service;
 use evenkeel_domain::policy::compatibility::{
     CompatibilityReport, Incompatibility, NodeFacts, PolicyCheck, ServiceVerdict,
 };
+use evenkeel_planner::report::Blocked;
 
 use super::definitions::{Definitions, PolicyInput};
 use super::node_input::NodeInput;
-use super::{Reasons, Scope};
+use super::{Reasons, Scope, placement};
 use crate::exit::{CliError, Exit, Outcome};
 
 /// The word for a service that can run.
 pub const COMPATIBLE: &str = "Compatible";
+
+/// Stands for a service where a reason concerns all of them.
+pub const GENERAL: &str = "general";
 
 /// What was found out about one node.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +27,8 @@ pub struct Verdict {
     pub reasons: Reasons,
     /// The reasons as data, when policies were compared.
     pub report: Option<CompatibilityReport>,
+    /// Why nothing of the policy is placed on the node, whatever else was found.
+    pub unplaced: Option<Blocked>,
 }
 
 /// Checks one node; `checks_all` looks at all versions, otherwise the first that can run ends it.
@@ -73,7 +79,14 @@ fn compare_policies(
     };
     let report = check.run().map_err(|error| cannot_check(node, &error.to_string()))?;
     let shown = if checks_all { report.clone() } else { report.brief(&node.arch) };
-    Ok(Verdict { is_compatible: report.is_compatible, reasons: shown.reasons(), report: Some(report) })
+    let mut reasons = shown.reasons();
+    let unplaced = placement::obstacle(node, policy);
+    if let Some(blocked) = &unplaced {
+        let placed = reasons.remove(GENERAL).into_iter().chain([format!("Not Placed: {blocked}")]);
+        reasons.insert(GENERAL.to_owned(), placed.collect::<Vec<_>>().join("; "));
+    }
+    let is_compatible = report.is_compatible && unplaced.is_none();
+    Ok(Verdict { is_compatible, reasons, report: Some(report), unplaced })
 }
 
 /// Variables and secrets alone, whatever the policies say.
@@ -106,9 +119,9 @@ fn compare_inputs(
     }
     if reasons.is_empty() {
         let general = Incompatibility::NoServiceForArchitecture { arch: node.arch.clone() };
-        reasons.insert("general".to_owned(), format!("Policy Incompatible: {general}"));
+        reasons.insert(GENERAL.to_owned(), format!("Policy Incompatible: {general}"));
     }
-    Ok(Verdict { is_compatible, reasons, report: None })
+    Ok(Verdict { is_compatible, reasons, report: None, unplaced: None })
 }
 
 fn cannot_check(node: &NodeInput, why: &str) -> CliError {
@@ -135,7 +148,11 @@ pub mod tests {
             "constraints": ["site == north AND floor >= 2"],
             "properties": [{"name": "purpose", "value": "watch"}],
         });
-        PolicyInput { id: "acme/p".to_owned(), policy: from_value(&document).expect("a policy") }
+        PolicyInput {
+            id: "acme/p".to_owned(),
+            policy: from_value(&document).expect("a policy"),
+            ..PolicyInput::default()
+        }
     }
 
     pub fn definitions() -> Definitions {

@@ -21,7 +21,7 @@ const MOST_COPIES: u64 = 100_000;
 const MOST_GROUPS: usize = 1_000;
 const LONGEST_NAME: usize = 512;
 /// Every HA group.
-pub const EVERY_GROUP: &str = "*";
+const EVERY_GROUP: &str = "*";
 
 const ROOT: Members = Members {
     known: &["version", "mode", "orchestrate", "scope", "update", "ha"],

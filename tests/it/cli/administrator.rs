@@ -172,6 +172,20 @@ fn checks_and_explanations(hzn: &Hzn) {
         (&found["acme/n1"]["compatible"], &found["acme/n3"]["compatible"]),
         (&json!(true), &json!(false))
     );
+    hzn.done("exchange node orch set n1 --availability pause");
+    let found = hzn.data("deploycheck policy -n n1 -b cameras");
+    assert_eq!(
+        (&found["compatible"], &found["reason"]["general"]),
+        (&json!(false), &json!("Not Placed: the node is paused; nothing is placed or updated on it"))
+    );
+    hzn.done("exchange node orch set n1 --availability active");
+    hzn.write("own.json", &json!({"orchestration": {"scope": {"type": "hagroups", "haGroups": ["line"]}}}));
+    hzn.done("exchange deployment updatepolicy cameras -f own.json");
+    let found = hzn.data("explain n1 cameras");
+    assert_eq!(found["failing"][0]["class"], "not_placed");
+    assert_eq!(found["failing"][0]["text"], "the policy is for members of acme/line only");
+    hzn.write("own.json", &json!({"orchestration": null}));
+    hzn.done("exchange deployment updatepolicy cameras -f own.json");
     hzn.write("other.json", &self::policy("clean"));
     hzn.done("exchange deployment updatepolicy cameras -f other.json");
     hzn.write("label.json", &json!({"label": "new"}));

@@ -1,0 +1,50 @@
+//! What keeps a service off a node whatever policies and properties say: the scope of the deployment policy, and the operator of the node.
+//!
+//! Source: orchestration 1.3, 1.7.
+
+use evenkeel_planner::ids::NodeId;
+use evenkeel_planner::report::Blocked;
+use evenkeel_wire::exchange::node_orchestration::Availability;
+
+use super::definitions::PolicyInput;
+use super::node_input::NodeInput;
+
+/// Why nothing of the policy is placed on the node, in the agbot's words.
+pub fn obstacle(node: &NodeInput, policy: &PolicyInput) -> Option<Blocked> {
+    let (org, id) = crate::context::split_name(&node.id, "");
+    if !policy.scope.holds(&NodeId::new(&org, &id), node.ha_group.as_deref()) {
+        return Some(Blocked::OutsideScope { scope: policy.scope.clone() });
+    }
+    match node.availability {
+        Availability::Active => None,
+        Availability::Pause => Some(Blocked::NodePaused),
+        Availability::Drain => Some(Blocked::NodeDraining),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_planner::facts::UnitScope;
+    use evenkeel_planner::ids::PolicyId;
+
+    use super::*;
+
+    fn told(group: Option<&str>, availability: Availability) -> Option<String> {
+        let scope = UnitScope::of_groups(&PolicyId::new("o", "p"), &["pair".to_owned()]);
+        let policy = PolicyInput { scope, ..PolicyInput::default() };
+        let ha_group = group.map(str::to_owned);
+        let node = NodeInput { id: "o/n".to_owned(), ha_group, availability, ..NodeInput::default() };
+        obstacle(&node, &policy).map(|blocked| blocked.to_string())
+    }
+
+    #[test]
+    fn scope_and_availability_keep_a_service_away() {
+        assert_eq!(told(Some("pair"), Availability::Active), None);
+        for group in [None, Some("other")] {
+            let why = told(group, Availability::Active).expect("outside");
+            assert!(why.contains("members of o/pair only"), "{why}");
+        }
+        assert!(told(Some("pair"), Availability::Pause).is_some_and(|why| why.contains("paused")));
+        assert!(told(Some("pair"), Availability::Drain).is_some_and(|why| why.contains("drained")));
+    }
+}
