@@ -21,6 +21,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a request waits for a connection when the server does not answer.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
+/// How long it may take to tell why: a server that is not there says so at once, and one that is silent says nothing.
+const REASON_AFTER: Duration = Duration::from_secs(1);
 
 /// How often a request waits that long when the server does answer, and only others are faster.
 const BUSY_WAITS: u32 = 3;
@@ -221,7 +223,7 @@ pub async fn listen(database: &Database, channels: &[&str]) -> Result<Listener, 
 
 /// Why a server cannot be reached: a pool tries until its time is over, and tells only that.
 async fn why_unreachable(options: &PgConnectOptions) -> sqlx::Error {
-    match tokio::time::timeout(UNREACHABLE_AFTER, PgConnection::connect_with(options)).await {
+    match tokio::time::timeout(REASON_AFTER, PgConnection::connect_with(options)).await {
         Ok(Err(error)) => error,
         // It is there after all, or silent: neither says more.
         Ok(Ok(_)) | Err(_) => sqlx::Error::PoolTimedOut,
