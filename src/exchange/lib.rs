@@ -18,14 +18,18 @@ mod front;
 mod heartbeat;
 mod housekeeping;
 mod limit;
+mod notice;
 mod seed;
+mod settings;
 mod shortcut;
+mod write;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;
 pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
 pub use limit::{NoNetwork, Rate, RateLimits, TrustedProxies};
-pub use state::{Exchange, ExchangeSettings, StartError};
+pub use settings::ExchangeSettings;
+pub use state::{Exchange, StartError};
 
 /// Version of the compatible API that clients compare with their minimum.
 pub const API_VERSION: &str = "2.154.0";

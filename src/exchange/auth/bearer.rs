@@ -19,7 +19,8 @@ use uuid::Uuid;
 
 use super::remembered::Remembered;
 use crate::audit::request::run_login;
-use crate::state::{WriteTx, forget_login};
+use crate::notice::forget_login;
+use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 /// Header that names the organization for people who have roles in several.

@@ -28,7 +28,7 @@ use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::feed::Selection;
 use crate::feed::visibility::View;
-use crate::state::forget_changes;
+use crate::notice::forget_changes;
 use crate::{API_VERSION, ApiError, Exchange};
 
 const TAG: &str = "changes";

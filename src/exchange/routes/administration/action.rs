@@ -11,8 +11,8 @@ use evenkeel_wire::exchange::administration::{ConfigurationChange, EmptyToken};
 
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller};
+use crate::notice::{forget_login, reload_everywhere, set_everywhere};
 use crate::routes::shape::found;
-use crate::state::{forget_login, reload_everywhere, set_everywhere};
 use crate::{ApiError, Exchange, configuration};
 
 async fn authorize(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {

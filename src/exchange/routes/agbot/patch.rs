@@ -10,7 +10,7 @@ use evenkeel_wire::exchange::agbot::PatchAgbot;
 use super::agbot_change;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::state::forget_login;
+use crate::notice::forget_login;
 use crate::{ApiError, Exchange};
 
 pub(super) async fn patch_agbot(

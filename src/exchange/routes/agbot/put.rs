@@ -12,7 +12,8 @@ use evenkeel_wire::exchange::agbot::PutAgbot;
 use super::agbot_change;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::state::{WriteTx, forget_login};
+use crate::notice::forget_login;
+use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 pub(super) async fn replace_agbot(

@@ -8,8 +8,8 @@ use evenkeel_store::exchange::facts::FactKind;
 
 use super::agbot_change;
 use crate::extract::{CurrentCaller, Path};
+use crate::notice::forget_login;
 use crate::routes::shape::no_content;
-use crate::state::forget_login;
 use crate::{ApiError, Exchange};
 
 /// Removes an agbot; agreements, served patterns and policies, search sessions and messages both ways go with it.

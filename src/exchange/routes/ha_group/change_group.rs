@@ -15,7 +15,7 @@ use evenkeel_store::exchange::ha_group::{self, Candidate, HaGroup};
 use evenkeel_store::retry;
 
 use super::form::{WantedGroup, not_all_nodes};
-use crate::state::WriteTx;
+use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 /// Names of nodes and groups in one refusal, at most.

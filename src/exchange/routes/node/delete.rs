@@ -8,8 +8,8 @@ use evenkeel_store::exchange::node;
 
 use super::node_change;
 use crate::extract::{CurrentCaller, Path};
+use crate::notice::forget_login;
 use crate::routes::shape::no_content;
-use crate::state::forget_login;
 use crate::{ApiError, Exchange};
 
 /// Removes a node; agreements, messages, policy, status and group membership go with it.

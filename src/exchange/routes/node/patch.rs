@@ -11,8 +11,8 @@ use super::node_change;
 use super::validate::{check_pattern, check_token, json, parse_pattern, versions_json};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
+use crate::notice::forget_login;
 use crate::routes::reference::require_user_input;
-use crate::state::forget_login;
 use crate::{ApiError, Exchange};
 
 pub(super) async fn patch_node(

@@ -18,8 +18,9 @@ use super::validate::{
 };
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::notice::forget_login;
 use crate::routes::reference::require_user_input;
-use crate::state::{WriteTx, forget_login};
+use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 /// A request that is in order as far as that can be told without the database.

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
+use crate::notice::forget_login;
 use crate::routes::shape::no_content;
-use crate::state::forget_login;
 use crate::{ApiError, Exchange};
 
 pub async fn create_organization(

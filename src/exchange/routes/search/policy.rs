@@ -22,7 +22,7 @@ use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::searched;
-use crate::state::WriteTx;
+use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::find_visible;
 use crate::extract::{Body, CurrentCaller, Path};
+use crate::notice::forget_login;
 use crate::routes::shape::{found, no_content};
-use crate::state::forget_login;
 use crate::{ApiError, Exchange};
 
 pub async fn create_api_key(

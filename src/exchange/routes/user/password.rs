@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::user::ChangePassword;
 use super::{absent, facts, find_visible};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::state::forget_login;
+use crate::notice::forget_login;
 use crate::{ApiError, Exchange};
 
 pub async fn change_password(

@@ -17,8 +17,9 @@ use uuid::Uuid;
 use super::{absent, facts};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
+use crate::notice::forget_login;
 use crate::routes::shape::no_content;
-use crate::state::{WriteTx, forget_login};
+use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 const SECRET_MISSING: &str = "the password must be non-blank when creating a user";

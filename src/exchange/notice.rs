@@ -1,0 +1,64 @@
+//! What the exchanges on one database tell each other beside the changes that clients see: rows of the feed that only they read.
+//!
+//! Source: docs/adr/0011.
+
+use evenkeel_store::exchange::change::{Change, NumberedChange};
+
+use crate::Exchange;
+use crate::feed::{INTERNAL, Observer};
+
+/// What internal rows are about: a login to forget.
+pub(crate) const CREDENTIAL: &str = "credential";
+/// A setting that holds on every running exchange, its id `path=value`; without a value the configured settings hold again.
+const CONFIGURATION: &str = "configuration";
+/// Changes that were removed by hand.
+const REMOVED_CHANGES: &str = "removedchanges";
+
+impl Observer for Exchange {
+    fn observe(&self, row: &NumberedChange) {
+        if row.category != INTERNAL {
+            return;
+        }
+        match (row.resource.as_str(), row.id.split_once('=')) {
+            (CONFIGURATION, Some((path, value))) => self.change_setting(path, value),
+            (CONFIGURATION, None) => self.reload_settings(),
+            (REMOVED_CHANGES, _) => self.feed().forget_rows(),
+            _ => self.forget(&row.org, &row.id),
+        }
+    }
+
+    fn start_anew(&self) {
+        self.forget("*", "*");
+    }
+}
+
+/// The internal row that makes every exchange forget a credential: one login, `id` `*` for a whole organization.
+pub(crate) fn forget_login(org: &str, id: &str) -> Change {
+    internal(org, id, CREDENTIAL, "deleted")
+}
+
+/// The internal row that sets `path` to `value` on every running exchange.
+pub(crate) fn set_everywhere(path: &str, value: &str) -> Change {
+    internal("*", &format!("{path}={value}"), CONFIGURATION, "modified")
+}
+
+/// The internal row that takes back all such settings.
+pub(crate) fn reload_everywhere() -> Change {
+    internal("*", "*", CONFIGURATION, "deleted")
+}
+
+/// The internal row that makes every exchange drop the changes it has in memory, after a removal by hand.
+pub(crate) fn forget_changes() -> Change {
+    internal("*", "*", REMOVED_CHANGES, "deleted")
+}
+
+fn internal(org: &str, id: &str, resource: &'static str, operation: &'static str) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: id.to_owned(),
+        category: INTERNAL,
+        resource,
+        operation,
+        is_public: false,
+    }
+}

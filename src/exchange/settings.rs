@@ -1,0 +1,86 @@
+//! What can be set of an exchange.
+
+use std::time::Duration;
+
+use evenkeel_oidc::OidcSettings;
+
+use crate::limit::{RateLimits, TrustedProxies};
+
+/// Settings of an exchange.
+#[derive(Debug, Clone)]
+pub struct ExchangeSettings {
+    /// Password of `root/root`; `None` disables root.
+    pub root_password: Option<String>,
+    /// Largest accepted request body, in bytes.
+    pub max_body_bytes: usize,
+    /// Simultaneous slow password checks.
+    pub login_slots: usize,
+    /// Limits of contract section 8.
+    pub limits: Limits,
+    /// Age at which changes are removed.
+    pub change_age: Duration,
+    /// How often old changes and messages are removed.
+    pub cleanup_period: Duration,
+    /// Age at which audit records are removed; `None` keeps them.
+    pub audit_age: Option<Duration>,
+    /// How often callers and addresses may ask.
+    pub rate_limits: RateLimits,
+    /// Proxies whose word about the client's address is believed.
+    pub trusted_proxies: TrustedProxies,
+    /// Identity provider whose tokens are accepted; `None` accepts none.
+    pub oidc: Option<OidcSettings>,
+}
+
+/// Limits of contract section 8; 0 switches a limit off, except for nodes.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Nodes an account may own, and ceiling of an organization's own limit.
+    pub nodes: i64,
+    /// Agbots an account may own.
+    pub agbots: i64,
+    /// Services an account may own.
+    pub services: i64,
+    /// Patterns an account may own.
+    pub patterns: i64,
+    /// Deployment policies an account may own.
+    pub deployment_policies: i64,
+    /// Management policies an account may own.
+    pub management_policies: i64,
+    /// Agreements of one node or agbot.
+    pub agreements: i64,
+    /// Messages in one mailbox.
+    pub messages: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            nodes: 45_000,
+            agbots: 1_000,
+            services: 1_000,
+            patterns: 1_000,
+            deployment_policies: 5_000,
+            management_policies: 5_000,
+            agreements: 0,
+            messages: 0,
+        }
+    }
+}
+
+impl Default for ExchangeSettings {
+    fn default() -> Self {
+        ExchangeSettings {
+            root_password: None,
+            max_body_bytes: 1024 * 1024,
+            // Half of the processors, so that a flood of logins leaves the other half to everybody else.
+            login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
+            limits: Limits::default(),
+            change_age: Duration::from_secs(14_400),
+            cleanup_period: Duration::from_secs(1_800),
+            audit_age: Some(Duration::from_secs(90 * 86_400)),
+            rate_limits: RateLimits::default(),
+            trusted_proxies: TrustedProxies::default(),
+            oidc: None,
+        }
+    }
+}
