@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{Hub, Scratch, eventually};
+use crate::support::{Hub, Scratch, eventually, free_address};
 
 /// Makes an organization with nodes in one group and a management policy.
 pub(super) async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
@@ -67,6 +67,27 @@ async fn members_take_turns_and_the_end_of_an_upgrade_frees_the_next() {
         (ask(&hub, "n1", "n1", nmp()).await == 200).then_some(())
     })
     .await;
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// Agbot 3.3.
+#[tokio::test]
+async fn question_is_answered_on_both_listeners_with_and_without_the_prefix() {
+    let scratch = Scratch::new();
+    let listen = free_address();
+    let hub = Hub::start(&scratch, &["--agbot-listen", &listen]).await;
+    group_of(&hub, 2).await;
+    report(&hub, "n0", "ha node waiting").await;
+    for base in [hub.url.clone(), format!("http://{listen}")] {
+        for prefix in ["", "/v1"] {
+            for (path, yes) in [("node/n0/upgrade", 200), ("hagroup/g/nodemanagement/n0/fw-9", 201)] {
+                let url = format!("{base}{prefix}/org/o/{path}");
+                let request = hub.client.post(&url).basic_auth("o/n0", Some("secret-n0"));
+                let answer = request.json(&json!({"nmp": "fw-9"})).send().await.expect("an answer");
+                assert_eq!(answer.status(), yes, "{url}");
+            }
+        }
+    }
     assert_eq!(hub.stop().await, 0);
 }
 
