@@ -10,11 +10,15 @@ use tokio::task::JoinSet;
 
 use super::fleet::{Nodes, ORG, OWNER, Scribe};
 use super::load::{Load, request};
+use super::process::Process;
 use super::report::{Options, Report, Row, Target};
 use super::stage::{Stage, broken, refused};
 
 const CLIENTS: usize = 16;
 const SHARE: f64 = 0.6;
+/// How often, and after how long, the exchange is looked at until it holds no transaction.
+const LOOKS: u32 = 200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// The statements of a creation and a deletion, as the exchange sends them; `:c` is the number of the client.
 const SCRIPT: &str = include_str!("groups.sql");
@@ -33,13 +37,13 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let load = Load { address, connections: CLIENTS, requests: Arc::new(requests(&nodes)) };
     load.once().await?;
     // Half before and half after, so that a disk that changes its speed does not favour one of them.
-    exchange.pause(true);
+    stand_still(&exchange, stage).await?;
     let before = other.pairs_per_second(length / 2).await?;
     clear_outbox(stage).await?;
     exchange.pause(false);
     load.once().await?;
     let mut ours = load.closed(length).await?;
-    exchange.pause(true);
+    stand_still(&exchange, stage).await?;
     let after = other.pairs_per_second(length / 2).await?;
     clear_outbox(stage).await?;
     exchange.pause(false);
@@ -74,6 +78,29 @@ fn requests(nodes: &Nodes) -> Vec<Vec<u8>> {
     };
     let delete = |client: usize| request("DELETE", &path(client), OWNER, None);
     (0..CLIENTS).map(create).chain((0..CLIENTS).map(delete)).collect()
+}
+
+/// Pauses the exchange where it holds no transaction open: the locks of one would keep everybody else waiting.
+async fn stand_still(exchange: &Process, stage: &Stage) -> Result<(), Failure> {
+    let mut connection = PgConnection::connect(stage.url()).await.map_err(|error| refused(&error))?;
+    for _ in 0..LOOKS {
+        exchange.pause(true);
+        // The server works off what was sent before.
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        let open: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .map_err(|error| refused(&error))?;
+        if open == 0 {
+            return connection.close().await.map_err(|error| refused(&error));
+        }
+        exchange.pause(false);
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    Err(Failure::new(ExitStatus::Failure, "the exchange never stands still outside of a transaction"))
 }
 
 async fn clear_outbox(stage: &Stage) -> Result<(), Failure> {
