@@ -4,6 +4,7 @@
 //! copies of everything that lies below it, which was most of the price of an idle poll.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -148,10 +149,9 @@ struct Guard {
 impl Guard {
     /// Lets reads of open routes through, and everything else with good credentials only.
     async fn admit(&self, request: &mut Request) -> Result<Accepted, ApiError> {
-        let accepted = Accepted::of(request)?;
         let proxies = self.exchange.trusted_proxies();
         let address = proxies.client(request.extensions(), request.headers());
-        self.exchange.limiter().count_address(address)?;
+        let accepted = received(&self.exchange, request, address)?;
         if !self.is_open(request) {
             let caller = auth::authenticate(&self.exchange, request.headers(), address).await?;
             request.extensions_mut().insert(caller);
@@ -164,6 +164,17 @@ impl Guard {
         matches!(*request.method(), Method::GET | Method::HEAD)
             && self.open.contains(path.strip_prefix(BASE).unwrap_or(path))
     }
+}
+
+/// What is asked of every request before its credentials: that the client takes an answer, and that its address has not asked too often.
+pub(crate) fn received(
+    exchange: &Exchange,
+    request: &Request,
+    address: Option<IpAddr>,
+) -> Result<Accepted, ApiError> {
+    let accepted = Accepted::of(request)?;
+    exchange.limiter().count_address(address)?;
+    Ok(accepted)
 }
 
 async fn unrecognized_route() -> ApiError {

@@ -14,9 +14,8 @@ use futures_util::future::BoxFuture;
 use http::{Method, header};
 
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::front::{finished, unpanicked};
+use crate::front::{finished, received, unpanicked};
 use crate::routes::changes::{WantedWait, poll_changes};
-use crate::routes::negotiation::Accepted;
 use crate::routes::node::heartbeat::heartbeat_node;
 use crate::{ApiError, Exchange, auth};
 
@@ -72,8 +71,7 @@ fn answered(
     let origin = request.headers().get(header::ORIGIN).cloned();
     let address = Some(exchange.trusted_proxies().client_behind(peer, request.headers()));
     let answer = async move {
-        let accepted = Accepted::of(&request)?;
-        exchange.limiter().count_address(address)?;
+        let accepted = received(&exchange, &request, address)?;
         let caller = auth::authenticate(&exchange, request.headers(), address).await?;
         let caller = CurrentCaller(caller);
         let response = match shortcut {

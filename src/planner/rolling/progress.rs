@@ -60,7 +60,7 @@ fn new_rollout(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) -
     }
 }
 
-pub(super) fn target_text(unit: &Unit<'_>) -> String {
+fn target_text(unit: &Unit<'_>) -> String {
     let version = unit.dirty.first().map_or("", |slot| &slot.choice.version);
     format!("{} {version}", unit.policy.service)
 }
