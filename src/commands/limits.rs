@@ -69,13 +69,13 @@ settings! {
         requests_per_address: u32 = "requests-per-address", "EVENKEEL_REQUESTS_PER_ADDRESS";
         /// Requests from one address that may come at once [default: 50000].
         request_burst_per_address: u32 = "request-burst-per-address", "EVENKEEL_REQUEST_BURST_PER_ADDRESS";
-        /// Failed logins a minute from one address; 0 for no limit [default: 600].
+        /// Failed logins a minute from one address; 0 for no limit [default: 1200].
         failed_logins_per_address: u32 = "failed-logins-per-address", "EVENKEEL_FAILED_LOGINS_PER_ADDRESS";
-        /// Failed logins from one address that may come at once [default: 300].
+        /// Failed logins from one address that may come at once [default: 1000].
         failed_login_burst_per_address: u32 = "failed-login-burst-per-address", "EVENKEEL_FAILED_LOGIN_BURST_PER_ADDRESS";
-        /// Failed logins a minute from one address as one caller; 0 for no limit [default: 30].
+        /// Different wrong logins a minute from one address as one caller; 0 for no limit [default: 30].
         failed_logins_per_caller: u32 = "failed-logins-per-caller", "EVENKEEL_FAILED_LOGINS_PER_CALLER";
-        /// Failed logins from one address as one caller that may come at once [default: 100].
+        /// Different wrong logins from one address as one caller that may come at once [default: 100].
         failed_login_burst_per_caller: u32 = "failed-login-burst-per-caller", "EVENKEEL_FAILED_LOGIN_BURST_PER_CALLER";
         /// Proxies whose X-Forwarded-For is believed: addresses and networks, separated by commas [default: none].
         trusted_proxies: String = "trusted-proxies", "EVENKEEL_TRUSTED_PROXIES";

@@ -121,7 +121,7 @@ impl BearerLogins {
         exchange.limiter().check_login(address, org, id)?;
         self.provider.verify(token.text).await.map_err(|error| {
             if matches!(error, OidcError::Refused(_)) {
-                exchange.limiter().count_failed_login(address, org, id);
+                exchange.limiter().count_failed_login(address, org, id, false);
             }
             refused(error)
         })

@@ -31,6 +31,10 @@ const PROVEN_CAPACITY: u32 = 50_000;
 const SUSPECT_CAPACITY: u32 = 50_000;
 /// How long after a failed login others from there wait with the suspects.
 const SUSPECT_FOR: Duration = Duration::from_secs(60);
+/// Wrong logins that were counted as guesses.
+const GUESS_CAPACITY: u32 = 50_000;
+/// How long the same wrong login counts as one guess: a limit of guesses is full again by then.
+const GUESS_FOR: Duration = Duration::from_secs(600);
 /// How long a login of root waits for the start to be over.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -79,6 +83,8 @@ pub struct Credentials {
     checked_keys: Remembered<String, Checked>,
     /// Logins known to be wrong: the same wrong secret again costs no slow hash.
     refused: Remembered<[u8; 32], ()>,
+    /// Wrong logins that were counted as guesses. A client with an old secret repeats it for ever, and guesses nothing.
+    guesses: Remembered<[u8; 32], ()>,
     /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
     /// failed logins from the same address do not stop them.
     proven: Remembered<[u8; 32], ()>,
@@ -99,6 +105,7 @@ impl Credentials {
             checked: Remembered::new(CAPACITY, REMEMBERED_FOR),
             checked_keys: Remembered::new(CAPACITY, REMEMBERED_FOR),
             refused: Remembered::new(10_000, Duration::from_secs(10)),
+            guesses: Remembered::new(GUESS_CAPACITY, GUESS_FOR),
             proven: Remembered::new(PROVEN_CAPACITY, Duration::from_secs(86_400)),
             suspects: Remembered::new(SUSPECT_CAPACITY, SUSPECT_FOR),
             is_root_settled: watch::Sender::new(true),
@@ -162,7 +169,11 @@ impl Credentials {
         let attempt = Attempt { login, address, limiter, is_proven, is_suspect };
         attempt.check()?;
         let count_failure = || {
-            limiter.count_failed_login(address, login.org(), login.id());
+            let is_repeated = self.guesses.get(&verifier).is_some();
+            limiter.count_failed_login(address, login.org(), login.id(), is_repeated);
+            if !is_repeated {
+                self.guesses.insert(verifier, ());
+            }
             if let Some(address) = neighbourhood {
                 self.suspects.insert(address, ());
             }

@@ -30,9 +30,9 @@ pub struct RateLimits {
     pub caller: Rate,
     /// Requests from one address.
     pub address: Rate,
-    /// Failed logins from one address.
+    /// Failed logins from one address, whatever was tried: what they cost.
     pub failed_address: Rate,
-    /// Failed logins from one address as one and the same caller.
+    /// Different wrong secrets from one address for one and the same caller: what they tell.
     pub failed_login: Rate,
 }
 
@@ -41,7 +41,7 @@ impl Default for RateLimits {
         RateLimits {
             caller: Rate { per_second: 500.0, burst: 5_000 },
             address: Rate { per_second: 5_000.0, burst: 50_000 },
-            failed_address: Rate { per_second: 10.0, burst: 300 },
+            failed_address: Rate { per_second: 20.0, burst: 1_000 },
             failed_login: Rate { per_second: 0.5, burst: 100 },
         }
     }
@@ -116,13 +116,15 @@ impl Limiter {
             .map_err(|wait| too_many("failed logins", wait))
     }
 
-    /// Counts a failed login.
-    pub(crate) fn count_failed_login(&self, address: Option<IpAddr>, org: &str, id: &str) {
+    /// Counts a failed login. `is_repeated` when the same wrong secret was counted not long ago: it is no further guess.
+    pub(crate) fn count_failed_login(&self, address: Option<IpAddr>, org: &str, id: &str, is_repeated: bool) {
         let Some(address) = address.map(neighbourhood) else { return };
         let now = self.now();
         // An empty bucket stays empty: whoever was let in before it was empty need not be told.
         let _ = self.failed_addresses.take(&address, self.limits.failed_address, now);
-        let _ = self.failed_logins.take(&(address, org, id), self.limits.failed_login, now);
+        if !is_repeated {
+            let _ = self.failed_logins.take(&(address, org, id), self.limits.failed_login, now);
+        }
     }
 }
 

@@ -207,6 +207,26 @@ async fn guesses_at_one_login_are_stopped_before_they_stop_their_whole_address()
 }
 
 #[tokio::test]
+async fn a_client_with_an_old_secret_guesses_once() {
+    let database = TestDatabase::new().await;
+    let failed = Rate { per_second: NEVER, burst: 3 };
+    let limits = RateLimits { failed_login: failed, ..RateLimits::default() };
+    let api = Api::start_with(&database, settings(limits)).await;
+    api.make_org("o").await;
+    let here = "192.0.2.1";
+    for round in 0..6 {
+        assert_eq!(status(&api, here, "o/u:old").await, 401);
+        assert_eq!(status(&api, here, "o/nobody:old").await, 401);
+        // Any change of a credential clears the memory of wrong logins: the secret is checked again, and stays the same guess.
+        api.make_node(USER, "o", &format!("n{round}")).await;
+    }
+    assert_eq!(status(&api, here, "o/u:second").await, 401);
+    assert_eq!(status(&api, here, "o/u:third").await, 401);
+    assert_eq!(status(&api, here, "o/u:fourth").await, 429, "guesses are counted");
+    assert_eq!(status(&api, here, "o/nobody:old").await, 401);
+}
+
+#[tokio::test]
 async fn callers_and_addresses_are_told_when_to_come_back() {
     let database = TestDatabase::new().await;
     let limits = RateLimits {
