@@ -3,7 +3,7 @@
 //! Each agbot holds about the same number. A lease not renewed in time is lost; the fencing number makes commands of a late agbot
 //! harmless. Source: design, "Several agbots".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,9 +21,12 @@ const BEFORE_LOADED: Duration = Duration::from_millis(100);
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let period = context.settings.lease_time / 4;
     let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut leaving = BTreeSet::new();
     loop {
-        match renew(&context).await {
-            Ok(leases) => {
+        match renew(&context, &leaving).await {
+            Ok(shares) => {
+                leaving = shares.leaving;
+                let leases = by_number(&shares.kept);
                 // Before the exchange is read everything would look deleted: nothing may be decided until then.
                 if leases != held && context.is_loaded() {
                     let gained =
@@ -37,6 +40,10 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
                             .await;
                     }
                     context.tell(vec![Event::PartitionsChanged { leases }, Event::FullReconcile]).await;
+                    if gained {
+                        // Messages that came while nobody held these partitions were left where they are.
+                        context.mail.notify_one();
+                    }
                 }
             }
             Err(error) => {
@@ -64,32 +71,52 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     }
 }
 
-async fn renew(context: &Context) -> Result<BTreeMap<u32, u64>, StoreError> {
+/// What becomes of the partitions that are held.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Shares {
+    kept: Vec<LeaseRow>,
+    /// Nothing is decided about them any more. They are released at the next renewal, when what was decided before is done: a reply that
+    /// is acknowledged under a lease that somebody else has by now would be lost.
+    leaving: BTreeSet<i32>,
+    released: Vec<i32>,
+}
+
+impl Shares {
+    /// Divides what is held, of which `leaving` have been left alone since the renewal before.
+    fn of(mut held: Vec<LeaseRow>, fair: usize, leaving: &BTreeSet<i32>) -> Shares {
+        // Those that are kept are the same ones each time.
+        held.sort_by_key(|row| row.partition);
+        let surplus = held.split_off(fair.min(held.len())).into_iter().map(|row| row.partition);
+        let (released, leaving): (Vec<i32>, Vec<i32>) = surplus.partition(|number| leaving.contains(number));
+        Shares { kept: held, leaving: leaving.into_iter().collect(), released }
+    }
+}
+
+fn by_number(rows: &[LeaseRow]) -> BTreeMap<u32, u64> {
+    rows.iter().map(|row| (row.partition.unsigned_abs(), row.fencing.unsigned_abs())).collect()
+}
+
+async fn renew(context: &Context, leaving: &BTreeSet<i32>) -> Result<Shares, StoreError> {
     let seconds = context.settings.lease_time.as_secs_f64();
     let count = i32::try_from(context.settings.planner.partition_count).unwrap_or(i32::MAX);
     let owner = context.instance;
-    let rows = retry("lease.renew", || async {
+    retry("lease.renew", || async {
         let mut tx = context.database.begin().await?;
         partition::insert_partitions(&mut tx, count).await?;
         let agbots = partition::refresh_instance(&mut tx, owner, seconds).await?.max(1);
-        let mut rows = partition::extend_leases(&mut tx, owner, seconds).await?;
+        let rows = partition::extend_leases(&mut tx, owner, seconds).await?;
         let fair = (i64::from(count) + agbots - 1) / agbots;
-        let held = rows.len() as i64;
-        if held < fair {
-            rows.extend(partition::take_free(&mut tx, owner, seconds, fair - held).await?);
-        } else if held > fair {
-            let surplus: Vec<i32> = rows
-                .split_off(usize::try_from(fair).unwrap_or_default())
-                .iter()
-                .map(|row| row.partition)
-                .collect();
-            partition::release(&mut tx, owner, &surplus).await?;
+        let missing = fair - rows.len() as i64;
+        let mut shares = Shares::of(rows, usize::try_from(fair).unwrap_or_default(), leaving);
+        if missing > 0 {
+            shares.kept.extend(partition::take_free(&mut tx, owner, seconds, missing).await?);
+        } else if !shares.released.is_empty() {
+            partition::release(&mut tx, owner, &shares.released).await?;
         }
         tx.commit().await?;
-        Ok::<Vec<LeaseRow>, StoreError>(rows)
+        Ok::<Shares, StoreError>(shares)
     })
-    .await?;
-    Ok(rows.into_iter().map(|row| (row.partition.unsigned_abs(), row.fencing.unsigned_abs())).collect())
+    .await
 }
 
 async fn hand_over(context: &Context) -> Result<(), StoreError> {
@@ -97,4 +124,34 @@ async fn hand_over(context: &Context) -> Result<(), StoreError> {
     partition::release(&mut tx, context.instance, &[]).await?;
     partition::delete_instance(&mut tx, context.instance).await?;
     tx.commit().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(numbers: impl IntoIterator<Item = i32>) -> Vec<LeaseRow> {
+        numbers.into_iter().map(|partition| LeaseRow { partition, fencing: 1 }).collect()
+    }
+
+    #[test]
+    fn surplus_is_left_alone_for_a_renewal_before_somebody_else_gets_it() {
+        let first = Shares::of(rows([3, 1, 0, 2]), 2, &BTreeSet::new());
+        assert_eq!(first, Shares { kept: rows([0, 1]), leaving: [2, 3].into(), released: vec![] });
+        let second = Shares::of(rows([0, 1, 2, 3]), 2, &first.leaving);
+        assert_eq!(second, Shares { kept: rows([0, 1]), leaving: [].into(), released: vec![2, 3] });
+    }
+
+    #[test]
+    fn what_is_left_alone_is_kept_after_all_when_the_other_agbot_went_away() {
+        let shares = Shares::of(rows([0, 1, 2, 3]), 4, &[2, 3].into());
+        assert_eq!(shares, Shares { kept: rows([0, 1, 2, 3]), ..Shares::default() });
+        assert_eq!(Shares::of(rows([]), 4, &BTreeSet::new()), Shares::default());
+    }
+
+    #[test]
+    fn only_what_was_left_alone_is_released() {
+        let shares = Shares::of(rows([0, 1, 2, 3]), 1, &[2, 3].into());
+        assert_eq!(shares, Shares { kept: rows([0]), leaving: [1].into(), released: vec![2, 3] });
+    }
 }
