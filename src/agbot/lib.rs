@@ -21,7 +21,7 @@ pub use api::AgbotApi;
 pub use context::Context;
 pub use error::AgbotError;
 pub use serve::ServingAgbot;
-pub use settings::AgbotSettings;
+pub use settings::{AgbotSettings, OtherAgbotsRule};
 
 use std::sync::Arc;
 

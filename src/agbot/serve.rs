@@ -1,16 +1,17 @@
 //! Which organizations the hub's own agbot serves by itself: each once, when it comes to be.
 //!
-//! What an administrator takes out of the served entries later stays out, because it is noted that the organization was
-//! offered. Source: agbot 1.2.
+//! What an administrator takes out of the served entries later stays out, because the agbot's own records keep that the
+//! organization was offered. Source: agbot 1.2.
 
 use evenkeel_client::model::{ServedPattern, ServedPolicy};
 use evenkeel_client::{Client, ClientError};
+use evenkeel_store::Database;
 use evenkeel_store::agbot::offered;
-use evenkeel_store::exchange::served::{ServedRow, insert_pattern, insert_policy};
-use evenkeel_store::{Database, StoreError};
-use jiff::Timestamp;
 
 use crate::AgbotError;
+
+/// Stands for every policy or pattern of an organization.
+const EVERY: &str = "*";
 
 /// The agbot that serves, and where its records are.
 #[derive(Clone, Copy)]
@@ -21,68 +22,37 @@ pub struct ServingAgbot<'a> {
     pub id: &'a str,
     /// The agbot's own credentials at the exchange.
     pub client: &'a Client,
-    /// The agbot's records; those of the exchange too, in a hub.
+    /// The agbot's own records.
     pub database: &'a Database,
 }
 
 impl ServingAgbot<'_> {
-    /// Serves all policies and patterns of an organization for its own nodes, and notes that it was offered. Being served
-    /// already is fine.
+    /// Serves all policies and patterns of an organization for its own nodes, and records that it was offered.
     ///
-    /// In a hub the entries are the hub's own arrangement, made beside the API: no row of the feed tells other agbots of them.
-    /// An agbot with records of its own asks the exchange.
-    ///
+    /// An entry that exists already is left as it is.
     /// # Errors
     /// When the database or the exchange does not answer.
-    pub async fn offer_org(self, org: &str, now: Timestamp) -> Result<(), AgbotError> {
-        let row = ServedRow {
-            entry: format!("{org}_*_{org}"),
-            subject_org: org.to_owned(),
-            subject: "*".to_owned(),
-            node_org: org.to_owned(),
-            updated_at: now,
+    pub async fn offer_org(self, org: &str) -> Result<(), AgbotError> {
+        let policies = ServedPolicy {
+            business_pol_orgid: org.to_owned(),
+            business_pol: EVERY.to_owned(),
+            node_orgid: org.to_owned(),
+            ..ServedPolicy::default()
         };
-        // The connection is given back before the exchange is asked.
-        let is_here = {
-            let mut connection = self.database.acquire().await?;
-            is_written(insert_policy(&mut connection, self.org, self.id, &row).await)?
-                && is_written(insert_pattern(&mut connection, self.org, self.id, &row).await)?
+        accept_existing(self.client.add_served_policy(self.org, self.id, &policies).await)?;
+        let patterns = ServedPattern {
+            pattern_orgid: org.to_owned(),
+            pattern: EVERY.to_owned(),
+            node_orgid: org.to_owned(),
+            ..ServedPattern::default()
         };
-        if !is_here {
-            self.ask_to_serve(&row).await?;
-        }
+        accept_existing(self.client.add_served_pattern(self.org, self.id, &patterns).await)?;
         offered::insert_offered(&mut *self.database.acquire().await?, org).await?;
         Ok(())
     }
-
-    async fn ask_to_serve(self, row: &ServedRow) -> Result<(), ClientError> {
-        let policies = ServedPolicy {
-            business_pol_orgid: row.subject_org.clone(),
-            business_pol: row.subject.clone(),
-            node_orgid: row.node_org.clone(),
-            ..ServedPolicy::default()
-        };
-        there_is_fine(self.client.add_served_policy(self.org, self.id, &policies).await)?;
-        let patterns = ServedPattern {
-            pattern_orgid: row.subject_org.clone(),
-            pattern: row.subject.clone(),
-            node_orgid: row.node_org.clone(),
-            ..ServedPattern::default()
-        };
-        there_is_fine(self.client.add_served_pattern(self.org, self.id, &patterns).await)
-    }
 }
 
-/// Whether the entry is in the database; false when the agbot is not, so that the exchange's records are elsewhere.
-fn is_written(outcome: Result<(), StoreError>) -> Result<bool, StoreError> {
-    match outcome {
-        Ok(()) | Err(StoreError::Conflict { .. }) => Ok(true),
-        Err(StoreError::ParentMissing { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn there_is_fine<T>(outcome: Result<T, ClientError>) -> Result<(), ClientError> {
+fn accept_existing<T>(outcome: Result<T, ClientError>) -> Result<(), ClientError> {
     match outcome {
         Err(ClientError::Status { status: 409, .. }) | Ok(_) => Ok(()),
         Err(error) => Err(error),

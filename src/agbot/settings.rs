@@ -1,9 +1,33 @@
 //! Settings of an agbot.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use evenkeel_planner::settings::PlannerSettings;
+use serde::Deserialize;
+
+/// What to do with policies and patterns that another agbot of the exchange is configured to serve as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OtherAgbotsRule {
+    /// Leaves them to the other agbot.
+    Yield,
+    /// Serves them all the same.
+    Ignore,
+}
+
+impl FromStr for OtherAgbotsRule {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "yield" => Ok(Self::Yield),
+            "ignore" => Ok(Self::Ignore),
+            _ => Err("must be yield or ignore".to_owned()),
+        }
+    }
+}
 
 /// Settings of an agbot.
 #[derive(Debug, Clone)]
@@ -16,6 +40,8 @@ pub struct AgbotSettings {
     pub key_file: PathBuf,
     /// Serve every organization that comes to be, besides what the exchange says it serves.
     pub serves_new_orgs: bool,
+    /// What to do where another agbot serves the same.
+    pub other_agbots: OtherAgbotsRule,
     /// Numbers that decisions use.
     pub planner: PlannerSettings,
     /// Longest time a poll of the change feed is parked.
@@ -41,6 +67,7 @@ impl AgbotSettings {
             id: id.to_owned(),
             key_file,
             serves_new_orgs: false,
+            other_agbots: OtherAgbotsRule::Ignore,
             planner: PlannerSettings::default(),
             poll_wait: Duration::from_secs(20),
             status_period: Duration::from_millis(400),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, ServingAgbot};
+use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, OtherAgbotsRule, ServingAgbot};
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
 use evenkeel_runtime::files::{DataFolder, random_secret};
@@ -14,7 +14,6 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
 use evenkeel_store::agbot::offered;
 use evenkeel_wire::agreement::PrivateKey;
-use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -145,11 +144,13 @@ pub async fn start_in_hub(
     register(&root, &client, &token, database).await.map_err(|error| broken(&error))?;
     let mut settings = AgbotSettings::new(org, id, agbot_key_file(folder, database).await?);
     settings.serves_new_orgs = true;
+    settings.other_agbots = OtherAgbotsRule::Yield;
     apply(options, &mut settings);
     Agbot::start(settings, client, database.clone(), shutdown).map_err(|error| broken(&error))
 }
 
 fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
+    settings.other_agbots = options.other_agbots.unwrap_or(settings.other_agbots);
     let update = &mut settings.planner.update;
     update.failure_action = options.upgrade_failure_action.unwrap_or(update.failure_action);
     update.order = options.upgrade_order.unwrap_or(update.order);
@@ -203,7 +204,7 @@ async fn register(
     let known = offered::list_offered(&mut *database.acquire().await?).await?;
     let serving = ServingAgbot { org, id, client: agbot, database };
     for org in orgs.difference(&known) {
-        serving.offer_org(org, Timestamp::now()).await?;
+        serving.offer_org(org).await?;
     }
     for org in known.difference(&orgs) {
         offered::delete_offered(&mut *database.acquire().await?, org).await?;

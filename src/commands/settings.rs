@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use evenkeel_agbot::OtherAgbotsRule;
 use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::files::{default_state_folder, read_secret};
 use evenkeel_runtime::postgres::{BinarySource, PostgresSettings};
@@ -224,5 +225,8 @@ settings! {
         upgrade_delay_secs: u64 = "upgrade-delay-secs", "EVENKEEL_UPGRADE_DELAY_SECS";
         /// Copies that must run on other members before one is stopped [default: 1].
         upgrade_min_running: NonZeroU32 = "upgrade-min-running", "EVENKEEL_UPGRADE_MIN_RUNNING";
+        /// What to do with policies and patterns that another agbot of the exchange is configured to serve as well: yield (leave
+        /// them to it) or ignore (serve them all the same) [default: yield in `up`, ignore in `agbot`].
+        other_agbots: OtherAgbotsRule = "other-agbots", "EVENKEEL_OTHER_AGBOTS";
     }
 }

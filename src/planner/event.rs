@@ -17,6 +17,7 @@ use crate::{
         ServiceFacts, ServicePolicyFacts,
     },
     ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId},
+    other_agbots::OtherAgbots,
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},
 };
@@ -160,6 +161,11 @@ pub enum Event {
     DeploymentPolicyRemoved {
         /// The policy.
         policy: PolicyId,
+    },
+    /// What other agbots of the exchange are configured to serve, as a whole.
+    OtherAgbotsChanged {
+        /// Their served policies and patterns.
+        others: Box<OtherAgbots>,
     },
     /// An HA group is new or changed.
     HaGroupChanged {

@@ -77,6 +77,8 @@ impl Focus {
             Event::RolloutRecorded { rollout } => {
                 self.add_unit(model, &rollout.group, &rollout.policy);
             }
+            // An administrator's configuration, which changes rarely and may concern every pair.
+            Event::OtherAgbotsChanged { .. } => self.add_everything(model),
             Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
             Event::Tick => self.add_all_active_units(model),
             Event::NmpStatusChanged { status } => {

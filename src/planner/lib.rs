@@ -20,6 +20,7 @@ pub mod ids;
 pub mod matching;
 mod messages;
 pub mod model;
+pub mod other_agbots;
 mod pair;
 mod pass;
 pub mod report;

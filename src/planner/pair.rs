@@ -24,9 +24,6 @@ use crate::{
 /// A node gets so long to drop an ended agreement before the next proposal, and is told again after half of it.
 pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
 
-/// What is being done about a copy on a node that is being drained.
-pub(crate) const TAKING_OFF: &str = "taking the service off: the node is being drained";
-
 /// Plans every pair in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for (node, policy) in &focus.pairs {
@@ -72,6 +69,9 @@ fn may_propose(
         Liveness::NeverHeard => return Err(Blocked::NeverHeard),
         Liveness::Down { since } => return Err(Blocked::NodeDown { since }),
         Liveness::Alive => {}
+    }
+    if let Some(agbot) = model.other_agbot_of(node, policy) {
+        return Err(Blocked::LeftToAgbot { agbot: agbot.to_owned() });
     }
     check_backoff(pass, node, policy, &choice)?;
     check_lingering(pass, lease, node, policy)?;
@@ -167,8 +167,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
             pass.act(&agreement.node, &agreement.policy, text);
         }
         Fit::Leaving if model.group_of(&agreement.node).is_none() => {
-            cancel(pass, lease, agreement, CancelReason::USER_REQUESTED, None, true);
-            pass.act(&agreement.node, &agreement.policy, TAKING_OFF.to_owned());
+            take_off(pass, lease, agreement, None);
         }
         // The unit of the group decides and reports.
         Fit::Outdated(_) | Fit::Leaving => {}
@@ -178,6 +177,19 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
             keep(pass, lease, agreement, None);
         }
     }
+}
+
+/// Ends an agreement whose node is being drained or left to another agbot.
+pub(crate) fn take_off(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, claim: Option<ClaimRef>) {
+    let (reason, text) = match pass.model.other_agbot_of(&agreement.node, &agreement.policy) {
+        Some(agbot) => (CancelReason::POLICY_CHANGED, format!("leaving the service to the agbot {agbot}")),
+        None => {
+            let text = "taking the service off: the node is being drained".to_owned();
+            (CancelReason::USER_REQUESTED, text)
+        }
+    };
+    cancel(pass, lease, agreement, reason, claim, true);
+    pass.act(&agreement.node, &agreement.policy, text);
 }
 
 fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {

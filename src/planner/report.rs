@@ -135,7 +135,12 @@ pub enum Blocked {
         /// The organisation.
         org: String,
     },
-    /// Another agbot owns the node's partition.
+    /// Another agbot of the exchange is configured to serve the policy for the node's organization.
+    LeftToAgbot {
+        /// The agbot, as `org/id`.
+        agbot: String,
+    },
+    /// Another instance of this agbot owns the node's partition.
     OtherAgbot {
         /// The partition.
         partition: u32,

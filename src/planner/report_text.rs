@@ -10,6 +10,9 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NodeUnknown => out.write_str("the node does not exist"),
         Blocked::PolicyUnknown => out.write_str("the deployment policy does not exist or is not served"),
         Blocked::OrgNotServed { org } => write!(out, "nodes of {org} are not served with this policy"),
+        Blocked::LeftToAgbot { agbot } => {
+            write!(out, "the agbot {agbot} is configured to serve this policy for the node's organization")
+        }
         Blocked::OtherAgbot { partition } => write!(out, "partition {partition} belongs to another agbot"),
         Blocked::UsesPattern { pattern } => write!(out, "the node works by the pattern {pattern}"),
         Blocked::NeedsPrivileges { service } => {

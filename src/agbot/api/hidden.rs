@@ -44,6 +44,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::NodeUnknown
         | Blocked::PolicyUnknown
         | Blocked::OrgNotServed { .. }
+        | Blocked::LeftToAgbot { .. }
         | Blocked::OtherAgbot { .. }
         | Blocked::UsesPattern { .. }
         | Blocked::OfPattern { .. }

@@ -36,10 +36,15 @@ pub(super) async fn status(Running(context): Running, headers: HeaderMap) -> Jso
         "droppedMessages": context.dropped_messages(),
     });
     if sees_counts(&context, &headers).await {
-        let (nodes, policies, agreements) = context.model().counts();
+        let model = context.model();
+        let (nodes, policies, agreements) = model.counts();
         status["nodes"] = json!(nodes);
         status["policies"] = json!(policies);
         status["agreements"] = json!(agreements);
+        let left: Vec<_> = model.other_agbots().entries().collect();
+        if !left.is_empty() {
+            status["leftToOtherAgbots"] = json!(left);
+        }
     }
     Json(status)
 }

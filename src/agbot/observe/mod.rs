@@ -2,6 +2,7 @@
 
 pub mod facts;
 mod orchestration;
+mod other_agbots;
 pub mod read;
 pub mod records;
 pub mod served;
@@ -60,7 +61,9 @@ async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotEr
     let mut place = next.filter(|place| *place <= end).unwrap_or(end);
     *next = Some(place);
     let served = served::read(context).await?;
-    let events = read::everything(context, &served).await?;
+    let mut events = read::everything(context, &served).await?;
+    // Before the first decision: a policy that is left to another agbot must not be proposed.
+    events.extend(other_agbots::changed(context, &served).await?);
     context.tell(events).await;
     context.tell(records::read_all(context).await?).await;
     context.tell(vec![Event::FullReconcile]).await;
@@ -117,8 +120,14 @@ async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -
             "agbotmsgs" if is_own => context.mail.notify_one(),
             "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
             "org" if context.settings.serves_new_orgs && change.operation == "created" => {
-                context.as_serving().offer_org(&change.id, context.now()).await?;
-                is_stale = true;
+                // The entries come back as changes of this agbot, and what is new is read then.
+                context.as_serving().offer_org(&change.id).await?;
+            }
+            "agbotbusinesspols" | "agbotpatterns" => {
+                context.tell(other_agbots::changed(context, served).await?.into_iter().collect()).await;
+            }
+            "agbot" if change.operation == "deleted" => {
+                context.tell(other_agbots::changed(context, served).await?.into_iter().collect()).await;
             }
             "org" if served.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => context.tell(events_of(context, served, change).await?).await,

@@ -10,14 +10,14 @@ use evenkeel_client::model::{ServedPattern, ServedPolicy};
 use crate::context::Context;
 
 /// Organization → name or `*` → node organizations.
-type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// Which policies and patterns are served for which organizations' nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
     own_org: String,
-    policies: Entries,
-    patterns: Entries,
+    pub(super) policies: Entries,
+    pub(super) patterns: Entries,
 }
 
 impl Served {

@@ -82,18 +82,20 @@ pub enum Fit {
     Lost(Blocked),
     /// It cannot be told now; what runs goes on.
     Unclear(Blocked),
-    /// The policy wants it, and the node is being drained.
+    /// The policy wants it, and the node is being drained or left to another agbot.
     Leaving,
 }
 
-/// Answers how an agreement stands to its policy and to the availability of its node.
+/// Answers how an agreement stands to its policy, to other agbots and to the availability of its node.
 ///
 /// # Source
 /// Orchestration B9.
 pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
     let fit = fit_of_policies(model, agreement, now);
+    let is_left_to_another = model.other_agbot_of(&agreement.node, &agreement.policy).is_some();
     match (model.availability(&agreement.node), fit) {
         (Availability::Drain, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) => Fit::Leaving,
+        (_, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) if is_left_to_another => Fit::Leaving,
         (Availability::Pause, Fit::Outdated(_)) => Fit::Unclear(Blocked::NodePaused),
         (_, fit) => fit,
     }

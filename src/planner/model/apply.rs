@@ -52,6 +52,7 @@ impl Model {
             }
             Event::DeploymentPolicyChanged { policy } => self.put_policy(policy),
             Event::DeploymentPolicyRemoved { policy } => self.remove_policy(policy),
+            Event::OtherAgbotsChanged { others } => self.other_agbots.clone_from(others),
             Event::HaGroupChanged { group } => self.put_group(group),
             Event::HaGroupRemoved { group } => self.remove_group(group),
             Event::NmpStatusChanged { status } => {

@@ -9,8 +9,8 @@ use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Scope},
     command::CommandKey,
-    facts::{Availability, ServiceFacts},
-    ids::{GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
+    facts::{Availability, NodeStatusFacts, ServiceFacts},
+    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
     report::Blocked,
@@ -75,14 +75,7 @@ impl Model {
         if self.liveness(&agreement.node, now) != Liveness::Alive {
             return Observed::Unknown;
         }
-        let Some(record) = self.nodes.get(&agreement.node) else { return Observed::Unknown };
-        // What a node said before it was silent says nothing about what it runs since; but an agent that changed nothing
-        // does not report again, so after a grace the old word counts.
-        let is_settled =
-            record.back_at.is_none_or(|back| now >= later(back, self.settings.rejoin_grace_secs));
-        let status =
-            record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at);
-        let Some(status) = status else { return Observed::Unknown };
+        let Some(status) = self.current_status(&agreement.node, now) else { return Observed::Unknown };
         let instance = status.services.iter().find(|one| one.agreement.as_ref() == Some(&agreement.id));
         match instance {
             Some(instance) if instance.is_running && instance.version == agreement.version => {
@@ -93,6 +86,35 @@ impl Model {
             None if status.reported_at < Some(final_at) => Observed::Unknown,
             None => Observed::Absent,
         }
+    }
+
+    /// Returns the status of a node if it still counts.
+    ///
+    /// What a node said before it was silent says nothing about what it runs since; but an agent that changed nothing does
+    /// not report again, so after a grace the old word counts.
+    fn current_status(&self, node: &NodeId, now: Timestamp) -> Option<&NodeStatusFacts> {
+        let record = self.nodes.get(node)?;
+        let is_settled =
+            record.back_at.is_none_or(|back| now >= later(back, self.settings.rejoin_grace_secs));
+        record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at)
+    }
+
+    /// Returns whether a node that is heard reports one of the services running under an agreement that this agbot did not make.
+    pub(crate) fn runs_for_another_agbot(
+        &self,
+        node: &NodeId,
+        keys: &BTreeSet<&ServiceKey>,
+        now: Timestamp,
+    ) -> bool {
+        let is_foreign = |agreement: &Option<AgreementId>| {
+            agreement.as_ref().is_some_and(|id| !self.agreements.contains_key(id))
+        };
+        self.liveness(node, now) == Liveness::Alive
+            && self.current_status(node, now).is_some_and(|status| {
+                let mut services = status.services.iter();
+                services
+                    .any(|one| one.is_running && keys.contains(&one.service) && is_foreign(&one.agreement))
+            })
     }
 
     /// Answers whether the copy of an agreement is broken: reported as not running for so long that nobody waits for it.

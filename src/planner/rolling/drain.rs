@@ -1,12 +1,12 @@
-//! Takes services off a node that is being drained, one member of a group at a time.
+//! Takes services off a node that is being drained or left to another agbot, one member of a group at a time.
 //!
-//! A drain is a planned disruption like the step of a rollout: it needs the group's claim, the floor must hold, and what may
+//! Either is a planned disruption like the step of a rollout: it needs the group's claim, the floor must hold, and what may
 //! not stop now waits with its reason. It needs no rollout, and none holds it back. Source: orchestration B9, E4, P (drain of
 //! the node with the last copy).
 
 use super::{gates, sweep, unit::Unit};
 use crate::{
-    agreement::{Agreement, CancelReason},
+    agreement::Agreement,
     claims::{Claim, Purpose, ReleaseReason},
     command::Action,
     failover,
@@ -58,6 +58,7 @@ fn may_leave(pass: &Pass<'_>, unit: &Unit<'_>, agreement: &Agreement) -> Result<
 fn has_somewhere_to_go(pass: &Pass<'_>, unit: &Unit<'_>, agreement: &Agreement) -> Result<(), Blocked> {
     let (model, policy) = (pass.model, &unit.policy.id);
     if !failover::is_failover(model, policy)
+        || model.other_agbot_of(&agreement.node, policy).is_some()
         || failover::others_can_take(model, unit.group, &agreement.node, policy, pass.now)
     {
         return Ok(());
@@ -90,9 +91,7 @@ fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreeme
         return pass.wait(agreement, blocked);
     }
     if gates::may_stop_now(pass, unit, claim, agreement, &agreement.service_key) {
-        let reference = Some(claim.reference());
-        pair::cancel(pass, unit.lease, agreement, CancelReason::USER_REQUESTED, reference, true);
-        pass.act(&agreement.node, &agreement.policy, pair::TAKING_OFF.to_owned());
+        pair::take_off(pass, unit.lease, agreement, Some(claim.reference()));
     }
 }
 

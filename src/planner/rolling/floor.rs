@@ -13,7 +13,7 @@ use crate::{
     failover,
     ids::{NodeId, ServiceKey},
     matching,
-    model::{Liveness, Observed},
+    model::{Liveness, Model, Observed},
     pass::Pass,
     report::Blocked,
     settings::OfflinePeerPolicy,
@@ -135,6 +135,12 @@ fn is_selected(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -
     policies.into_iter().any(|policy| matching::is_intended(pass.model, member, policy, pass.now))
 }
 
+/// Answers whether another agbot makes the agreements for one of the services on the member.
+fn is_left_to_another(model: &Model, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
+    let policies = keys.iter().flat_map(|key| model.policies_of(key));
+    policies.into_iter().any(|policy| model.other_agbot_of(member, policy).is_some())
+}
+
 /// A member counts when it is heard, holds a final agreement for the service that is not on its way out, is seen running
 /// it, and is not itself being disrupted.
 fn counts(
@@ -157,6 +163,12 @@ fn counts(
         return Err(format!("{doing} {}", claim.task()));
     }
     let mut why = match model.availability(member) {
+        Availability::Active if is_left_to_another(model, member, keys) => {
+            if model.runs_for_another_agbot(member, keys, now) {
+                return Ok(());
+            }
+            "is not seen running it for the other agbot".to_owned()
+        }
         Availability::Active => "has no agreement for it".to_owned(),
         Availability::Pause => "has no agreement for it; paused".to_owned(),
         Availability::Drain => "has no agreement for it; drained".to_owned(),

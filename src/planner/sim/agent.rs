@@ -72,6 +72,8 @@ pub(crate) struct Held {
     pub version: String,
     pub is_acknowledged: bool,
     pub container: Container,
+    /// True when an agbot outside the world made it, which answers for it.
+    pub is_foreign: bool,
 }
 
 /// Is one agent with its machine.
@@ -175,7 +177,14 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
             if agent.held.contains_key(&agreement) || is_taken {
                 return world.note(format!("{node} ignores the proposal {agreement:?}"));
             }
-            let held = Held { policy, service, version, is_acknowledged: false, container: Container::None };
+            let held = Held {
+                policy,
+                service,
+                version,
+                is_acknowledged: false,
+                container: Container::None,
+                is_foreign: false,
+            };
             agent.held.insert(agreement.clone(), held);
             send(world, node, &agreement, MessageBody::Reply { decision: true });
             let timer = AgentTimer::AcknowledgeTimeout { agreement };
@@ -207,6 +216,25 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
             send(world, node, &agreement, MessageBody::UpdateReply { update_type, accepted });
         }
     }
+}
+
+/// Makes an agreement with an agbot outside the world, whose copy runs at once.
+#[cfg(test)]
+pub(crate) fn agree_with_another_agbot(world: &mut World, node: &NodeId, policy: &PolicyId, version: &str) {
+    let Some(service) = world.exchange.policies.get(policy).map(|facts| facts.service.clone()) else {
+        return;
+    };
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    let held = Held {
+        policy: policy.clone(),
+        service,
+        version: version.to_owned(),
+        is_acknowledged: true,
+        container: Container::Running,
+        is_foreign: true,
+    };
+    agent.held.insert(AgreementId::from_text(&format!("foreign-{node}")), held);
+    report_soon(world, node);
 }
 
 fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
@@ -264,7 +292,8 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
             world.exchange.put_status(node, status);
         }
         AgentTimer::Verify => {
-            let held: Vec<AgreementId> = agent.held.keys().cloned().collect();
+            let own = agent.held.iter().filter(|(_, held)| !held.is_foreign);
+            let held: Vec<AgreementId> = own.map(|(id, _)| id.clone()).collect();
             for agreement in held {
                 send(world, node, &agreement, MessageBody::Verification);
             }

@@ -45,6 +45,8 @@ mod scenarios_drain;
 #[cfg(test)]
 mod scenarios_failover;
 #[cfg(test)]
+mod scenarios_other_agbot;
+#[cfg(test)]
 mod scenarios_pattern;
 #[cfg(test)]
 mod scenarios_policy;

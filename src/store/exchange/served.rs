@@ -176,7 +176,7 @@ async fn list_policies(
 ///
 /// # Errors
 /// As [`insert`].
-pub async fn insert_pattern(
+async fn insert_pattern(
     tx: &mut PgConnection,
     org: &str,
     agbot: &str,
@@ -203,7 +203,7 @@ pub async fn insert_pattern(
 ///
 /// # Errors
 /// As [`insert`].
-pub async fn insert_policy(
+async fn insert_policy(
     tx: &mut PgConnection,
     org: &str,
     agbot: &str,

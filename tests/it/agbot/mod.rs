@@ -3,6 +3,7 @@
 mod administer;
 mod claim_batch;
 mod drain;
+mod other_agbot;
 mod privacy;
 mod rolling;
 mod served;

@@ -21,6 +21,31 @@ async fn served(hub: &Hub, org: &str) {
     eventually("the organization is served", || async { is_served(hub, org).await.then_some(()) }).await;
 }
 
+/// The entries are made as anybody else's are: with a change for whoever follows the feed, and an audit record that names the agbot.
+#[tokio::test]
+async fn what_the_agbot_serves_by_itself_is_in_the_feed_and_in_the_audit_log() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    create(&hub, "plant").await;
+    served(&hub, "plant").await;
+    let (_, feed) =
+        hub.call("POST", "/orgs/IBM/changes", Some(json!({"changeId": 1, "maxRecords": 1000}))).await;
+    let changes = feed["changes"].as_array().cloned().unwrap_or_default();
+    for resource in ["agbotbusinesspols", "agbotpatterns"] {
+        let is_there =
+            |change: &serde_json::Value| change["resource"] == resource && change["id"] == "evenkeel";
+        assert!(changes.iter().any(is_there), "{resource}: {feed}");
+    }
+    let (_, audit) = hub.call("GET", "/orgs/IBM/audit", None).await;
+    let records = audit["records"].as_array().cloned().unwrap_or_default();
+    let is_by_agbot = |record: &serde_json::Value| {
+        record["caller"] == "IBM/evenkeel"
+            && record["resource"].as_str().is_some_and(|path| path.ends_with("/agbots/evenkeel/businesspols"))
+    };
+    assert!(records.iter().any(is_by_agbot), "{audit}");
+    assert_eq!(hub.stop().await, 0);
+}
+
 #[tokio::test]
 async fn what_an_administrator_removed_stays_removed_and_new_organizations_are_served() {
     let scratch = Scratch::new();

@@ -24,9 +24,14 @@ pub struct Fleet {
 impl Fleet {
     /// Makes the organization and starts an agent for each node; the nodes form HA group `g`.
     pub async fn start(scratch: &Scratch, hub: &Hub, count: usize) -> Fleet {
+        created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
+        Fleet::join(scratch, hub, count).await
+    }
+
+    /// The same in an organization `o` that exists.
+    pub async fn join(scratch: &Scratch, hub: &Hub, count: usize) -> Fleet {
         let sockets = scratch.join("sockets");
         must(std::fs::create_dir_all(&sockets), "a folder");
-        created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
         let nodes: Vec<String> = (1..=count).map(|number| format!("edge-{number}")).collect();
         let key = must(PrivateKey::generate(&mut rand::rng(), 2048), "a key");
         let mut fleet = Fleet { nodes, agents: Vec::new(), key, sockets };

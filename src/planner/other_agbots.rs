@@ -1,0 +1,142 @@
+//! What other agbots of the exchange are configured to serve, so that this agbot leaves it to them.
+//!
+//! Source: agbot 1.2.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    facts::DeploymentPolicyFacts,
+    ids::{NodeId, PolicyId},
+    model::Model,
+};
+
+/// Stands for every policy or pattern of an organization.
+const EVERY: &str = "*";
+
+/// Organization → name or `*` → organization of the nodes → agbot.
+type Entries = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;
+
+/// The served policies and patterns of other agbots.
+///
+/// # Shape
+/// Of several agbots with the same entry the first in order of their ids is named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherAgbots {
+    policies: Entries,
+    patterns: Entries,
+}
+
+impl OtherAgbots {
+    /// Adds a served policy of an agbot (`org/id`); `name` may be `*`.
+    pub fn add_policy(&mut self, agbot: &str, org: &str, name: &str, node_org: &str) {
+        add(&mut self.policies, agbot, [org, name, node_org]);
+    }
+
+    /// Adds a served pattern of an agbot (`org/id`); `name` may be `*`.
+    pub fn add_pattern(&mut self, agbot: &str, org: &str, name: &str, node_org: &str) {
+        add(&mut self.patterns, agbot, [org, name, node_org]);
+    }
+
+    /// Returns whether no other agbot serves anything.
+    pub fn is_empty(&self) -> bool {
+        self.policies.is_empty() && self.patterns.is_empty()
+    }
+
+    /// Returns the agbot that serves a policy, or a pattern's service, for nodes of an organization.
+    pub fn server_of(&self, policy: &DeploymentPolicyFacts, node_org: &str) -> Option<&str> {
+        match policy.pattern.split_once('/') {
+            Some((org, pattern)) => find(&self.patterns, [org, pattern, node_org]),
+            None => find(&self.policies, [policy.id.org(), policy.id.name(), node_org]),
+        }
+    }
+
+    /// Returns every entry in words, in order: what, for nodes of which organization, and the agbot.
+    pub fn entries(&self) -> impl Iterator<Item = ServedElsewhere<'_>> {
+        let policies = flatten(&self.policies).map(|entry| (false, entry));
+        let patterns = flatten(&self.patterns).map(|entry| (true, entry));
+        policies.chain(patterns).map(|(is_pattern, [org, name, node_org, agbot])| ServedElsewhere {
+            is_pattern,
+            org,
+            name,
+            node_org,
+            agbot,
+        })
+    }
+}
+
+/// One entry of [`OtherAgbots`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServedElsewhere<'a> {
+    /// True for a pattern, false for a deployment policy.
+    pub is_pattern: bool,
+    /// Organization of the policy or pattern.
+    pub org: &'a str,
+    /// Its name, or `*`.
+    pub name: &'a str,
+    /// Organization of the nodes.
+    pub node_org: &'a str,
+    /// The agbot, as `org/id`.
+    pub agbot: &'a str,
+}
+
+fn add(entries: &mut Entries, agbot: &str, [org, name, node_org]: [&str; 3]) {
+    let nodes = entries.entry(org.to_owned()).or_default().entry(name.to_owned()).or_default();
+    let known = nodes.entry(node_org.to_owned()).or_insert_with(|| agbot.to_owned());
+    if agbot < known.as_str() {
+        agbot.clone_into(known);
+    }
+}
+
+fn find<'a>(entries: &'a Entries, [org, name, node_org]: [&str; 3]) -> Option<&'a str> {
+    let names = entries.get(org)?;
+    [name, EVERY].into_iter().find_map(|name| names.get(name)?.get(node_org)).map(String::as_str)
+}
+
+fn flatten(entries: &Entries) -> impl Iterator<Item = [&str; 4]> {
+    entries.iter().flat_map(|(org, names)| {
+        names.iter().flat_map(move |(name, nodes)| {
+            nodes.iter().map(move |(node_org, agbot)| [org.as_str(), name, node_org, agbot])
+        })
+    })
+}
+
+impl Model {
+    /// Returns what other agbots serve.
+    pub fn other_agbots(&self) -> &OtherAgbots {
+        &self.other_agbots
+    }
+
+    /// Returns the other agbot that a node is left to with a policy.
+    pub fn other_agbot_of(&self, node: &NodeId, policy: &PolicyId) -> Option<&str> {
+        if self.other_agbots.is_empty() {
+            return None;
+        }
+        self.other_agbots.server_of(self.policies.get(policy)?, node.org())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(others: &OtherAgbots) -> Vec<(&str, &str)> {
+        others.entries().map(|entry| (entry.name, entry.agbot)).collect()
+    }
+
+    #[test]
+    fn entry_covers_its_policy_for_nodes_of_its_organization_only() {
+        let mut others = OtherAgbots::default();
+        assert!(others.is_empty());
+        others.add_policy("o/b", "o", "p", "o");
+        others.add_policy("o/a", "o", "p", "o");
+        others.add_pattern("o/c", "o", "*", "n");
+        assert_eq!(names(&others), [("p", "o/a"), ("*", "o/c")]);
+        assert_eq!(find(&others.policies, ["o", "p", "o"]), Some("o/a"));
+        assert_eq!(find(&others.policies, ["o", "q", "o"]), None);
+        assert_eq!(find(&others.policies, ["o", "p", "n"]), None);
+        assert_eq!(find(&others.patterns, ["o", "any", "n"]), Some("o/c"));
+    }
+}
