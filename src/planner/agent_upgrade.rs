@@ -91,6 +91,7 @@ pub fn decide_agent_upgrade(
         version: String::new(),
         deadline: later(now, settings.lock_stale_secs),
         seen_running: others_alive(view, node),
+        parallelism: 0,
     };
     match may_take(view.rows, &request, view.group)? {
         Grant::Held => Ok((Grant::Held, request)),

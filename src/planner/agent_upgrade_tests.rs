@@ -103,6 +103,7 @@ fn agent_upgrade_waits_for_a_service_upgrade_of_another_member_only() {
         version: "2".into(),
         deadline: at(600),
         seen_running: vec![node("n2")],
+        parallelism: 0,
     };
     world.rows.push(request.into_claim(1, at(0)));
     assert!(world.ask("n2", "m", at(1)).is_err());

@@ -4,7 +4,10 @@
 //! group, which the agbot reads at one revision and inserts at the same. Sources: orchestration E5 and E6,
 //! agbot 3.4, design "Claims".
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -154,6 +157,9 @@ pub struct ClaimRequest {
     /// Members that were seen running the service when the decision was made, without `node`; empty when the service
     /// ran nowhere else and did not have to. Kept with the claim to explain it.
     pub seen_running: Vec<NodeId>,
+    /// Number of groups that may be updated by the policy at the same time; 0 means no limit.
+    #[serde(default)]
+    pub parallelism: u32,
 }
 
 impl ClaimRequest {
@@ -215,6 +221,30 @@ pub fn may_take(rows: &[Claim], request: &ClaimRequest, group: &HaGroupFacts) ->
         Some(row) if others.len() > allowed => Err(lock_of(row)),
         _ => Ok(Grant::Insert),
     }
+}
+
+/// Checks that one more group in work keeps the update parallelism of a policy.
+///
+/// Counts groups, because a group has one claim per policy.
+/// # Shape
+/// `limit`: 0 means none. `in_work`: groups that hold a claim of the policy, or are about to; `group` itself does not count.
+/// # Errors
+/// [`Blocked::UpdateParallelism`] with the groups in work when as many as allowed are in work already.
+/// # Source
+/// Orchestration B11; engine 8.
+pub fn check_parallelism(
+    group: &GroupId,
+    limit: u32,
+    in_work: impl IntoIterator<Item = GroupId>,
+) -> Result<(), Blocked> {
+    if limit == 0 {
+        return Ok(());
+    }
+    let groups: BTreeSet<GroupId> = in_work.into_iter().filter(|other| other != group).collect();
+    if groups.len() < limit as usize {
+        return Ok(());
+    }
+    Err(Blocked::UpdateParallelism { limit, groups: groups.into_iter().collect() })
 }
 
 /// Says that a group is busy with the task of a claim.

@@ -21,6 +21,7 @@ fn request(scope: Scope, member: &str) -> ClaimRequest {
         version: "2".into(),
         deadline: Timestamp::MAX,
         seen_running: Vec::new(),
+        parallelism: 0,
     }
 }
 

@@ -73,7 +73,10 @@ impl Focus {
             }
             Event::UsageRecorded { node, policy, .. } => self.add_pair(model, node, policy),
             Event::ClaimRecorded { claim } => self.add_active_units_of(model, &claim.group),
-            Event::ClaimRemoved { key } => self.add_active_units_of(model, &key.0),
+            Event::ClaimRemoved { key } => {
+                self.add_active_units_of(model, &key.0);
+                self.add_queued_units(model, &key.1);
+            }
             Event::RolloutRecorded { rollout } => {
                 self.add_unit(model, &rollout.group, &rollout.policy);
             }
@@ -155,9 +158,14 @@ impl Focus {
             Action::Cancel { node, policy, .. } | Action::UpdateUsage { node, policy, .. } => {
                 self.add_pair(model, node, policy);
             }
-            Action::TakeClaim { request } => self.add_active_units_of(model, &request.group),
-            Action::AdvanceClaim { claim, .. } | Action::ReleaseClaim { claim, .. } => {
+            Action::TakeClaim { request } => {
+                self.add_active_units_of(model, &request.group);
+                self.add_queued_units(model, &request.scope);
+            }
+            Action::AdvanceClaim { claim, .. } => self.add_active_units_of(model, &claim.group),
+            Action::ReleaseClaim { claim, .. } => {
                 self.add_active_units_of(model, &claim.group);
+                self.add_queued_units(model, &claim.scope);
             }
             Action::RecordRollout { rollout } => self.add_unit(model, &rollout.group, &rollout.policy),
             Action::AcknowledgeReply { agreement, .. }
@@ -202,6 +210,16 @@ impl Focus {
             if let Scope::Policy(policy) = &claim.scope {
                 self.units.insert((group.clone(), policy.clone()));
             }
+        }
+    }
+
+    /// Units that wait for the update parallelism of a policy, as many as it allows.
+    fn add_queued_units(&mut self, model: &Model, scope: &Scope) {
+        let Scope::Policy(policy) = scope else { return };
+        let Some(groups) = model.parallelism_queue.get(policy) else { return };
+        let limit = model.update_settings(policy).parallelism as usize;
+        for group in groups.iter().take(if limit == 0 { groups.len() } else { limit }) {
+            self.units.insert((group.clone(), policy.clone()));
         }
     }
 

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha20Rng;
 
 use crate::{
     agreement::Agreement,
+    claims::Scope,
     command::{Action, Command, CommandKey, Decision, Lease, MessageFate, Watch},
     ids::{AgreementId, GroupId, NodeId, PolicyId, stable_hash},
     model::Model,
@@ -96,6 +97,15 @@ impl<'a> Pass<'a> {
             self.commands.push(Command { lease, action });
         }
         is_new
+    }
+
+    /// Returns the groups that hold a claim of this scope, or for which one is being requested.
+    pub fn groups_in_work(&self, scope: &Scope) -> BTreeSet<GroupId> {
+        let requested = self.commands.iter().filter_map(|command| match &command.action {
+            Action::TakeClaim { request } if request.scope == *scope => Some(request.group.clone()),
+            _ => None,
+        });
+        self.model.groups_in_work(scope, self.now).chain(requested).collect()
     }
 
     /// Answers whether the agreement is on its way out, by this decision or an earlier one.

@@ -330,6 +330,13 @@ pub enum Blocked {
         /// The member.
         node: NodeId,
     },
+    /// As many groups as the policy's update parallelism allows are in work.
+    UpdateParallelism {
+        /// The limit.
+        limit: u32,
+        /// The groups in work.
+        groups: Vec<GroupId>,
+    },
     /// The pause between two slots.
     Delay {
         /// Until when.

@@ -92,6 +92,13 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
         Blocked::ClaimRequested => out.write_str("asking for the group's claim"),
         Blocked::CopyElsewhere { node } => write!(out, "the one copy of the group is on {node}"),
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
+        Blocked::UpdateParallelism { limit, groups } => {
+            write!(out, "other groups are being updated; update.parallelism is {limit}")?;
+            if groups.is_empty() {
+                return Ok(());
+            }
+            write!(out, "; in work: {}", list(groups.iter().map(ToString::to_string)))
+        }
         Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
         Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),
         Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),

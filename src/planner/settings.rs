@@ -229,4 +229,6 @@ pub struct BrokenRules {
     pub(crate) ignores_floor: bool,
     /// Counts a step when the agreement is final, without seeing the service run.
     pub(crate) trusts_agreements: bool,
+    /// Updates any number of groups at once.
+    pub(crate) ignores_parallelism: bool,
 }

@@ -4,14 +4,15 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Grant, Phase, may_take};
+use evenkeel_planner::claims::{self, Claim, ClaimRef, ClaimRequest, Grant, Phase, may_take};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::facts::HaGroupFacts;
+use evenkeel_planner::ids::GroupId;
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::agbot::claim as table;
 use evenkeel_store::agbot::rollout as rollouts;
-use evenkeel_store::retry;
+use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 
 use super::check_lease;
@@ -61,6 +62,7 @@ async fn try_to_take(
     let claim = match grant {
         Grant::Held => stored.claims.into_iter().find(|held| held.scope == request.scope),
         Grant::Insert => {
+            check_parallelism(&mut tx, request).await?;
             let wanted = new_claim(request, stored.revision, now, None)?;
             let number = table::insert_claims(&mut tx, &[wanted]).await?.pop().flatten();
             number.map(|number| request.clone().into_claim(number.unsigned_abs(), now))
@@ -68,6 +70,19 @@ async fn try_to_take(
     };
     tx.commit().await?;
     Ok(claim)
+}
+
+/// Refuses a claim beyond the update parallelism of its policy, which counts the claims of all agbots.
+///
+/// Without a limit nothing is locked.
+async fn check_parallelism(tx: &mut PgConnection, request: &ClaimRequest) -> Result<(), AgbotError> {
+    if request.parallelism == 0 {
+        return Ok(());
+    }
+    let in_work = table::lock_policy(tx, request.scope.text()).await?;
+    let in_work = in_work.iter().map(|group| GroupId::from_text(group));
+    claims::check_parallelism(&request.group, request.parallelism, in_work)
+        .map_err(|blocked| AgbotError::Refused(blocked.to_string()))
 }
 
 /// The floor rests on copies that were seen running: none of them may have stopped since.

@@ -38,6 +38,11 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         }
         Blocked::CopyElsewhere { node: peer } => Blocked::CopyElsewhere { node: node(peer, seen) },
         Blocked::PeerFirst { node: peer } => Blocked::PeerFirst { node: node(peer, seen) },
+        Blocked::UpdateParallelism { limit, groups } => {
+            // Whether the caller may read a member of these groups is not known here.
+            let groups = if matches!(seen, SeenNodes::All) { groups } else { Vec::new() };
+            Blocked::UpdateParallelism { limit, groups }
+        }
         Blocked::AgentPeer { node: peer, state } => Blocked::AgentPeer { node: node(peer, seen), state },
         Blocked::AgentTurn { node: peer, until } => Blocked::AgentTurn { node: node(peer, seen), until },
         Blocked::RolloutHeld { hold: why, since } => Blocked::RolloutHeld { hold: hold(why, seen), since },

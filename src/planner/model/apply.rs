@@ -89,6 +89,7 @@ impl Model {
                 self.leases.clone_from(leases);
                 // What was issued under a lost lease may never have been carried out.
                 self.pending.retain(|_, _| is_same);
+                self.claim_requests.retain(|_, _| is_same);
             }
             _ => {}
         }

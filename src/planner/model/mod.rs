@@ -24,12 +24,12 @@ use jiff::Timestamp;
 use crate::{
     agreement::Agreement,
     claims::{Claim, ClaimKey},
-    command::{CommandKey, Decision, Lease},
+    command::{Action, CommandKey, Decision, Lease},
     facts::{DeploymentPolicyFacts, HaGroupFacts, ServiceFacts, ServicePolicyFacts},
     ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey, stable_hash},
     matching::Consumer,
     other_agbots::OtherAgbots,
-    report::Blocked,
+    report::{Blocked, Placement, Report},
     rolling::Rollout,
     settings::{PlannerSettings, UpdateSettings},
     usage::{Backoff, WorkloadUsage, later},
@@ -75,6 +75,10 @@ pub struct Model {
     pub(crate) leases: BTreeMap<u32, u64>,
     /// Until when a command counts as being carried out, or is not tried again.
     pub(crate) pending: BTreeMap<CommandKey, Timestamp>,
+    /// Until when a claim counts as requested.
+    pub(crate) claim_requests: BTreeMap<ClaimKey, Timestamp>,
+    /// Groups that wait only for the update parallelism of a policy.
+    pub(crate) parallelism_queue: BTreeMap<PolicyId, BTreeSet<GroupId>>,
     pub(crate) watches: BTreeSet<(Timestamp, NodeId, PolicyId)>,
     /// Nodes that an event changed although it does not name them: woken by a heartbeat, moved between groups.
     pub(crate) touched: BTreeSet<NodeId>,
@@ -195,10 +199,35 @@ impl Model {
         let until = later(now, self.settings.command_timeout_secs);
         for command in &decision.commands {
             self.pending.insert(command.action.key(), until);
+            if let Action::TakeClaim { request } = &command.action {
+                self.claim_requests.insert((request.group.clone(), request.scope.clone()), until);
+            }
         }
+        self.queue_for_parallelism(&decision.report);
         for watch in &decision.watches {
             self.watches.insert((watch.at, watch.node.clone(), watch.policy.clone()));
         }
+    }
+
+    /// Remembers which units wait only for the update parallelism of their policy, so that the end of a claim wakes them.
+    fn queue_for_parallelism(&mut self, report: &Report) {
+        let units = report.pairs.iter().filter_map(|((node, policy), placement)| {
+            let is_queued =
+                matches!(placement, Placement::Waiting { blocked: Blocked::UpdateParallelism { .. }, .. });
+            Some((self.group_of.get(node)?.clone(), policy.clone(), is_queued))
+        });
+        let units: Vec<_> = units
+            .filter(|(_, policy, is_queued)| *is_queued || self.parallelism_queue.contains_key(policy))
+            .collect();
+        for (group, policy, _) in units.iter().filter(|(.., is_queued)| !is_queued) {
+            if let Some(groups) = self.parallelism_queue.get_mut(policy) {
+                groups.remove(group);
+            }
+        }
+        for (group, policy, _) in units.into_iter().filter(|(.., is_queued)| *is_queued) {
+            self.parallelism_queue.entry(policy).or_default().insert(group);
+        }
+        self.parallelism_queue.retain(|_, groups| !groups.is_empty());
     }
 
     /// Answers whether a command with this key is being carried out, or was refused a moment ago.

@@ -16,6 +16,9 @@ const REFUSED_SECS: u64 = 2;
 impl Model {
     pub(super) fn apply_outcome(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
         self.pending.remove(&command.action.key());
+        if let Action::TakeClaim { request } = &command.action {
+            self.claim_requests.remove(&(request.group.clone(), request.scope.clone()));
+        }
         match outcome {
             Outcome::Done => self.apply_done(&command.action, now),
             Outcome::ClaimTaken { claim } => {

@@ -194,6 +194,18 @@ impl Model {
         keys.iter().flat_map(|key| self.policies_of(key)).cloned().collect()
     }
 
+    /// Returns the groups that hold a claim of this scope, or for which one was requested and not refused yet.
+    pub(crate) fn groups_in_work<'a>(
+        &'a self,
+        scope: &'a Scope,
+        now: Timestamp,
+    ) -> impl Iterator<Item = GroupId> + 'a {
+        let held = self.claims.keys().filter(move |(_, one)| one == scope);
+        let requested =
+            self.claim_requests.iter().filter(move |((_, one), until)| one == scope && now < **until);
+        held.chain(requested.map(|(key, _)| key)).map(|(group, _)| group.clone())
+    }
+
     /// Returns the claims of a group.
     pub fn claims_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Claim> {
         let from = (group.clone(), Scope::Agent);

@@ -26,14 +26,21 @@ pub(super) fn just_started(pass: &Pass<'_>) -> Option<Blocked> {
     (pass.now < until).then_some(Blocked::JustStarted { until })
 }
 
-/// The limit on groups that are rolled at the same time.
-pub(super) fn too_many_groups(pass: &Pass<'_>, unit: &Unit<'_>) -> Option<Blocked> {
-    let limit = unit.update.parallelism as usize;
+/// Returns the limit on groups that one policy updates at the same time; 0 means none.
+fn parallelism(pass: &Pass<'_>, unit: &Unit<'_>) -> u32 {
+    if pass.model.settings.broken.ignores_parallelism { 0 } else { unit.update.parallelism }
+}
+
+/// Returns the wait for other groups when the policy's update parallelism leaves no room for this one.
+///
+/// What this pass and earlier ones asked for counts as well: several groups are planned before the first is granted.
+pub(super) fn parallelism_reached(pass: &Pass<'_>, unit: &Unit<'_>) -> Option<Blocked> {
+    let limit = parallelism(pass, unit);
     if limit == 0 {
         return None;
     }
-    let mut busy = pass.model.claims().filter(|claim| claim.scope == Scope::Policy(unit.policy.id.clone()));
-    busy.nth(limit - 1).map(|claim| Blocked::PeerFirst { node: claim.node.clone() })
+    let in_work = pass.groups_in_work(&Scope::Policy(unit.policy.id.clone()));
+    claims::check_parallelism(&unit.group.id, limit, in_work).err()
 }
 
 /// The gates before a member may be touched: it must be heard, the group must be free, the floor must hold.
@@ -52,6 +59,7 @@ pub(super) fn request_for(
         // It could not obey now, and would stop its copy at some later time when nobody looks.
         return Err(Blocked::NodeDown { since });
     }
+    let parallelism = if purpose == Purpose::ServiceUpgrade { parallelism(pass, unit) } else { 0 };
     let mut request = ClaimRequest {
         group: unit.group.id.clone(),
         scope: Scope::Policy(unit.policy.id.clone()),
@@ -60,6 +68,7 @@ pub(super) fn request_for(
         version,
         deadline: later(now, unit.update.start_timeout_secs),
         seen_running: Vec::new(),
+        parallelism,
     };
     let rows: Vec<Claim> = model.claims_of(&unit.group.id).cloned().collect();
     claims::may_take(&rows, &request, unit.group)?;

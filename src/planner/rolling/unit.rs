@@ -4,7 +4,7 @@
 //! release the claim. A step that fails or stalls holds the rollout and leaves the others as they are. Every wait has the
 //! claim's deadline and a reason in the report. Source: orchestration B11, E4, E5.
 
-use super::gates::{just_started, recheck, request_for, too_many_groups};
+use super::gates::{just_started, parallelism_reached, recheck, request_for};
 use super::{Rollout, RolloutState, drain, progress, step};
 use crate::{
     agreement::Agreement,
@@ -129,7 +129,8 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
             (now < until).then_some(Blocked::Delay { until })
         }
     });
-    if let Some(blocked) = blocked.or_else(|| just_started(pass)).or_else(|| too_many_groups(pass, unit)) {
+    if let Some(blocked) = blocked.or_else(|| just_started(pass)).or_else(|| parallelism_reached(pass, unit))
+    {
         for slot in &unit.dirty {
             pass.wait(slot.agreement, blocked.clone());
             match blocked {

@@ -175,7 +175,7 @@ impl Database {
         Ok(())
     }
 
-    fn take_claim(
+    pub(crate) fn take_claim(
         &mut self,
         request: &ClaimRequest,
         group: Option<&HaGroupFacts>,
@@ -187,6 +187,10 @@ impl Database {
         match claims::may_take(&rows, request, group).map_err(|blocked| blocked.to_string())? {
             Grant::Held => {}
             Grant::Insert => {
+                let in_work = self.claims.keys().filter(|(_, scope)| *scope == request.scope);
+                let in_work = in_work.map(|(group, _)| group.clone());
+                claims::check_parallelism(&request.group, request.parallelism, in_work)
+                    .map_err(|blocked| blocked.to_string())?;
                 self.fencing += 1;
                 self.claims.insert(key.clone(), request.clone().into_claim(self.fencing, now));
                 self.log.push(Row::Claim(key.clone()));

@@ -8,10 +8,11 @@ use super::{
 };
 use crate::{
     agreement::Agreement,
+    claims::{Purpose, Scope},
     command::Action,
     event::Outcome,
     facts::{DeploymentPolicyFacts, Mode},
-    ids::{AgreementId, NodeId, PolicyId, ServiceKey},
+    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey},
 };
 
 /// Is what was true when the transaction that takes a member down committed.
@@ -140,7 +141,7 @@ pub(crate) fn check(world: &mut World) {
     if world.watchman.violation.is_some() {
         return;
     }
-    if let Some(what) = two_versions(world) {
+    if let Some(what) = two_versions(world).or_else(|| too_many_groups(world)) {
         world.note(format!("VIOLATION {what}"));
         world.watchman.broke(what);
     }
@@ -161,6 +162,24 @@ fn two_versions(world: &World) -> Option<String> {
         }
     }
     None
+}
+
+/// No policy is updated in more groups at the same time than its update parallelism allows, whichever agbots took the claims.
+fn too_many_groups(world: &World) -> Option<String> {
+    let limit = world.settings.update.parallelism as usize;
+    if limit == 0 {
+        return None;
+    }
+    let mut groups: BTreeMap<&Scope, Vec<&GroupId>> = BTreeMap::new();
+    for ((group, scope), claim) in &world.database.claims {
+        if claim.purpose == Purpose::ServiceUpgrade {
+            groups.entry(scope).or_default().push(group);
+        }
+    }
+    groups
+        .into_iter()
+        .find(|(_, groups)| groups.len() > limit)
+        .map(|(scope, groups)| format!("the {scope} is in work in more than {limit} groups: {groups:?}"))
 }
 
 /// Returns what is not yet as wanted.

@@ -47,6 +47,8 @@ mod scenarios_failover;
 #[cfg(test)]
 mod scenarios_other_agbot;
 #[cfg(test)]
+mod scenarios_parallelism;
+#[cfg(test)]
 mod scenarios_pattern;
 #[cfg(test)]
 mod scenarios_policy;

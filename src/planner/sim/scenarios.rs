@@ -104,6 +104,7 @@ pub(super) fn hold_agent_claim(world: &mut World, name: &str) {
         version: String::new(),
         deadline: later(world.now(), 1_800),
         seen_running: Vec::new(),
+        parallelism: 0,
     };
     let claim = request.into_claim(900, world.now());
     world.database.log.push(super::database::Row::Claim(claim.key()));

@@ -72,6 +72,13 @@ fn simulator_notices_that_agreements_are_taken_for_running_copies() {
 }
 
 #[test]
+fn simulator_notices_that_update_parallelism_is_not_enforced() {
+    let (failure, ..) = run(200, 1_500, BrokenRules { ignores_parallelism: true, ..BrokenRules::default() });
+    let text = failure.expect("a planner that updates any number of groups must be caught");
+    assert!(text.contains("is in work in more than 1 groups"), "{text}");
+}
+
+#[test]
 fn same_seed_gives_the_same_schedule_to_the_byte() {
     let traces: BTreeMap<Vec<String>, u64> = (0..3).map(|_| (simulate(7, 800).trace, 0)).collect();
     assert_eq!(traces.len(), 1);

@@ -136,6 +136,29 @@ pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreErr
         .collect())
 }
 
+/// Waits for other transactions that take a claim of a policy under a limit, and returns the groups that hold one.
+///
+/// Until the transaction ends no other one that calls this for the policy goes on. To be called after locking a lease and
+/// before [`insert_claims`], which locks groups.
+pub async fn lock_policy(tx: &mut PgConnection, policy: &str) -> Result<Vec<String>, StoreError> {
+    sqlx::query!(
+        r#"-- claim.lock_policy
+        SELECT pg_advisory_xact_lock(hashtextextended('claims of ' || $1, 0))::text AS "nothing?""#,
+        policy,
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    // A statement of its own: it sees what was committed while the lock was awaited.
+    let groups = sqlx::query_scalar!(
+        "-- claim.list_groups_of_policy
+        SELECT ha_group FROM claim WHERE scope = $1 AND scope <> 'agent' ORDER BY ha_group",
+        policy,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(groups)
+}
+
 /// A claim to insert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewClaim {

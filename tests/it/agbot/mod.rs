@@ -4,6 +4,7 @@ mod administer;
 mod claim_batch;
 mod drain;
 mod other_agbot;
+mod parallelism;
 mod privacy;
 mod rolling;
 mod served;
