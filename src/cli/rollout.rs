@@ -48,6 +48,11 @@ enum RolloutCommand {
     /// Takes the members that changed back to the version they had
     #[command(visible_alias = "rollback")]
     Undo(Wish),
+    /// Tries a version again that failed
+    ///
+    /// A version that failed is not tried again by itself, not even when the policy is written again with the same
+    /// version; a policy that names another version starts a new rollout without this command.
+    Retry(Wish),
 }
 
 /// Which rollouts are meant.
@@ -75,6 +80,7 @@ pub async fn run(arguments: RolloutArguments, context: &Context) -> Outcome {
         RolloutCommand::Resume(wish) => ask(context, &exchange, &wish, "resume").await,
         RolloutCommand::Abort(wish) => ask(context, &exchange, &wish, "abort").await,
         RolloutCommand::Undo(wish) => ask(context, &exchange, &wish, "rollback").await,
+        RolloutCommand::Retry(wish) => ask(context, &exchange, &wish, "retry").await,
     }
 }
 

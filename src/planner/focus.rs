@@ -97,6 +97,8 @@ impl Focus {
         }
         self.pairs.extend(model.live.keys().cloned());
         self.pairs.extend(model.usage.keys().cloned());
+        let remembered = model.rollouts.iter().filter(|(_, rollout)| rollout.remembers_failure());
+        self.units.extend(remembered.map(|(unit, _)| unit.clone()));
         self.add_all_active_units(model);
     }
 

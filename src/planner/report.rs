@@ -103,6 +103,13 @@ pub enum HoldReason {
     },
 }
 
+impl HoldReason {
+    /// Returns whether a step failed or stalled, as opposed to a user's decision.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::StepFailed { .. } | Self::StepStalled { .. })
+    }
+}
+
 impl fmt::Display for HoldReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

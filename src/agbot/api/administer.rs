@@ -1,4 +1,4 @@
-//! What administrators of an organization may do: pause, go on, stop and take back rollouts; free the claims of a group.
+//! What administrators of an organization may do: pause, resume, abort, roll back and retry rollouts; free the claims of a group.
 //!
 //! Each is one transaction on the rows that every agbot reads, so it holds whoever works on the group, and survives that
 //! agbot's death. Source: orchestration B12, 2.8, E5.5.
@@ -54,7 +54,7 @@ pub(super) async fn act_on_rollouts(
     let Some(action) = RolloutAction::from_word(&word) else {
         return answer(
             StatusCode::BAD_REQUEST,
-            "the action must be one of pause, resume, abort and rollback",
+            "the action must be one of pause, resume, abort, rollback and retry",
         );
     };
     let Ok(Query(OfGroup { group })) = query else {
@@ -96,8 +96,7 @@ struct Done {
 }
 
 async fn carry_out(context: &Context, wish: &Wish) -> Result<Done, AgbotError> {
-    let policy_updated_at = context.model().policy(&wish.policy).and_then(|policy| policy.last_updated);
-    let asker = Asker { actor: &wish.actor, now: context.now(), policy_updated_at };
+    let asker = Asker { actor: &wish.actor, now: context.now() };
     retry("rollout.act", || async {
         let mut done = Done::default();
         let mut tx = context.database.begin().await?;

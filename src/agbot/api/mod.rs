@@ -127,7 +127,7 @@ fn administration_endpoints() -> Vec<Endpoint<AgbotApi>> {
             "act_on_rollouts",
             post(administer::act_on_rollouts),
         )
-        .doc(TAG, "Pauses, resumes, aborts or takes back the rollouts of a deployment policy")
+        .doc(TAG, "Pauses, resumes, aborts, rolls back or retries the rollouts of a deployment policy")
         .query::<administer::OfGroup>()
         .answer::<ChangedRollouts>(200, "the rollouts as they are now, and which cannot do that")
         .answer::<ApiResponse>(409, "none of them can do that now: the text says why"),

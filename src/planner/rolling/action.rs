@@ -1,4 +1,4 @@
-//! What users may ask of a rollout: pause, go on, stop, go back.
+//! Actions of users on a rollout: pause, resume, abort, rollback, retry.
 //!
 //! A pure step of the state table; the caller stores the result in the same transaction that read the row. The agbot that
 //! works on the group reads it from there, so a wish survives the death of any agbot. Source: orchestration B12, 2.8.
@@ -21,6 +21,8 @@ pub enum RolloutAction {
     Abort,
     /// Take the members that changed back to the version they had.
     Rollback,
+    /// Try the version that failed again.
+    Retry,
 }
 
 impl RolloutAction {
@@ -31,6 +33,7 @@ impl RolloutAction {
             "resume" => Some(Self::Resume),
             "abort" => Some(Self::Abort),
             "rollback" | "undo" => Some(Self::Rollback),
+            "retry" => Some(Self::Retry),
             _ => None,
         }
     }
@@ -42,19 +45,18 @@ impl RolloutAction {
             Self::Resume => "rollout.resumed",
             Self::Abort => "rollout.aborted",
             Self::Rollback => "rollout.rollback-started",
+            Self::Retry => "rollout.retried",
         }
     }
 }
 
-/// Is who asks, when, and about which writing of the policy.
+/// The user who asks, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
     /// Who, `org/user`.
     pub actor: &'a str,
     /// When.
     pub now: Timestamp,
-    /// When the policy was written last.
-    pub policy_updated_at: Option<Timestamp>,
 }
 
 /// Returns the rollout as it is after a user's wish; `None` when it is so already.
@@ -78,6 +80,7 @@ pub fn act(rollout: &Rollout, action: RolloutAction, asker: Asker<'_>) -> Result
             Rollout { state: RolloutState::Updating, ..rollout.clone() }
         }
         (RolloutAction::Rollback, state) => back(rollout, state, asker)?,
+        (RolloutAction::Retry, state) => retry(rollout, state, asker)?,
         (_, state) => {
             return Err(format!("the rollout of {} in {} is {}", rollout.target, rollout.group, word(state)));
         }
@@ -110,11 +113,22 @@ fn back(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rol
             version,
             why: HoldReason::RollbackAsked { actor: asker.actor.to_owned() },
             since: asker.now,
-            policy_updated_at: asker.policy_updated_at,
         }),
         done: 0,
         ..rollout.clone()
     })
+}
+
+/// Returns the rollout that leads to the version that failed once more.
+fn retry(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rollout, String> {
+    let again = Rollout { state: RolloutState::Updating, failed: Vec::new(), ..rollout.clone() };
+    match state {
+        _ if rollout.remembers_failure() => {
+            Ok(Rollout { rollback: None, done: 0, started_at: asker.now, ..again })
+        }
+        RolloutState::Held { hold, .. } if hold.is_failure() => Ok(again),
+        _ => Err(format!("nothing failed in the rollout of {} in {}", rollout.target, rollout.group)),
+    }
 }
 
 fn word(state: &RolloutState) -> &'static str {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     claims::ReleaseReason,
-    ids::{GroupId, PolicyId},
+    ids::{GroupId, NodeId, PolicyId},
 };
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -13,7 +13,6 @@ fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
         version: "1.0.0".into(),
         why: HoldReason::RollbackAsked { actor: "o/bob".into() },
         since: NOW,
-        policy_updated_at: None,
     };
     Rollout {
         group: GroupId::new("o", "g"),
@@ -36,9 +35,15 @@ fn paused() -> RolloutState {
     RolloutState::Held { hold: Box::new(HoldReason::Paused { actor: "o/bob".into() }), since: NOW }
 }
 
+fn failed() -> RolloutState {
+    let reason = crate::agreement::CancelReason(104);
+    let hold = HoldReason::StepFailed { node: NodeId::new("o", "n"), version: "2.0.0".into(), reason };
+    RolloutState::Held { hold: Box::new(hold), since: NOW }
+}
+
 /// The state after an action in B12's words, `=` when it is so already, 409 when it is refused.
 fn after(state: RolloutState, goes_back: bool, action: RolloutAction) -> String {
-    let asker = Asker { actor: "o/ann", now: NOW, policy_updated_at: None };
+    let asker = Asker { actor: "o/ann", now: NOW };
     match act(&rollout(state, goes_back), action, asker) {
         Err(why) => {
             assert!(why.contains("o/s 2.0.0") && why.contains("o/g"), "{why}");
@@ -61,24 +66,25 @@ fn after(state: RolloutState, goes_back: bool, action: RolloutAction) -> String 
 /// B12-S1.
 #[test]
 fn every_wish_in_every_state_has_its_answer() {
-    use RolloutAction::{Abort, Pause, Resume, Rollback};
+    use RolloutAction::{Abort, Pause, Resume, Retry, Rollback};
     let updating = || RolloutState::Updating;
     let completed = || RolloutState::Completed { at: NOW };
     let abandoned = || RolloutState::Abandoned { at: NOW, why: ReleaseReason::Superseded };
-    type Row = (fn() -> RolloutState, bool, [&'static str; 4]);
-    let table: [Row; 6] = [
-        (updating, false, ["paused by o/ann", "409", "aborted by o/ann", "rollback updating"]),
-        (paused, false, ["=", "updating", "aborted by o/ann", "rollback updating"]),
-        (completed, false, ["409", "409", "409", "rollback updating"]),
-        (updating, true, ["rollback paused by o/ann", "409", "rollback aborted by o/ann", "409"]),
-        (paused, true, ["409", "rollback updating", "rollback aborted by o/ann", "409"]),
-        (completed, true, ["409", "409", "409", "409"]),
+    type Row = (fn() -> RolloutState, bool, [&'static str; 5]);
+    let table: [Row; 7] = [
+        (updating, false, ["paused by o/ann", "409", "aborted by o/ann", "rollback updating", "409"]),
+        (paused, false, ["=", "updating", "aborted by o/ann", "rollback updating", "409"]),
+        (failed, false, ["=", "updating", "aborted by o/ann", "rollback updating", "updating"]),
+        (completed, false, ["409", "409", "409", "rollback updating", "409"]),
+        (updating, true, ["rollback paused by o/ann", "409", "rollback aborted by o/ann", "409", "updating"]),
+        (paused, true, ["409", "rollback updating", "rollback aborted by o/ann", "409", "updating"]),
+        (completed, true, ["409", "409", "409", "409", "updating"]),
     ];
     for (state, goes_back, expected) in table {
-        let found = [Pause, Resume, Abort, Rollback].map(|action| after(state(), goes_back, action));
+        let found = [Pause, Resume, Abort, Rollback, Retry].map(|action| after(state(), goes_back, action));
         assert_eq!(found, expected, "{:?} {goes_back}", state());
     }
-    for action in [Pause, Resume, Abort, Rollback] {
+    for action in [Pause, Resume, Abort, Rollback, Retry] {
         assert_eq!(after(abandoned(), false, action), "409");
     }
 }
@@ -87,7 +93,7 @@ fn every_wish_in_every_state_has_its_answer() {
 #[test]
 fn there_is_no_way_back_to_nothing() {
     let without = Rollout { previous_version: None, ..rollout(RolloutState::Updating, false) };
-    let asker = Asker { actor: "o/ann", now: NOW, policy_updated_at: None };
+    let asker = Asker { actor: "o/ann", now: NOW };
     let why = act(&without, RolloutAction::Rollback, asker).unwrap_err();
     assert!(why.contains("no single version"), "{why}");
     assert_eq!(RolloutAction::from_word("undo"), Some(RolloutAction::Rollback));

@@ -59,10 +59,11 @@ pub enum RolloutState {
     },
 }
 
-/// Says that a rollout leads back to the version that ran before.
+/// The return of a rollout to the version that ran before.
 ///
 /// # Shape
-/// It holds as long as the policy is the one it was decided for: whoever writes the policy again begins anew.
+/// It holds until the policy names another service or version, or a user retries the version that failed. Other changes of
+/// the policy do not end it.
 /// # Source
 /// Orchestration B11.7, B11.9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +74,6 @@ pub struct Rollback {
     pub why: HoldReason,
     /// When it was decided.
     pub since: Timestamp,
-    /// When the policy was written that it turns away from.
-    pub policy_updated_at: Option<Timestamp>,
 }
 
 /// Is the rollout of one policy through one group.
@@ -140,6 +139,18 @@ impl Rollout {
             (RolloutState::Completed { .. }, Some(back)) => format!("went back; {back}"),
             (RolloutState::Abandoned { why, .. }, _) => format!("abandoned: {why}"),
         }
+    }
+
+    /// Returns whether the rollout leads to this target and has not been abandoned.
+    pub(crate) fn is_for(&self, target_digest: u64) -> bool {
+        self.target_digest == target_digest && !matches!(self.state, RolloutState::Abandoned { .. })
+    }
+
+    /// Returns whether the row remembers a version that failed, so that it is not tried again by itself.
+    ///
+    /// Such a row must be kept as long as its policy and its group exist.
+    pub fn remembers_failure(&self) -> bool {
+        self.rollback.is_some() && !matches!(self.state, RolloutState::Abandoned { .. })
     }
 
     /// Answers whether slots are still to be replaced, or somebody is waited for.

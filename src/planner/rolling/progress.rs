@@ -95,7 +95,9 @@ pub(super) fn finish(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollo
     let is_over = match &stored.state {
         RolloutState::Updating => !is_current || has_everybody_back(pass, unit, stored),
         RolloutState::Held { hold, .. } => !is_current || has_caught_up(pass, unit, hold),
-        RolloutState::Completed { .. } | RolloutState::Abandoned { .. } => false,
+        // Whoever names another version forgets the one that failed.
+        RolloutState::Completed { .. } => !is_current && stored.remembers_failure(),
+        RolloutState::Abandoned { .. } => false,
     };
     if !is_over {
         return;
@@ -120,7 +122,7 @@ fn has_everybody_back(pass: &mut Pass<'_>, unit: &Unit<'_>, rollout: &Rollout) -
 }
 
 pub(super) fn abandon(pass: &mut Pass<'_>, lease: Lease, rollout: &Rollout) {
-    if matches!(rollout.state, RolloutState::Updating | RolloutState::Held { .. }) {
+    if rollout.is_open() || rollout.remembers_failure() {
         let policy_gone = pass.model.policy(&rollout.policy).is_none();
         let why = if policy_gone { ReleaseReason::PolicyRemoved } else { ReleaseReason::GroupRemoved };
         record(

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::{Rollback, Rollout};
+use super::{Rollback, Rollout, unit::target_digest};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
@@ -19,13 +19,6 @@ use crate::{
     usage::later,
 };
 
-impl Rollback {
-    /// Answers whether it holds for the policy as it is now.
-    pub(crate) fn is_for(&self, policy: &DeploymentPolicyFacts) -> bool {
-        self.policy_updated_at == policy.last_updated
-    }
-}
-
 /// Returns the versions that a policy wants in a group: its own, or the one that the group goes back to.
 pub(crate) fn wanted_versions<'a>(
     model: &Model,
@@ -36,8 +29,9 @@ pub(crate) fn wanted_versions<'a>(
         |group: &&GroupId| model.rollbacks.get(&policy.id).is_some_and(|groups| groups.contains(*group));
     let rollout =
         group.filter(goes_back).and_then(|group| model.rollouts.get(&(group.clone(), policy.id.clone())));
+    let rollout = rollout.filter(|rollout| rollout.is_for(target_digest(policy)));
     match rollout.and_then(|rollout| rollout.rollback.as_ref()) {
-        Some(rollback) if rollback.is_for(policy) => Cow::Owned(vec![VersionChoice {
+        Some(rollback) => Cow::Owned(vec![VersionChoice {
             version: rollback.version.clone(),
             priority: 0,
             retries: 0,
@@ -87,12 +81,7 @@ pub(super) fn turned_back(
     model.services_of(&policy.service).find(|service| service.version == *version)?;
     Some(Rollout {
         state: super::RolloutState::Updating,
-        rollback: Some(Rollback {
-            version: version.clone(),
-            why: why.clone(),
-            since: now,
-            policy_updated_at: policy.last_updated,
-        }),
+        rollback: Some(Rollback { version: version.clone(), why: why.clone(), since: now }),
         done: 0,
         ..rollout.clone()
     })

@@ -60,10 +60,7 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
         return;
     };
     let digest = target_digest(policy);
-    let is_current = |rollout: &&Rollout| {
-        rollout.target_digest == digest && rollout.rollback.as_ref().is_none_or(|back| back.is_for(policy))
-    };
-    let rollout = stored.filter(is_current);
+    let rollout = stored.filter(|rollout| rollout.is_for(digest));
     let update = model.update_settings(&policy.id);
     let (dirty, leaving) = copies_to_change(pass, group, policy);
     let unit = Unit { lease, group, policy, digest, update, dirty, leaving, rollout };

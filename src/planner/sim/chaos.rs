@@ -398,8 +398,7 @@ fn resume(world: &mut World) {
 
 /// A user asks something of the rollouts of a policy.
 pub(crate) fn ask(world: &mut World, policy: &PolicyId, action: RolloutAction) {
-    let policy_updated_at = world.exchange.policies.get(policy).and_then(|policy| policy.last_updated);
-    let asker = Asker { actor: "o/operator", now: world.now(), policy_updated_at };
+    let asker = Asker { actor: "o/operator", now: world.now() };
     let count = world.database.act_on_rollouts(policy, action, asker);
     if count > 0 {
         world.note(format!("the operator asks for {action:?} of {count} rollouts of {policy}"));

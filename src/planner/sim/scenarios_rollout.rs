@@ -6,7 +6,8 @@ use super::{
     agbot, agent, chaos,
     chaos::{add_node, add_service, put_group, put_policy},
     scenarios::{
-        claims, hold, hold_agent_claim, lab, lab_with, lowest, node, policy, running_count, runs, why,
+        agreements, claims, hold, hold_agent_claim, lab, lab_with, lowest, node, policy, running_count, runs,
+        why,
     },
     world::{Quality, World},
 };
@@ -51,7 +52,7 @@ fn failed_version_is_rolled_back_while_a_copy_always_runs() {
         assert!(claims(&world).is_empty());
         assert!(is_told(&world, "rollout.rollback-completed"));
         assert!(!is_told(&world, "claim rollout of o/w for o/n2 (2.0.0)"), "nobody else tried it");
-        // B11-S6: whoever writes the policy again begins anew, with the same version or another.
+        // B11-S6: another version starts a new rollout.
         put_policy(&mut world, "w", "s", "3.0.0", "site == north");
         world.run_for(150);
         assert_eq!(running_count(&world, &["n1", "n2", "n3"], "w"), 3);
@@ -61,22 +62,72 @@ fn failed_version_is_rolled_back_while_a_copy_always_runs() {
     }
 }
 
-/// B11.7: a rollback survives the death of the agbot, and is retried when the policy is written again.
+fn all_run(world: &World, version: &str) -> bool {
+    ["n1", "n2"].iter().all(|member| runs(world, member, "w").as_deref() == Some(version))
+}
+
+/// B11.7: a version that failed is remembered across restarts and through changes of label and orchestration.
 #[test]
-fn rollback_is_remembered_until_the_policy_is_written_again() {
+fn failed_version_is_not_tried_again_before_a_retry() {
     let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     world.run_for(150);
-    assert!(rollout(&world, "w").rollback.is_some());
+    assert!(rollout(&world, "w").remembers_failure());
     agbot::kill(&mut world, 0);
     agbot::start(&mut world, 0);
     world.run_for(60);
-    assert_eq!(runs(&world, "n1", "w").as_deref(), Some("1.0.0"), "a new process does not try it again");
+    let before: Vec<_> = ["n1", "n2"].map(|member| agreements(&world, member)).into();
     add_service(&mut world, "s", "2.0.0", Quality::Good);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    let mut facts = world.exchange.policies[&policy("w")].clone();
+    facts.label = "another label".into();
+    facts.orchestration.update.monitor_secs = Some(1);
+    facts.last_updated = Some(world.now());
+    world.exchange.put_policy(facts);
+    world.run_for(60);
+    let after: Vec<_> = ["n1", "n2"].map(|member| agreements(&world, member)).into();
+    assert_eq!(after, before, "nothing was restarted");
+    assert!(all_run(&world, "1.0.0") && rollout(&world, "w").remembers_failure());
+    chaos::ask(&mut world, &policy("w"), RolloutAction::Retry);
     assert!(lowest(&mut world, 150, &["n1", "n2"], "w") >= 1);
-    assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("2.0.0")));
-    assert!(rollout(&world, "w").rollback.is_none());
+    assert!(all_run(&world, "2.0.0"));
+    let rollout = rollout(&world, "w");
+    assert!(rollout.rollback.is_none() && matches!(rollout.state, RolloutState::Completed { .. }));
+    assert_eq!((rollout.done, rollout.total, rollout.failed.len()), (2, 2, 0));
+}
+
+/// B11-S6: naming another version forgets the one that failed, also when that version runs already.
+#[test]
+fn naming_another_version_forgets_the_one_that_failed() {
+    for other in ["1.0.0", "3.0.0"] {
+        let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
+        put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+        world.run_for(150);
+        assert!(rollout(&world, "w").remembers_failure());
+        put_policy(&mut world, "w", "s", other, "site == north");
+        world.run_for(120);
+        assert!(all_run(&world, other));
+        assert!(!rollout(&world, "w").remembers_failure(), "{other}");
+        add_service(&mut world, "s", "2.0.0", Quality::Good);
+        put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+        world.run_for(120);
+        assert!(all_run(&world, "2.0.0"), "after {other}");
+    }
+}
+
+/// A policy that is deleted and made again knows nothing of what failed before.
+#[test]
+fn deleting_the_policy_forgets_the_version_that_failed() {
+    let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(150);
+    world.exchange.remove_policy(&policy("w"));
+    world.run_for(30);
+    assert!(!rollout(&world, "w").remembers_failure());
+    add_service(&mut world, "s", "2.0.0", Quality::Good);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(60);
+    assert!(all_run(&world, "2.0.0"));
 }
 
 /// A member that joins a group that went back gets the version the group has.
