@@ -74,6 +74,11 @@ impl CancelReason {
         matches!(self.0, 103 | 104 | 108..=115 | 117 | 118 | 202)
     }
 
+    /// Returns whether the agbot ended the agreement, and not the node.
+    pub(crate) fn is_of_agbot(self) -> bool {
+        (200..300).contains(&self.0)
+    }
+
     /// Answers whether the rollback record is forgotten with the agreement (agreement protocol 2.7, last lines).
     pub fn forgets_usage(self) -> bool {
         matches!(self.0, 116 | 204 | 207)

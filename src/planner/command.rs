@@ -51,6 +51,11 @@ pub enum Action {
         /// Claim under which the slot is being upgraded, if any.
         claim: Option<ClaimRef>,
     },
+    /// Sends the proposal of an agreement once more; a node that has it already drops the repetition.
+    RepeatProposal {
+        /// The agreement, proposed and not answered.
+        agreement: Box<Agreement>,
+    },
     /// Answers a positive reply.
     ///
     /// With `decision`: records counter party, usage and the final state in one transaction, puts `Producer agreed`,
@@ -204,6 +209,7 @@ impl Action {
             Self::Propose { agreement, .. } => {
                 return CommandKey::propose(&agreement.node, &agreement.policy);
             }
+            Self::RepeatProposal { agreement } => format!("propose again {}", agreement.id.as_str()),
             Self::AcknowledgeReply { agreement, decision, .. } => {
                 format!("ack {} {decision}", agreement.as_str())
             }

@@ -156,7 +156,9 @@ impl Focus {
 
     fn add_command(&mut self, model: &Model, command: &Command) {
         match &command.action {
-            Action::Propose { agreement, .. } => self.add_pair(model, &agreement.node, &agreement.policy),
+            Action::Propose { agreement, .. } | Action::RepeatProposal { agreement } => {
+                self.add_pair(model, &agreement.node, &agreement.policy)
+            }
             Action::Cancel { node, policy, .. } | Action::UpdateUsage { node, policy, .. } => {
                 self.add_pair(model, node, policy);
             }

@@ -75,13 +75,26 @@ fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         // A second yes needs no answer: the first one had it, and the node asks if that was lost.
         AgreementState::Finalized { .. } => {}
         AgreementState::Ended { .. } => refuse_reply(pass, lease, agreement),
-        AgreementState::Proposed => match matching::fit(pass.model, agreement, pass.now) {
-            Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),
-            Fit::Outdated(_) | Fit::Lost(_) | Fit::Leaving => {
-                refuse_reply(pass, lease, agreement);
-                pair::cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
+        AgreementState::Proposed => match pair::old_instance(pass, lease, &agreement.node, &agreement.policy)
+        {
+            Some(blocked) => {
+                pass.wait(agreement, blocked);
+                // Read again after a restart of the agbot; until then the replica remembers it.
+                pass.message = Some(MessageFate::Leave);
             }
+            None => answer_acceptance(pass, lease, agreement),
         },
+    }
+}
+
+/// Answers a positive reply to a proposal that waits for nothing any more.
+pub(crate) fn answer_acceptance(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+    match matching::fit(pass.model, agreement, pass.now) {
+        Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),
+        Fit::Outdated(_) | Fit::Lost(_) | Fit::Leaving => {
+            refuse_reply(pass, lease, agreement);
+            pair::cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
+        }
     }
 }
 

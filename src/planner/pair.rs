@@ -14,6 +14,7 @@ use crate::{
     focus::Focus,
     ids::{NodeId, PolicyId},
     matching::{self, Choice, Fit},
+    messages,
     model::{Liveness, Observed},
     pass::Pass,
     report::{Blocked, Placement},
@@ -21,7 +22,7 @@ use crate::{
     usage::{Backoff, later, secs_since, usage_after_cancel},
 };
 
-/// A node gets so long to drop an ended agreement before the next proposal, and is told again after half of it.
+/// A node gets so long to stop the instance of an ended agreement before the next one may start, and is told again after half of it.
 pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
 
 /// Plans every pair in focus.
@@ -39,7 +40,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
     };
     match model.live_agreement(node, policy) {
         Some(agreement) => plan_present(pass, lease, agreement),
-        None => match may_propose(pass, lease, node, policy) {
+        None => match may_propose(pass, node, policy) {
             Ok(choice) => propose(pass, lease, node, policy, choice),
             Err(blocked) => pass.place(node, policy, Placement::NotPlaced { blocked }),
         },
@@ -47,12 +48,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
 }
 
 /// Answers what to propose, or why nothing is proposed now.
-fn may_propose(
-    pass: &mut Pass<'_>,
-    lease: Lease,
-    node: &NodeId,
-    policy: &PolicyId,
-) -> Result<Choice, Blocked> {
+fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<Choice, Blocked> {
     let (model, now) = (pass.model, pass.now);
     let choice = matching::select(model, node, policy, now)?;
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
@@ -74,7 +70,6 @@ fn may_propose(
         return Err(Blocked::LeftToAgbot { agbot: agbot.to_owned() });
     }
     check_backoff(pass, node, policy, &choice)?;
-    check_lingering(pass, lease, node, policy)?;
     failover::may_start(pass, node, policy)?;
     Ok(choice)
 }
@@ -96,26 +91,31 @@ fn check_backoff(
     }
 }
 
-/// Waits while the node still reports an agreement of this pair that is over, and tells it again.
+/// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the agreement before it, and is told
+/// again to stop it.
 ///
-/// A node ignores a proposal while it holds an agreement for the same policy (agreement protocol 2.6, check 6).
-fn check_lingering(
+/// The proposal itself does not wait, so that a node that polls seldom finds it together with the cancel. What starts the new instance is
+/// the acknowledgement.
+pub(crate) fn old_instance(
     pass: &mut Pass<'_>,
     lease: Lease,
     node: &NodeId,
     policy: &PolicyId,
-) -> Result<(), Blocked> {
+) -> Option<Blocked> {
     let (model, now) = (pass.model, pass.now);
-    let Some((ended, at)) = model.lingering(node, policy) else { return Ok(()) };
+    let (ended, at) = model.lingering(node, policy)?;
+    let until = later(at, STOP_CONFIRMATION_SECS);
+    if now >= until {
+        return None;
+    }
     if secs_since(at, now) >= STOP_CONFIRMATION_SECS / 2 {
         let reason = model.ended_reason(ended).unwrap_or(CancelReason::POLICY_CHANGED);
         let action = Action::RepeatCancel { agreement: ended.id.clone(), node: node.clone(), reason };
         pass.issue(lease, action, (node, policy));
     }
-    let until = later(at, STOP_CONFIRMATION_SECS);
     pass.watch((node, policy), later(at, STOP_CONFIRMATION_SECS / 2));
     pass.watch((node, policy), until);
-    if now >= until { Ok(()) } else { Err(Blocked::OldCopyStopping { agreement: ended.id.clone(), until }) }
+    Some(Blocked::OldCopyStopping { agreement: ended.id.clone(), until })
 }
 
 fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, choice: Choice) {
@@ -196,10 +196,22 @@ fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: 
     if let Fit::Lost(_) | Fit::Leaving = fit {
         return cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
     }
+    let pair = (&agreement.node, &agreement.policy);
+    let old_instance = old_instance(pass, lease, &agreement.node, &agreement.policy);
+    if pass.model.proposal_status(agreement).is_accepted {
+        return match old_instance {
+            Some(blocked) => pass.wait(agreement, blocked),
+            None => messages::answer_acceptance(pass, lease, agreement),
+        };
+    }
     if pass.now >= agreement.reply_by {
         return cancel(pass, lease, agreement, CancelReason::NO_REPLY, None, true);
     }
-    pass.watch((&agreement.node, &agreement.policy), agreement.reply_by);
+    if pass.model.is_proposal_to_repeat(agreement) {
+        let action = Action::RepeatProposal { agreement: Box::new(agreement.clone()) };
+        pass.issue(lease, action, pair);
+    }
+    pass.watch(pair, agreement.reply_by);
     let blocked = Blocked::WaitingForReply { agreement: agreement.id.clone(), until: agreement.reply_by };
     pass.wait(agreement, blocked);
 }

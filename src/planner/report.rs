@@ -265,7 +265,7 @@ pub enum Blocked {
     OldCopyStopping {
         /// The agreement.
         agreement: AgreementId,
-        /// At that instant the next one is proposed all the same.
+        /// At that instant the next one starts all the same.
         until: Timestamp,
     },
     /// The proposal waits for its reply.

@@ -39,6 +39,9 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         Action::Propose { agreement, claim } => {
             agreement::propose(context, lease, agreement, claim.as_ref()).await?
         }
+        Action::RepeatProposal { agreement } => {
+            message::send(context, &agreement.node, &agreement.id, terms::offer(context, agreement)?).await?;
+        }
         Action::AcknowledgeReply { agreement, node, policy, decision, usage } => {
             let reply =
                 agreement::Reply { id: agreement, node, policy: policy.as_ref(), usage: usage.as_ref() };

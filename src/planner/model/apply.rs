@@ -248,6 +248,9 @@ impl Model {
 
     pub(super) fn put_agreement(&mut self, agreement: Agreement) {
         let pair = (agreement.node.clone(), agreement.policy.clone());
+        if agreement.state != AgreementState::Proposed {
+            self.proposals.remove(&agreement.id);
+        }
         if agreement.is_live() {
             self.live_nodes.entry(pair.1.clone()).or_default().insert(pair.0.clone());
             self.live.insert(pair, agreement.id.clone());
@@ -308,6 +311,9 @@ impl Model {
             && agreement.node == message.from
         {
             agreement.verified_at = Some(now);
+        }
+        if let MessageBody::Reply { decision: true } = message.body {
+            self.note_proposal_accepted(&message.agreement, &message.from);
         }
     }
 

@@ -9,11 +9,13 @@ pub mod index;
 mod node;
 mod outcome;
 pub mod policy_index;
+mod proposal;
 mod query;
 mod view;
 
 use candidates::Indexes;
 pub use node::NodeRecord;
+pub(crate) use proposal::ProposalStatus;
 pub use query::{Liveness, Observed};
 pub use view::Known;
 
@@ -61,6 +63,8 @@ pub struct Model {
     pub(crate) live: BTreeMap<(NodeId, PolicyId), AgreementId>,
     pub(crate) live_nodes: BTreeMap<PolicyId, BTreeSet<NodeId>>,
     pub(crate) ended: BTreeMap<NodeId, BTreeSet<AgreementId>>,
+    /// What became of proposals that are not final yet.
+    proposals: BTreeMap<AgreementId, ProposalStatus>,
     /// Since when the copy of a live agreement is reported as not running.
     pub(crate) not_running_since: BTreeMap<AgreementId, Timestamp>,
     pub(crate) usage: BTreeMap<(NodeId, PolicyId), WorkloadUsage>,

@@ -41,7 +41,9 @@ impl Model {
                 if !self.agreements.contains_key(&agreement.id) {
                     self.put_agreement((**agreement).clone());
                 }
+                self.note_proposal_sent(agreement, now);
             }
+            Action::RepeatProposal { agreement } => self.note_proposal_sent(agreement, now),
             Action::AcknowledgeReply { agreement, node, policy: Some(policy), decision: true, usage } => {
                 self.change_agreement(agreement, |record| record.finalize(now));
                 let backoff = self.backoff.get(&(node.clone(), policy.clone())).cloned();

@@ -217,7 +217,7 @@ fn cancelled(action: &Action) -> Option<&AgreementId> {
 
 fn tell_agent(world: &mut World, index: usize, action: &Action) {
     let (node, message): (NodeId, ToAgent) = match action {
-        Action::Propose { agreement, .. } => {
+        Action::Propose { agreement, .. } | Action::RepeatProposal { agreement } => {
             let proposal = ToAgent::Proposal {
                 agreement: agreement.id.clone(),
                 policy: agreement.policy.clone(),

@@ -136,6 +136,7 @@ impl Database {
             }
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }
+            | Action::RepeatProposal { .. }
             | Action::SendVerification { .. }
             | Action::AnswerVerification { .. }
             | Action::RefuseUpdate { .. } => {}

@@ -53,6 +53,8 @@ mod scenarios_pattern;
 #[cfg(test)]
 mod scenarios_policy;
 #[cfg(test)]
+mod scenarios_proposal;
+#[cfg(test)]
 mod scenarios_rollout;
 #[cfg(test)]
 mod tests;
