@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::observe::log::RecordLog;
 use crate::{AgbotError, AgbotSettings, ClaimBatches, ServingAgbot};
 
 /// Longest queue before observers wait for the engine.
@@ -44,6 +45,8 @@ pub struct Context {
     pub instance: Uuid,
     /// Grants and releases claims.
     pub claims: ClaimBatches,
+    /// The log of the records of all agbots.
+    pub records: RecordLog,
     /// Key that opens messages.
     pub key: PrivateKey,
     /// Its public half.
@@ -77,6 +80,7 @@ impl Context {
             key,
             client,
             claims: ClaimBatches::new(database.clone(), settings.planner.clone(), instance),
+            records: RecordLog::default(),
             database,
             instance,
             mail: Notify::new(),

@@ -16,48 +16,14 @@ use crate::context::Context;
 
 /// Pause between renewals before the exchange has been read.
 const BEFORE_LOADED: Duration = Duration::from_millis(100);
+/// Pause before records that could not be read at a take-over are read again.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// Runs until shutdown, then hands the partitions over.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let period = context.settings.lease_time / 4;
-    let mut held: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut leaving = BTreeSet::new();
+    let mut leases = Leases::default();
     loop {
-        match renew(&context, &leaving).await {
-            Ok(shares) => {
-                leaving = shares.leaving;
-                let leases = by_number(&shares.kept);
-                // Before the exchange is read everything would look deleted: nothing may be decided until then.
-                if leases != held && context.is_loaded() {
-                    let gained =
-                        leases.iter().any(|(partition, fencing)| held.get(partition) != Some(fencing));
-                    tracing::info!(partitions = leases.len(), "holding partitions");
-                    held.clone_from(&leases);
-                    if gained {
-                        // What another agbot recorded must be known before anything is decided about it.
-                        context
-                            .tell(crate::observe::records::read_all(&context).await.unwrap_or_default())
-                            .await;
-                    }
-                    context.tell(vec![Event::PartitionsChanged { leases }, Event::FullReconcile]).await;
-                    if gained {
-                        // Messages that came while nobody held these partitions were left where they are.
-                        context.mail.notify_one();
-                    }
-                }
-            }
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "partition leases could not be renewed"
-                );
-                if !held.is_empty() && !matches!(error, StoreError::Contention { .. }) {
-                    held.clear();
-                    context.tell(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
-                }
-            }
-        }
-        let pause = if context.is_loaded() { period } else { BEFORE_LOADED };
+        let pause = leases.renew(&context).await;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = shutdown.cancelled() => break,
@@ -69,6 +35,88 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             "partitions are not handed over, their leases will end"
         );
     }
+}
+
+/// The partitions of this agbot.
+#[derive(Debug, Default)]
+struct Leases {
+    /// Those about which is decided, with their fencing numbers: the records of all of them have been read.
+    held: BTreeMap<u32, u64>,
+    leaving: BTreeSet<i32>,
+}
+
+impl Leases {
+    /// Renews the leases and takes over partitions that are new. Returns the pause before the next renewal.
+    async fn renew(&mut self, context: &Context) -> Duration {
+        let period = context.settings.lease_time / 4;
+        if context.is_loaded() && !has_current_records(context) {
+            // The leases end by themselves, and an agbot that can read the records takes the partitions.
+            self.give_up(context, "their records cannot be read").await;
+            return RETRY;
+        }
+        match renew(context, &self.leaving).await {
+            Ok(shares) => {
+                self.leaving = shares.leaving;
+                // Before the exchange is read everything would look deleted: nothing may be decided until then.
+                if !context.is_loaded() {
+                    return BEFORE_LOADED;
+                }
+                if self.hold(context, by_number(&shares.kept)).await { period } else { RETRY }
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "partition leases could not be renewed"
+                );
+                if !matches!(error, StoreError::Contention { .. }) {
+                    self.give_up(context, "their leases could not be renewed").await;
+                }
+                if context.is_loaded() { period } else { BEFORE_LOADED }
+            }
+        }
+    }
+
+    /// Decides from now on about exactly these partitions, except new ones whose records cannot be read. Returns whether there are none.
+    async fn hold(&mut self, context: &Context, mut leases: BTreeMap<u32, u64>) -> bool {
+        let leased = leases.len();
+        let is_held = |partition: &u32, fencing: &u64| self.held.get(partition) == Some(fencing);
+        let gained = leases.iter().filter(|(partition, fencing)| !is_held(partition, fencing)).count();
+        if gained > 0
+            // What another agbot recorded until the lease was taken must be known before anything is decided.
+            && let Err(error) = context.records.catch_up(context).await
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                partitions = gained,
+                "partitions are not taken over before their records are read, trying again"
+            );
+            leases.retain(|partition, fencing| is_held(partition, fencing));
+        }
+        let is_complete = leases.len() == leased;
+        if leases != self.held {
+            tracing::info!(partitions = leases.len(), "holding partitions");
+            self.held.clone_from(&leases);
+            context.tell(vec![Event::PartitionsChanged { leases }, Event::FullReconcile]).await;
+        }
+        if gained > 0 && is_complete {
+            // Messages that came while nobody held these partitions were left where they are.
+            context.mail.notify_one();
+        }
+        is_complete
+    }
+
+    async fn give_up(&mut self, context: &Context, why: &str) {
+        if !self.held.is_empty() {
+            tracing::warn!(partitions = self.held.len(), why, "no longer deciding about partitions");
+            self.held.clear();
+            context.tell(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
+        }
+    }
+}
+
+/// Whether the records were read within the time of a lease.
+fn has_current_records(context: &Context) -> bool {
+    context.records.age().is_some_and(|age| age < context.settings.lease_time)
 }
 
 /// What becomes of the partitions that are held.

@@ -57,10 +57,16 @@ impl Agbot {
         tasks.spawn(lease::run(context.clone(), shutdown.clone()));
         tasks.spawn(observe::run(context.clone(), shutdown.clone()));
         tasks.spawn(observe::status::run(context.clone(), shutdown.clone()));
-        tasks.spawn(observe::records::run(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::log::run(context.clone(), shutdown.clone()));
         tasks.spawn(mailbox::run(context.clone(), shutdown.clone()));
-        tasks.spawn(purge::run(context.clone(), shutdown));
+        tasks.spawn(purge::run(context.clone(), shutdown.clone()));
+        tasks.spawn(purge::run_log(context.clone(), shutdown));
         Ok(Agbot { context, tasks })
+    }
+
+    /// The state that the agbot's workers share.
+    pub fn context(&self) -> &Context {
+        &self.context
     }
 
     /// The agbot's own API.

@@ -230,6 +230,18 @@ pub enum Event {
         /// The row.
         rollout: Box<Rollout>,
     },
+    /// An agreement row is gone, although the agreement had not ended.
+    AgreementRemoved {
+        /// Its id.
+        agreement: AgreementId,
+    },
+    /// A rollout row is gone.
+    RolloutRemoved {
+        /// The group.
+        group: GroupId,
+        /// The policy.
+        policy: PolicyId,
+    },
     /// The partitions this agbot holds are exactly these, with their fencing numbers.
     PartitionsChanged {
         /// Fencing number per partition.

@@ -82,6 +82,9 @@ impl Focus {
             }
             // An administrator's configuration, which changes rarely and may concern every pair.
             Event::OtherAgbotsChanged { .. } => self.add_everything(model),
+            // Its node is among the touched ones.
+            Event::AgreementRemoved { .. } => {}
+            Event::RolloutRemoved { group, policy } => self.add_unit(model, group, policy),
             Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
             Event::Tick => self.add_all_active_units(model),
             Event::NmpStatusChanged { status } => {

@@ -1,6 +1,7 @@
 //! What the exchange holds: read whole at start and now and then, and followed through the change feed in between.
 
 pub mod facts;
+pub mod log;
 mod orchestration;
 mod other_agbots;
 pub mod read;
@@ -65,7 +66,7 @@ async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotEr
     // Before the first decision: a policy that is left to another agbot must not be proposed.
     events.extend(other_agbots::changed(context, &served).await?);
     context.tell(events).await;
-    context.tell(records::read_all(context).await?).await;
+    context.records.compare(context).await?;
     context.tell(vec![Event::FullReconcile]).await;
     context.set_loaded();
     context.mail.notify_one();
@@ -130,7 +131,14 @@ async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -
                 context.tell(other_agbots::changed(context, served).await?.into_iter().collect()).await;
             }
             "org" if served.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
-            _ => context.tell(events_of(context, served, change).await?).await,
+            _ => {
+                let events = events_of(context, served, change).await?;
+                if change.resource == "ha_group" {
+                    // A node that joins a group comes into the group's partition: what other agbots did with it must be known before.
+                    context.records.catch_up(context).await?;
+                }
+                context.tell(events).await;
+            }
         }
     }
     Ok(is_stale)

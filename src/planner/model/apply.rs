@@ -12,8 +12,8 @@ use crate::{
     usage::{Backoff, WorkloadUsage, secs_since},
 };
 
-/// Ended agreements are remembered so long, to answer late messages about them.
-const MEMORY_SECS: u64 = 3600;
+/// Ended agreements are remembered so long: their instances may still run, and late messages name them.
+pub const ENDED_MEMORY_SECS: u64 = 3600;
 
 impl Model {
     /// Brings the replica up to date with an event; to be called before [`crate::decide::decide`] for the same event.
@@ -73,17 +73,17 @@ impl Model {
     fn apply_record(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::CommandOutcome { command, outcome } => self.apply_outcome(command, outcome, now),
-            Event::AgreementRecorded { agreement } => self.put_agreement((**agreement).clone()),
+            Event::AgreementRecorded { agreement } => self.record_agreement(agreement),
+            Event::AgreementRemoved { agreement } => self.remove_agreement(agreement),
             Event::UsageRecorded { node, policy, usage, backoff } => {
                 self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());
             }
-            Event::ClaimRecorded { claim } => {
-                self.claims.insert(claim.key(), (**claim).clone());
-            }
+            Event::ClaimRecorded { claim } => self.record_claim(claim),
             Event::ClaimRemoved { key } => {
                 self.claims.remove(key);
             }
             Event::RolloutRecorded { rollout } => self.put_rollout(rollout),
+            Event::RolloutRemoved { group, policy } => self.remove_rollout(group, policy),
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 self.leases.clone_from(leases);
@@ -108,16 +108,22 @@ impl Model {
         if is_same {
             return;
         }
-        let groups = self.rollbacks.entry(rollout.policy.clone()).or_default();
-        if rollout.rollback.is_some() {
-            groups.insert(rollout.group.clone());
-        } else {
-            groups.remove(&rollout.group);
+        if rollout.rollback.is_none() {
+            return self.forget_rollback(&rollout.group, &rollout.policy);
         }
-        if groups.is_empty() {
-            self.rollbacks.remove(&rollout.policy);
-        }
+        self.rollbacks.entry(rollout.policy.clone()).or_default().insert(rollout.group.clone());
         self.prepare_consumers(&rollout.policy);
+    }
+
+    /// Forgets that the rollout of a policy through a group leads back.
+    pub(super) fn forget_rollback(&mut self, group: &GroupId, policy: &PolicyId) {
+        if let Some(groups) = self.rollbacks.get_mut(policy) {
+            groups.remove(group);
+            if groups.is_empty() {
+                self.rollbacks.remove(policy);
+            }
+        }
+        self.prepare_consumers(policy);
     }
 
     fn change_node(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeRecord)) {
@@ -277,7 +283,7 @@ impl Model {
         }
     }
 
-    fn forget_live(&mut self, pair: &(NodeId, PolicyId)) {
+    pub(super) fn forget_live(&mut self, pair: &(NodeId, PolicyId)) {
         self.live.remove(pair);
         if let Some(nodes) = self.live_nodes.get_mut(&pair.1) {
             nodes.remove(&pair.0);
@@ -319,7 +325,7 @@ impl Model {
 
     fn forget_old(&mut self, now: Timestamp) {
         let is_old = |agreement: &Agreement| match agreement.state {
-            AgreementState::Ended { at, .. } => secs_since(at, now) >= MEMORY_SECS,
+            AgreementState::Ended { at, .. } => secs_since(at, now) >= ENDED_MEMORY_SECS,
             _ => false,
         };
         let agreements = &mut self.agreements;

@@ -11,12 +11,15 @@ mod outcome;
 pub mod policy_index;
 mod proposal;
 mod query;
+mod record;
 mod view;
 
+pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
 pub use node::NodeRecord;
 pub(crate) use proposal::ProposalStatus;
 pub use query::{Liveness, Observed};
+pub use record::RecordKeys;
 pub use view::Known;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -181,6 +184,11 @@ impl Model {
     /// Returns the lease under which this agbot may act for a group, if it holds the partition.
     pub fn lease_for_group(&self, group: &GroupId) -> Option<Lease> {
         self.lease_of(partition_of_group(group, self.settings.partition_count))
+    }
+
+    /// Returns how many partitions this agbot decides about.
+    pub fn lease_count(&self) -> usize {
+        self.leases.len()
     }
 
     fn lease_of(&self, partition: u32) -> Option<Lease> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     agent::ToAgent,
-    database::Row,
     exchange::Resource,
+    tail::{Tail, catch_up},
     world::{Happening, World},
 };
 use crate::{
@@ -29,7 +29,7 @@ pub(crate) struct Agbot {
     pub model: Model,
     leases: BTreeMap<u32, u64>,
     feed_position: usize,
-    log_position: usize,
+    pub tail: Tail,
     handled: BTreeSet<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Agbot {
             model: Model::new(world.settings.clone()),
             leases: BTreeMap::new(),
             feed_position: 0,
-            log_position: 0,
+            tail: Tail::default(),
             handled: BTreeSet::new(),
         }
     }
@@ -50,17 +50,19 @@ impl Agbot {
 
 /// Starts a process, or starts it again: it knows nothing and reads everything.
 pub(crate) fn start(world: &mut World, index: usize) {
-    let events = [world.exchange.read_all(), world.database.read_all()].concat();
-    let (feed, log, now) = (world.exchange.feed.len(), world.database.log.len(), world.now());
+    let now = world.now();
+    let events = [world.exchange.read_all(), world.database.read_all(now)].concat();
+    let (feed, tail) = (world.exchange.feed.len(), Tail::at(world.database.log.len()));
     let fresh = Agbot::new(world);
     let Some(agbot) = world.agbots.get_mut(index) else { return };
     let incarnation = agbot.incarnation + 1;
-    *agbot = Agbot { incarnation, feed_position: feed, log_position: log, ..fresh };
+    *agbot = Agbot { incarnation, feed_position: feed, tail, ..fresh };
     for event in &events {
         agbot.model.apply(event, now);
     }
     world.note(format!("agbot {index} starts"));
     world.schedule(100, Happening::Poll { agbot: index, incarnation });
+    world.schedule(100, Happening::Tail { agbot: index, incarnation });
 }
 
 pub(crate) fn kill(world: &mut World, index: usize) {
@@ -110,9 +112,14 @@ fn renew_leases(world: &mut World, index: usize) {
             leases.insert(partition, fencing);
         }
     }
-    let agbot = &mut world.agbots[index];
-    if leases != agbot.leases {
-        agbot.leases.clone_from(&leases);
+    let held = world.agbots[index].leases.clone();
+    let is_held = |partition: &u32, fencing: &u64| held.get(partition) == Some(fencing);
+    // Nothing is decided about a partition before its records are read.
+    if leases.iter().any(|(partition, fencing)| !is_held(partition, fencing)) && !catch_up(world, index) {
+        leases.retain(|partition, fencing| is_held(partition, fencing));
+    }
+    if leases != held {
+        world.agbots[index].leases.clone_from(&leases);
         handle(world, index, &Event::PartitionsChanged { leases }, None);
     }
 }
@@ -120,14 +127,17 @@ fn renew_leases(world: &mut World, index: usize) {
 fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     let agbot = &world.agbots[index];
     let resources: BTreeSet<&Resource> = world.exchange.feed[agbot.feed_position..].iter().collect();
+    let has_group = resources.iter().any(|resource| matches!(resource, Resource::Group(_)));
     let mut events: Vec<Event> =
         resources.into_iter().map(|resource| world.exchange.read(resource)).collect();
-    let rows: &[Row] = &world.database.log[agbot.log_position..];
-    events.extend(rows.iter().filter_map(|row| world.database.read(row)));
+    let feed = world.exchange.feed.len();
+    // A node that joins a group comes into the group's partition: what other agbots did with it must be known before.
+    if has_group && !catch_up(world, index) {
+        events.clear();
+    } else {
+        world.agbots[index].feed_position = feed;
+    }
     events.push(world.exchange.heartbeats());
-    let (feed, log) = (world.exchange.feed.len(), world.database.log.len());
-    let agbot = &mut world.agbots[index];
-    (agbot.feed_position, agbot.log_position) = (feed, log);
     events
 }
 

@@ -8,17 +8,18 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::{
-    agreement::{Agreement, PendingUpdate},
+    agreement::{Agreement, AgreementState, PendingUpdate},
     claims::{self, Claim, ClaimKey, ClaimRef, ClaimRequest, Grant},
     command::{Action, Command, Lease},
     event::{Event, Outcome},
     facts::HaGroupFacts,
     ids::{AgreementId, GroupId, NodeId, PolicyId},
+    model::ENDED_MEMORY_SECS,
     rolling::{
         Rollout,
         action::{Asker, RolloutAction, act},
     },
-    usage::{Backoff, WorkloadUsage, later},
+    usage::{Backoff, WorkloadUsage, later, secs_since},
 };
 
 /// Is one lease row.
@@ -29,8 +30,8 @@ pub(crate) struct LeaseRow {
     pub until: Timestamp,
 }
 
-/// Is a row that changed; read again by every agbot.
-#[derive(Debug, Clone)]
+/// A row that changed, as the log names it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Row {
     Agreement(AgreementId),
     Usage(NodeId, PolicyId),
@@ -278,13 +279,22 @@ impl Database {
         }
     }
 
-    /// Reads everything, as a starting agbot does.
-    pub fn read_all(&self) -> Vec<Event> {
-        let agreements = self.agreements.keys().cloned().map(Row::Agreement);
+    /// Names everything that a bulk read finds: all records but agreements that ended long ago.
+    pub fn recent_rows(&self, now: Timestamp) -> Vec<Row> {
+        let is_recent = |agreement: &&Agreement| match agreement.state {
+            AgreementState::Ended { at, .. } => secs_since(at, now) < ENDED_MEMORY_SECS,
+            _ => true,
+        };
+        let agreements = self.agreements.values().filter(is_recent);
+        let agreements = agreements.map(|agreement| Row::Agreement(agreement.id.clone()));
         let usage = self.usage.keys().cloned().map(|(node, policy)| Row::Usage(node, policy));
         let claims = self.claims.keys().cloned().map(Row::Claim);
         let rollouts = self.rollouts.keys().cloned().map(|(group, policy)| Row::Rollout(group, policy));
-        let rows: Vec<Row> = agreements.chain(usage).chain(claims).chain(rollouts).collect();
-        rows.iter().filter_map(|row| self.read(row)).collect()
+        agreements.chain(usage).chain(claims).chain(rollouts).collect()
+    }
+
+    /// Reads everything, as a starting agbot does.
+    pub fn read_all(&self, now: Timestamp) -> Vec<Event> {
+        self.recent_rows(now).iter().filter_map(|row| self.read(row)).collect()
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod database;
 pub(crate) mod exchange;
 pub(crate) mod invariants;
 pub mod report;
+pub(crate) mod tail;
 pub mod upgrade;
 pub(crate) mod world;
 

@@ -32,6 +32,8 @@ pub(crate) const MESSAGE_TTL_SECS: u64 = 120;
 pub(crate) enum Happening {
     /// An agbot looks at everything new.
     Poll { agbot: usize, incarnation: u32 },
+    /// An agbot reads the log of changed records.
+    Tail { agbot: usize, incarnation: u32 },
     /// An agbot carries out a command.
     Execute { agbot: usize, incarnation: u32, command: Box<Command> },
     /// A message reaches an agent.
@@ -47,7 +49,7 @@ pub(crate) enum Happening {
 /// Is how unreliable the world is; all zero when faults are over.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Faults {
-    /// Share of messages lost.
+    /// Share of messages lost, and of reads of the log that fail.
     pub lost: f64,
     /// Share of messages doubled.
     pub doubled: f64,
@@ -210,6 +212,7 @@ impl World {
         self.steps += 1;
         match happening {
             Happening::Poll { agbot, incarnation } => super::agbot::poll(self, agbot, incarnation),
+            Happening::Tail { agbot, incarnation } => super::tail::tail(self, agbot, incarnation),
             Happening::Execute { agbot, incarnation, command } => {
                 super::agbot::execute(self, agbot, incarnation, *command);
             }

@@ -77,11 +77,12 @@ pub async fn update_agreement(
     Ok(())
 }
 
-/// Lists agreements that are alive.
-pub async fn list_live(conn: &mut PgConnection) -> Result<Vec<Value>, StoreError> {
+/// Lists the agreements that are alive, or ended at `ended_since` or later.
+pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Result<Vec<Value>, StoreError> {
     let rows = sqlx::query!(
-        "-- agreement.list_live
-        SELECT record FROM agreement WHERE ended_at IS NULL ORDER BY agreement"
+        "-- agreement.list_recent
+        SELECT record FROM agreement WHERE ended_at IS NULL OR ended_at >= $1 ORDER BY agreement",
+        to_sql(ended_since) as _,
     )
     .fetch_all(conn)
     .await?;

@@ -1,8 +1,9 @@
-//! Tables of the agbot: leases of partitions, agreements, claims, rollouts, events.
+//! Tables of the agbot: leases of partitions, agreements, claims, rollouts, their log of changes, events.
 //!
 //! Records are kept as JSON of the planner's types beside the columns that rules and indexes need.
 
 pub mod agreement;
+pub mod change;
 pub mod claim;
 pub mod event;
 pub mod offered;

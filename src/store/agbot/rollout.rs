@@ -36,17 +36,6 @@ pub async fn list_rollouts(conn: &mut PgConnection) -> Result<Vec<Value>, StoreE
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Lists the rollouts that still have something to do or to wait for.
-pub async fn list_open(conn: &mut PgConnection) -> Result<Vec<Value>, StoreError> {
-    let rows = sqlx::query!(
-        "-- rollout.list_open
-        SELECT record FROM rollout WHERE record ->> 'state' IN ('updating', 'held') ORDER BY ha_group, policy"
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.record).collect())
-}
-
 /// Reads one rollout and holds its row until the transaction ends.
 pub async fn lock_rollout(
     tx: &mut PgConnection,

@@ -3,9 +3,11 @@
 mod administer;
 mod claim_batch;
 mod drain;
+mod in_process;
 mod other_agbot;
 mod parallelism;
 mod privacy;
+mod records;
 mod rolling;
 mod served;
 mod upgrade;

@@ -53,6 +53,11 @@ impl Api {
         Self { router: exchange.router(), database, _shutdown: Arc::new(shutdown.drop_guard()) }
     }
 
+    /// Its routes.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
     /// Sends a request below `/v1` as `org/id:secret` or with `Bearer token`, with extra headers.
     pub async fn send(
         &self,

@@ -1,0 +1,229 @@
+//! Tails the log of changed records, so that the model holds the agreements, claims, rollouts and usage of all agbots on the database.
+//!
+//! The log is the only way on which records reach the model, apart from the outcomes of this agbot's own commands. At start, when the
+//! position is lost, and for the periodic comparison all records are read in bulk. Source: docs/adr/0015.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use evenkeel_planner::claims::Scope;
+use evenkeel_planner::event::Event;
+use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId};
+use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
+use evenkeel_store::agbot::agreement::UsageRow;
+use evenkeel_store::agbot::change::{self, Position, RecordKey, Records};
+use jiff::SignedDuration;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::records::claim_of;
+use crate::AgbotError;
+use crate::context::Context;
+
+/// Pause between two reads of the log.
+const PERIOD: Duration = Duration::from_millis(300);
+/// Longest pause after failures.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Events handed to the engine at once: fewer than it takes for a reason to look at everything.
+const PART: usize = 32;
+
+/// How far this agbot has read the log.
+#[derive(Debug, Default)]
+pub struct RecordLog {
+    /// `None`: the next read is in bulk. The lock makes reads one after the other, and their events reach the engine in order.
+    position: Mutex<Option<Position>>,
+    read_at: RwLock<Option<Instant>>,
+}
+
+impl RecordLog {
+    /// Reads what was committed before this call. The engine gets it before whatever the caller hands to it afterwards.
+    ///
+    /// # Errors
+    /// When the database does not answer or a record cannot be read. The next read is in bulk then.
+    pub(crate) async fn catch_up(&self, context: &Context) -> Result<(), AgbotError> {
+        self.read(context, false).await
+    }
+
+    /// The same with all records, and not only those that changed.
+    ///
+    /// # Errors
+    /// As for [`RecordLog::catch_up`].
+    pub(crate) async fn compare(&self, context: &Context) -> Result<(), AgbotError> {
+        self.read(context, true).await
+    }
+
+    /// Returns how long ago the log was read to its end; `None` before the first time.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.read_at.read().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+    }
+
+    async fn read(&self, context: &Context, is_bulk: bool) -> Result<(), AgbotError> {
+        let mut position = self.position.lock().await;
+        let began = Instant::now();
+        let after = position.take().filter(|_| !is_bulk);
+        let is_complete = after.is_none();
+        let (events, end) = match after {
+            Some(after) => read_after(context, &after).await?,
+            None => read_all(context).await?,
+        };
+        let part = if is_complete { usize::MAX } else { PART };
+        let mut events = events.into_iter().peekable();
+        while events.peek().is_some() {
+            context.tell(events.by_ref().take(part).collect()).await;
+        }
+        *position = Some(end);
+        *self.read_at.write().unwrap_or_else(PoisonError::into_inner) = Some(began);
+        Ok(())
+    }
+}
+
+/// Tails the log until shutdown.
+pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
+    let mut pause = PERIOD;
+    loop {
+        match context.records.catch_up(&context).await {
+            Ok(()) => pause = PERIOD,
+            Err(error) => {
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "records of the agbots could not be read, trying again"
+                );
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+async fn read_after(context: &Context, after: &Position) -> Result<(Vec<Event>, Position), AgbotError> {
+    let mut connection = context.database.acquire().await?;
+    let Some((keys, end)) = change::list_after(&mut connection, after).await? else {
+        connection.release();
+        tracing::info!("the log of changed records begins after the last read, reading all records");
+        return read_all(context).await;
+    };
+    let records = change::read_records(&mut connection, &keys).await?;
+    connection.release();
+    Ok((new_to_model(context, changed(keys, records)?), end))
+}
+
+async fn read_all(context: &Context) -> Result<(Vec<Event>, Position), AgbotError> {
+    let now = context.now();
+    let memory = SignedDuration::from_secs(ENDED_MEMORY_SECS.cast_signed());
+    let mut connection = context.database.acquire().await?;
+    // What changes while the tables are read is read again by the next read.
+    let end = change::find_end(&mut connection).await?;
+    let ended_since = now.saturating_sub(memory).unwrap_or(now);
+    let records = change::read_all(&mut connection, ended_since).await?;
+    let events = recorded(records)?;
+    // A record of the model that was not found may have been made after its table was read.
+    let held = keys_of(context.model().record_keys());
+    let missing = without(held, &events);
+    let found = change::read_records(&mut connection, &missing).await?;
+    connection.release();
+    let mut all = changed(missing, found)?;
+    all.extend(events);
+    Ok((new_to_model(context, all), end))
+}
+
+/// Leaves out what the model holds already: this agbot's own changes, and everything that a bulk read confirms.
+fn new_to_model(context: &Context, mut events: Vec<Event>) -> Vec<Event> {
+    let model = context.model();
+    events.retain(|event| !model.is_recorded(event));
+    events
+}
+
+fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
+    let mut events = Vec::new();
+    for record in records.agreements {
+        events.push(Event::AgreementRecorded { agreement: Box::new(serde_json::from_value(record)?) });
+    }
+    for row in records.usage {
+        events.push(usage_event(row)?);
+    }
+    for record in records.rollouts {
+        events.push(Event::RolloutRecorded { rollout: Box::new(serde_json::from_value(record)?) });
+    }
+    for row in records.claims {
+        events.push(Event::ClaimRecorded { claim: Box::new(claim_of(row)?) });
+    }
+    Ok(events)
+}
+
+fn usage_event(row: UsageRow) -> Result<Event, AgbotError> {
+    Ok(Event::UsageRecorded {
+        node: NodeId::from_text(&row.node),
+        policy: PolicyId::from_text(&row.policy),
+        usage: row.usage.map(serde_json::from_value).transpose()?,
+        backoff: row.backoff.map(serde_json::from_value).transpose()?,
+    })
+}
+
+/// Events about the records with these keys: a record that is not found is gone.
+fn changed(keys: BTreeSet<RecordKey>, found: Records) -> Result<Vec<Event>, AgbotError> {
+    let found = recorded(found)?;
+    let mut events: Vec<Event> = without(keys, &found).iter().map(removal).collect();
+    events.extend(found);
+    Ok(events)
+}
+
+/// The keys that none of the events is about.
+fn without(mut keys: BTreeSet<RecordKey>, events: &[Event]) -> BTreeSet<RecordKey> {
+    for key in events.iter().filter_map(key_of) {
+        keys.remove(&key);
+    }
+    keys
+}
+
+fn removal(key: &RecordKey) -> Event {
+    match key {
+        RecordKey::Agreement(id) => Event::AgreementRemoved { agreement: AgreementId::from_text(id) },
+        RecordKey::Usage(node, policy) => Event::UsageRecorded {
+            node: NodeId::from_text(node),
+            policy: PolicyId::from_text(policy),
+            usage: None,
+            backoff: None,
+        },
+        RecordKey::Claim(group, scope) => {
+            Event::ClaimRemoved { key: (GroupId::from_text(group), Scope::from_text(scope)) }
+        }
+        RecordKey::Rollout(group, policy) => {
+            Event::RolloutRemoved { group: GroupId::from_text(group), policy: PolicyId::from_text(policy) }
+        }
+    }
+}
+
+fn key_of(event: &Event) -> Option<RecordKey> {
+    let text = str::to_owned;
+    match event {
+        Event::AgreementRecorded { agreement } => Some(RecordKey::Agreement(text(agreement.id.as_str()))),
+        Event::UsageRecorded { node, policy, .. } => {
+            Some(RecordKey::Usage(text(node.as_str()), text(policy.as_str())))
+        }
+        Event::ClaimRecorded { claim } => {
+            Some(RecordKey::Claim(text(claim.group.as_str()), text(claim.scope.text())))
+        }
+        Event::RolloutRecorded { rollout } => {
+            Some(RecordKey::Rollout(text(rollout.group.as_str()), text(rollout.policy.as_str())))
+        }
+        _ => None,
+    }
+}
+
+fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
+    let text = str::to_owned;
+    let agreements = held.agreements.iter().map(|id| RecordKey::Agreement(text(id.as_str())));
+    let usage = held.usage.iter();
+    let usage = usage.map(|(node, policy)| RecordKey::Usage(text(node.as_str()), text(policy.as_str())));
+    let claims = held.claims.iter();
+    let claims = claims.map(|(group, scope)| RecordKey::Claim(text(group.as_str()), text(scope.text())));
+    let rollouts = held.rollouts.iter();
+    let rollouts =
+        rollouts.map(|(group, policy)| RecordKey::Rollout(text(group.as_str()), text(policy.as_str())));
+    agreements.chain(usage).chain(claims).chain(rollouts).collect()
+}

@@ -1,0 +1,151 @@
+//! Records of the agbots in the model: applies what was read from the log, and names what the model holds.
+//!
+//! A record is read before its event is applied, and a command may have changed it in between. A record that is provably older than the
+//! model's is ignored; any other mistake of this kind ends with the next read, because the newer change is in the log too.
+
+use std::collections::BTreeSet;
+
+use super::Model;
+use crate::{
+    agreement::{Agreement, AgreementState, PendingUpdate},
+    claims::{Claim, ClaimKey},
+    event::Event,
+    ids::{AgreementId, GroupId, NodeId, PolicyId},
+    rolling::Rollout,
+};
+
+/// Keys of the records that the model holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordKeys {
+    /// Agreements that have not ended.
+    pub agreements: BTreeSet<AgreementId>,
+    /// Pairs with usage or back-off.
+    pub usage: BTreeSet<(NodeId, PolicyId)>,
+    /// Claims.
+    pub claims: BTreeSet<ClaimKey>,
+    /// Rollouts.
+    pub rollouts: BTreeSet<(GroupId, PolicyId)>,
+}
+
+impl Model {
+    /// Returns the keys of all records that the model holds.
+    pub fn record_keys(&self) -> RecordKeys {
+        RecordKeys {
+            agreements: self.live.values().cloned().collect(),
+            usage: self.usage.keys().chain(self.backoff.keys()).cloned().collect(),
+            claims: self.claims.keys().cloned().collect(),
+            rollouts: self.rollouts.keys().cloned().collect(),
+        }
+    }
+
+    /// Returns whether applying an event about a record would change nothing; false for other events.
+    pub fn is_recorded(&self, event: &Event) -> bool {
+        match event {
+            Event::AgreementRecorded { agreement } => match self.agreements.get(&agreement.id) {
+                Some(known) => progress(known) > progress(agreement) || is_same(known, agreement),
+                None => false,
+            },
+            Event::AgreementRemoved { agreement } => {
+                self.agreements.get(agreement).is_none_or(|known| !known.is_live())
+            }
+            Event::UsageRecorded { node, policy, usage, backoff } => {
+                let pair = (node.clone(), policy.clone());
+                self.usage.get(&pair) == usage.as_ref() && self.backoff.get(&pair) == backoff.as_ref()
+            }
+            Event::ClaimRecorded { claim } => self
+                .claims
+                .get(&claim.key())
+                .is_some_and(|known| known.fencing > claim.fencing || is_same_claim(known, claim)),
+            Event::ClaimRemoved { key } => !self.claims.contains_key(key),
+            Event::RolloutRecorded { rollout } => {
+                let known = self.rollouts.get(&(rollout.group.clone(), rollout.policy.clone()));
+                known.is_some_and(|known| known.revision > rollout.revision || known == &**rollout)
+            }
+            Event::RolloutRemoved { group, policy } => {
+                !self.rollouts.contains_key(&(group.clone(), policy.clone()))
+            }
+            _ => false,
+        }
+    }
+
+    /// Applies an agreement that was read, unless the model's is further.
+    pub(super) fn record_agreement(&mut self, agreement: &Agreement) {
+        match self.agreements.get(&agreement.id) {
+            Some(known) if progress(known) > progress(agreement) => {}
+            Some(known) => {
+                let agreement = newest(known, agreement.clone());
+                self.put_agreement(agreement);
+            }
+            None => self.put_agreement(agreement.clone()),
+        }
+    }
+
+    /// Forgets an agreement whose row is gone.
+    pub(super) fn remove_agreement(&mut self, id: &AgreementId) {
+        let Some(agreement) = self.agreements.get(id).filter(|known| known.is_live()) else { return };
+        let pair = (agreement.node.clone(), agreement.policy.clone());
+        self.agreements.remove(id);
+        self.not_running_since.remove(id);
+        if self.live.get(&pair) == Some(id) {
+            self.forget_live(&pair);
+        }
+        self.touched.insert(pair.0);
+    }
+
+    /// Applies a claim that was read, unless the model's was taken later.
+    pub(super) fn record_claim(&mut self, claim: &Claim) {
+        if self.claims.get(&claim.key()).is_none_or(|known| known.fencing <= claim.fencing) {
+            self.claims.insert(claim.key(), claim.clone());
+        }
+    }
+
+    /// Forgets a rollout whose row is gone.
+    pub(super) fn remove_rollout(&mut self, group: &GroupId, policy: &PolicyId) {
+        let removed = self.rollouts.remove(&(group.clone(), policy.clone()));
+        if removed.is_some_and(|rollout: Rollout| rollout.rollback.is_some()) {
+            self.forget_rollback(group, policy);
+        }
+    }
+}
+
+/// The order of an agreement's states: no step leads back.
+fn progress(agreement: &Agreement) -> u8 {
+    match agreement.state {
+        AgreementState::Proposed => 0,
+        AgreementState::Finalized { .. } => 1,
+        AgreementState::Ended { .. } => 2,
+    }
+}
+
+/// Returns whether two records of an agreement say the same. The outcome of an own command dates a step a moment later than its row does.
+fn is_same(known: &Agreement, read: &Agreement) -> bool {
+    let state = match (&known.state, &read.state) {
+        (AgreementState::Finalized { .. }, AgreementState::Finalized { at }) => {
+            AgreementState::Finalized { at: *at }
+        }
+        (AgreementState::Ended { reason, .. }, AgreementState::Ended { at, .. }) => {
+            AgreementState::Ended { at: *at, reason: *reason }
+        }
+        (state, _) => state.clone(),
+    };
+    let pending_update = known.pending_update.map(|known| PendingUpdate {
+        sent_at: read.pending_update.map_or(known.sent_at, |read| read.sent_at),
+        ..known
+    });
+    let verified_at = known.verified_at.max(read.verified_at);
+    Agreement { state, pending_update, ..known.clone() } == Agreement { verified_at, ..read.clone() }
+}
+
+/// The same for claims.
+fn is_same_claim(known: &Claim, read: &Claim) -> bool {
+    Claim { since: read.since, phase_since: read.phase_since, ..known.clone() } == *read
+}
+
+/// The agreement as it was read; answers to verifications are kept in the model only.
+fn newest(known: &Agreement, read: Agreement) -> Agreement {
+    Agreement { verified_at: known.verified_at.max(read.verified_at), ..read }
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use crate::{
+    agreement::CancelReason,
+    ids::{ServiceId, ServiceKey},
+    rolling::RolloutState,
+    settings::PlannerSettings,
+};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+}
+
+fn agreement() -> Agreement {
+    Agreement {
+        id: AgreementId::from_text("a1"),
+        node: NodeId::from_text("o/n"),
+        policy: PolicyId::from_text("o/p"),
+        service: ServiceId::from_text("o/s_1.0.0_amd64"),
+        service_key: ServiceKey::from_text("o/s"),
+        version: "1.0.0".into(),
+        priority: 0,
+        best_version: "1.0.0".into(),
+        terms_digest: 0,
+        pending_update: None,
+        ha_group: None,
+        created_at: at(0),
+        reply_by: at(0),
+        verified_at: None,
+        state: AgreementState::Proposed,
+    }
+}
+
+fn rollout(state: RolloutState) -> Rollout {
+    Rollout {
+        group: GroupId::from_text("o/g"),
+        policy: PolicyId::from_text("o/p"),
+        target: "o/s 1.0.0".into(),
+        target_digest: 0,
+        started_at: at(0),
+        total: 1,
+        done: 0,
+        failed: Vec::new(),
+        last_step_at: None,
+        previous_version: None,
+        rollback: None,
+        revision: 1,
+        state,
+    }
+}
+
+fn recorded(agreement: &Agreement) -> Event {
+    Event::AgreementRecorded { agreement: Box::new(agreement.clone()) }
+}
+
+fn model() -> Model {
+    Model::new(PlannerSettings::default())
+}
+
+#[test]
+fn agreement_that_ended_is_not_revived_by_an_older_read() {
+    let mut model = model();
+    let proposed = agreement();
+    let ended = proposed.clone().end(at(5), CancelReason::POLICY_CHANGED).unwrap();
+    model.apply(&recorded(&ended), at(6));
+    assert!(model.is_recorded(&recorded(&proposed)));
+    model.apply(&recorded(&proposed), at(7));
+    assert_eq!(model.agreement(&proposed.id), Some(&ended));
+    assert!(model.live_agreement(&proposed.node, &proposed.policy).is_none());
+}
+
+#[test]
+fn reading_an_agreement_keeps_the_time_of_its_verification() {
+    let mut model = model();
+    let stored = agreement().finalize(at(1)).unwrap();
+    let verified = Agreement { verified_at: Some(at(9)), ..stored.clone() };
+    model.apply(&recorded(&verified), at(9));
+    assert!(model.is_recorded(&recorded(&stored)), "nothing new");
+    model.apply(&recorded(&stored), at(10));
+    assert_eq!(model.agreement(&stored.id), Some(&verified));
+}
+
+#[test]
+fn records_whose_rows_are_gone_are_forgotten() {
+    let mut model = model();
+    let agreement = agreement();
+    let rollout = rollout(RolloutState::Completed { at: at(2) });
+    model.apply(&recorded(&agreement), at(1));
+    model.apply(&Event::RolloutRecorded { rollout: Box::new(rollout.clone()) }, at(1));
+    assert_eq!(model.record_keys().agreements.len() + model.record_keys().rollouts.len(), 2);
+    let (group, policy) = (rollout.group, rollout.policy);
+    model.apply(&Event::AgreementRemoved { agreement: agreement.id.clone() }, at(2));
+    model.apply(&Event::RolloutRemoved { group, policy }, at(2));
+    assert_eq!(model.record_keys(), RecordKeys::default());
+    assert!(model.live_agreement(&agreement.node, &agreement.policy).is_none());
+}

@@ -1,0 +1,89 @@
+//! How a simulated agbot learns of the records of all agbots: as in production, through the log of changed records.
+//!
+//! What is read reaches the engine later, and the record may have changed meanwhile. The log keeps the newest rows only; whoever falls
+//! behind reads all records. A read may fail.
+
+use std::collections::BTreeSet;
+
+use super::{
+    agbot::handle,
+    database::Row,
+    world::{Happening, World},
+};
+use crate::{event::Event, model::Model};
+
+/// Rows that the log keeps.
+const KEPT_ROWS: usize = 60;
+
+/// How far an agbot has read the log.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    /// `None`: the next read is in bulk.
+    position: Option<usize>,
+    /// Read, and on the way to the engine.
+    unapplied: Vec<Event>,
+}
+
+impl Tail {
+    /// A tail that has read everything up to a position.
+    pub fn at(position: usize) -> Self {
+        Self { position: Some(position), unapplied: Vec::new() }
+    }
+}
+
+/// Hands over what was read last, and reads on.
+pub(crate) fn tail(world: &mut World, index: usize, incarnation: u32) {
+    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
+    else {
+        return;
+    };
+    if world.millis < agbot.paused_until_millis {
+        let wait = agbot.paused_until_millis - world.millis;
+        return world.schedule(wait, Happening::Tail { agbot: index, incarnation });
+    }
+    apply(world, index);
+    read(world, index);
+    let pause = world.between(50, 800);
+    world.schedule(pause, Happening::Tail { agbot: index, incarnation });
+}
+
+/// Brings the model up to what is committed now; false when the read fails.
+pub(crate) fn catch_up(world: &mut World, index: usize) -> bool {
+    apply(world, index);
+    let is_read = read(world, index);
+    apply(world, index);
+    is_read
+}
+
+fn apply(world: &mut World, index: usize) {
+    for event in std::mem::take(&mut world.agbots[index].tail.unapplied) {
+        handle(world, index, &event, None);
+    }
+}
+
+fn read(world: &mut World, index: usize) -> bool {
+    if world.chance(world.faults.lost) {
+        world.agbots[index].tail.position = None;
+        return false;
+    }
+    let end = world.database.log.len();
+    let (agbot, now) = (&world.agbots[index], world.now());
+    let position = agbot.tail.position.filter(|position| position + KEPT_ROWS >= end);
+    let rows: BTreeSet<Row> = match position {
+        Some(position) => world.database.log[position..].iter().cloned().collect(),
+        None => world.database.recent_rows(now).into_iter().chain(held_rows(&agbot.model)).collect(),
+    };
+    let events = rows.iter().filter_map(|row| world.database.read(row));
+    let unapplied = events.filter(|event| !agbot.model.is_recorded(event)).collect();
+    world.agbots[index].tail = Tail { position: Some(end), unapplied };
+    true
+}
+
+fn held_rows(model: &Model) -> Vec<Row> {
+    let held = model.record_keys();
+    let agreements = held.agreements.into_iter().map(Row::Agreement);
+    let usage = held.usage.into_iter().map(|(node, policy)| Row::Usage(node, policy));
+    let claims = held.claims.into_iter().map(Row::Claim);
+    let rollouts = held.rollouts.into_iter().map(|(group, policy)| Row::Rollout(group, policy));
+    agreements.chain(usage).chain(claims).chain(rollouts).collect()
+}

@@ -1,0 +1,170 @@
+//! Agbots in this process on one exchange and one database, so that tests can look into their models.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use evenkeel_agbot::{Agbot, AgbotSettings};
+use evenkeel_client::{Client, Credentials, Transport};
+use evenkeel_planner::ids::{NodeId, PolicyId};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tower::ServiceExt;
+
+use crate::exchange::api::{Api, ROOT};
+use crate::support::wait::must;
+use crate::support::{Scratch, TestDatabase, eventually};
+
+const TOKEN: &str = "ek1.0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// An exchange with organization `o`, and agbots that serve it.
+pub struct Agbots {
+    /// The exchange.
+    pub api: Api,
+    /// The database of both.
+    pub database: TestDatabase,
+    /// The agbots.
+    pub all: Vec<Agbot>,
+    calls: Arc<AtomicUsize>,
+    _shutdown: DropGuard,
+    _scratch: Scratch,
+}
+
+impl Agbots {
+    /// Starts so many agbots and waits until each partition has one that decides about it.
+    pub async fn start(count: usize) -> Agbots {
+        let (database, scratch, shutdown) =
+            (TestDatabase::new().await, Scratch::new(), CancellationToken::new());
+        let api = Api::start(&database).await;
+        api.make_org("o").await;
+        let agbot = json!({"token": TOKEN, "name": "bot", "publicKey": ""});
+        api.expect(201, ROOT, "PUT", "/orgs/IBM/agbots/bot", agbot).await;
+        let served = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
+        api.expect(201, ROOT, "POST", "/orgs/IBM/agbots/bot/businesspols", served).await;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let mut agbots = Agbots {
+            api,
+            database,
+            all: Vec::new(),
+            calls,
+            _shutdown: shutdown.clone().drop_guard(),
+            _scratch: scratch,
+        };
+        for _ in 0..count {
+            let agbot = agbots.start_one(shutdown.clone()).await;
+            agbots.all.push(agbot);
+        }
+        agbots.hold_partitions().await;
+        agbots
+    }
+
+    async fn start_one(&self, shutdown: CancellationToken) -> Agbot {
+        let transport = Transport::router(counted(self.api.router(), self.calls.clone()));
+        let client = must(Client::new(transport, "/v1", Credentials::new("IBM", "bot", TOKEN)), "a client");
+        let settings = AgbotSettings::new("IBM", "bot", self._scratch.join("key.pem"));
+        must(Agbot::start(settings, client, self.database.connect().await, shutdown), "an agbot")
+    }
+
+    /// Waits until each partition has exactly one agbot that decides about it, and each agbot has one.
+    async fn hold_partitions(&self) {
+        eventually("each partition is held by one agbot", || async {
+            let held: Vec<usize> =
+                self.all.iter().map(|agbot| agbot.context().model().lease_count()).collect();
+            let wanted = self.all[0].context().settings.planner.partition_count as usize;
+            (held.iter().sum::<usize>() == wanted && held.iter().all(|count| *count > 0)).then_some(())
+        })
+        .await;
+    }
+
+    /// How many requests of all agbots the exchange has answered.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Makes nodes `n0`, `n1`, … that can get services.
+    pub async fn make_nodes(&self, count: usize) -> Vec<NodeId> {
+        let key = self.all[0].context().public_key.to_base64();
+        let mut nodes = Vec::new();
+        for name in (0..count).map(|number| format!("n{number}")) {
+            let path = format!("/orgs/o/nodes/{name}");
+            let node = json!({
+                "token": format!("token-{name}"), "name": name, "pattern": "", "publicKey": key, "arch": "amd64",
+            });
+            self.api.expect(201, "o/u:pu", "PUT", &path, node).await;
+            let policy = json!({"properties": [{"name": "site", "value": "north"}], "constraints": []});
+            self.api.expect(201, "o/u:pu", "PUT", &format!("{path}/policy"), policy).await;
+            nodes.push(NodeId::new("o", &name));
+        }
+        nodes
+    }
+
+    /// Publishes a service and a policy that wants it on every node.
+    pub async fn want(&self) -> PolicyId {
+        let service = json!({
+            "label": "watch", "url": "watch", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
+            "deployment": r#"{"services":{"watch":{"image":"i"}}}"#, "deploymentSignature": "s",
+        });
+        self.api.expect(201, "o/u:pu", "POST", "/orgs/o/services", service).await;
+        let policy = json!({
+            "label": "p", "constraints": ["site == north"],
+            "service": {"name": "watch", "org": "o", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
+        });
+        self.api.expect(201, "o/u:pu", "POST", "/orgs/o/business/policies/p", policy).await;
+        PolicyId::new("o", "p")
+    }
+
+    /// Ids of the recorded agreements.
+    pub async fn agreements(&self) -> Vec<String> {
+        let rows: Vec<(String,)> = must(
+            sqlx::query_as("SELECT agreement FROM agreement")
+                .fetch_all(&mut self.database.connection().await)
+                .await,
+            "the agreements",
+        );
+        rows.into_iter().map(|(id,)| id).collect()
+    }
+
+    /// Asks the first agbot, as a node, whether the node may upgrade its agent; returns the status code.
+    pub async fn ask_for_upgrade(&self, node: &NodeId, policy: &str) -> u16 {
+        let login = STANDARD.encode(format!("{node}:token-{}", node.name()));
+        let request = Request::builder()
+            .method("POST")
+            .uri(format!("/org/o/node/{}/upgrade", node.name()))
+            .header("authorization", format!("Basic {login}"))
+            .header("content-type", "application/json")
+            .body(Body::from(json!({"nmp": policy}).to_string()));
+        let response = self.all[0].router().oneshot(must(request, "a request")).await;
+        must(response, "a response").status().as_u16()
+    }
+
+    /// Runs a statement on the database.
+    pub async fn execute(&self, statement: &'static str) {
+        must(sqlx::query(statement).execute(&mut self.database.connection().await).await, statement);
+    }
+
+    /// Makes an HA group of nodes.
+    pub async fn group(&self, name: &str, members: &[NodeId]) -> Value {
+        let members: Vec<&str> = members.iter().map(NodeId::name).collect();
+        let path = format!("/orgs/o/hagroups/{name}");
+        self.api.expect(201, "o/u:pu", "POST", &path, json!({"members": members})).await
+    }
+}
+
+fn counted(router: Router, calls: Arc<AtomicUsize>) -> Router {
+    router.layer(middleware::from_fn(move |request: Request, next: Next| {
+        // Status, heartbeats and changes are asked for all the time.
+        let path = request.uri().path();
+        if !["/status", "/changes", "/nodehealth", "/msgs", "/heartbeat"]
+            .iter()
+            .any(|end| path.ends_with(end))
+        {
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+        next.run(request)
+    }))
+}
