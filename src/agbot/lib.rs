@@ -56,7 +56,9 @@ impl Agbot {
         tasks.spawn(engine::run(context.clone(), inputs, shutdown.clone()));
         tasks.spawn(lease::run(context.clone(), shutdown.clone()));
         tasks.spawn(observe::run(context.clone(), shutdown.clone()));
-        tasks.spawn(observe::status::run(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::status::run_awaited(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::status::run_slow(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::status::run_heartbeats(context.clone(), shutdown.clone()));
         tasks.spawn(observe::log::run(context.clone(), shutdown.clone()));
         tasks.spawn(mailbox::run(context.clone(), shutdown.clone()));
         tasks.spawn(purge::run(context.clone(), shutdown.clone()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_store::agbot::{agreement, change, event};
+use evenkeel_store::agbot::{agreement, change, event, rollout};
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
@@ -17,28 +17,25 @@ const LOG_RETENTION: Duration = Duration::from_secs(300);
 
 /// Removes old history until shutdown.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    loop {
-        if let Err(error) = purge(&context).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "old history could not be removed");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(PERIOD) => {}
-            () = shutdown.cancelled() => return,
-        }
-    }
+    repeat(PERIOD, &shutdown, || purge(&context)).await;
 }
 
 /// Removes old rows of the log until shutdown.
 pub(crate) async fn run_log(context: Arc<Context>, shutdown: CancellationToken) {
+    repeat(LOG_PERIOD, &shutdown, || purge_log(&context)).await;
+}
+
+async fn repeat<F: Future<Output = Result<(), StoreError>>>(
+    period: Duration,
+    shutdown: &CancellationToken,
+    work: impl Fn() -> F,
+) {
     loop {
-        if let Err(error) = purge_log(&context).await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "old rows of agbot_change could not be removed"
-            );
+        if let Err(error) = work().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "old history could not be removed");
         }
         tokio::select! {
-            () = tokio::time::sleep(LOG_PERIOD) => {}
+            () = tokio::time::sleep(period) => {}
             () = shutdown.cancelled() => return,
         }
     }
@@ -47,19 +44,20 @@ pub(crate) async fn run_log(context: Arc<Context>, shutdown: CancellationToken) 
 async fn purge(context: &Context) -> Result<(), StoreError> {
     let now = context.now();
     let history = before(now, context.settings.history);
+    let rollouts = before(now, context.settings.rollout_history);
     let mut connection = context.database.acquire().await?;
     agreement::delete_ended_before(&mut connection, history).await?;
     event::delete_before(&mut connection, history).await?;
+    rollout::delete_finished_before(&mut connection, rollouts).await?;
     connection.release();
     Ok(())
 }
 
-async fn purge_log(context: &Context) -> Result<u64, StoreError> {
+async fn purge_log(context: &Context) -> Result<(), StoreError> {
     retry("agbot_change.delete_old", || async {
         let mut tx = context.database.begin().await?;
-        let count = change::delete_old(&mut tx, LOG_RETENTION.as_secs_f64()).await?;
-        tx.commit().await?;
-        Ok(count)
+        change::delete_old(&mut tx, LOG_RETENTION.as_secs_f64()).await?;
+        tx.commit().await
     })
     .await
 }

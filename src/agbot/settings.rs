@@ -54,6 +54,8 @@ pub struct AgbotSettings {
     pub lease_time: Duration,
     /// How long ended agreements and events are kept.
     pub history: Duration,
+    /// How long finished rollouts are kept.
+    pub rollout_history: Duration,
     /// How long a message waits in a mailbox.
     pub message_time: Duration,
 }
@@ -74,6 +76,7 @@ impl AgbotSettings {
             reconcile_period: Duration::from_secs(300),
             lease_time: Duration::from_secs(6),
             history: Duration::from_secs(24 * 3600),
+            rollout_history: Duration::from_secs(30 * 24 * 3600),
             message_time: Duration::from_secs(240),
         }
     }

@@ -228,5 +228,7 @@ settings! {
         /// What to do with policies and patterns that another agbot of the exchange is configured to serve as well: yield (leave
         /// them to it) or ignore (serve them all the same) [default: yield in `up`, ignore in `agbot`].
         other_agbots: OtherAgbotsRule = "other-agbots", "EVENKEEL_OTHER_AGBOTS";
+        /// Days after which finished rollouts are removed [default: 30].
+        rollout_history_days: u32 = "rollout-history-days", "EVENKEEL_ROLLOUT_HISTORY_DAYS";
     }
 }

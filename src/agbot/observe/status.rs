@@ -1,82 +1,139 @@
-//! Status of nodes that decisions wait for, and heartbeats.
+//! Status of nodes, and heartbeats.
 //!
-//! The feed does not show status changes to agbots, so they are asked for: often where a copy is being replaced or was promised but not
-//! yet seen, seldom elsewhere.
+//! The feed does not show status changes to agbots, so they are asked for. Three workers ask: for nodes that a decision waits for, for all
+//! nodes with agreements, and for heartbeats. None waits for another, so a large fleet does not delay a step of a rollout, and each has its
+//! own limit of requests under way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel_client::ClientError;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::NodeId;
 use evenkeel_planner::model::Liveness;
+use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{facts, read};
 use crate::context::Context;
 
-const PARALLEL: usize = 8;
-/// How often every node with an agreement is asked.
-const EVERYBODY: Duration = Duration::from_secs(30);
-/// How often heartbeats are read.
-const HEARTBEATS: Duration = Duration::from_secs(10);
+/// Awaited nodes that are asked at once.
+const AWAITED_AT_ONCE: usize = 8;
+/// Nodes of the slow round that are asked at once.
+const SLOW_AT_ONCE: usize = 4;
+/// Pause between two slow rounds.
+const SLOW_PERIOD: Duration = Duration::from_secs(30);
+/// Pause between two reads of heartbeats.
+const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
+/// Longest time for the requests about one node.
+const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Runs until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut everybody_at = Instant::now();
-    let mut heartbeats_at = Instant::now();
+/// Asks for nodes that a decision waits for, until shutdown.
+pub(crate) async fn run_awaited(context: Arc<Context>, shutdown: CancellationToken) {
+    let mut ticks = interval(context.settings.status_period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut turns = Turns::default();
+    let mut asking = FuturesUnordered::new();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(context.settings.status_period) => {}
+            _ = ticks.tick() => turns.want(context.model().awaited_nodes(context.now())),
+            Some(node) = asking.next() => turns.done(&node),
             () = shutdown.cancelled() => return,
         }
-        let asks_everybody = everybody_at.elapsed() >= EVERYBODY;
-        let nodes = if asks_everybody { context.model().nodes_with_agreements() } else { wanted(&context) };
-        if asks_everybody {
-            everybody_at = Instant::now();
-        }
-        ask(&context, nodes).await;
-        if heartbeats_at.elapsed() >= HEARTBEATS {
-            heartbeats_at = Instant::now();
-            if let Err(error) = heartbeats(&context).await {
-                tracing::debug!(error = &error as &dyn std::error::Error, "heartbeats could not be read");
-            }
+        while let Some(node) = turns.next(AWAITED_AT_ONCE) {
+            let context = &context;
+            asking.push(async move {
+                ask(context, &node).await;
+                node
+            });
         }
     }
 }
 
-/// Nodes whose status a decision waits for now.
-fn wanted(context: &Context) -> BTreeSet<NodeId> {
-    context.model().awaited_nodes(context.now())
+/// Which node is asked next: each in turn, none twice at once.
+#[derive(Debug, Default)]
+struct Turns {
+    waiting: VecDeque<NodeId>,
+    asked: BTreeSet<NodeId>,
 }
 
-async fn ask(context: &Context, nodes: BTreeSet<NodeId>) {
-    stream::iter(nodes)
-        .for_each_concurrent(PARALLEL, |node| async move {
-            match read::status(context, &node).await {
-                Ok(events) => context.tell(changed(context, events)).await,
-                Err(error) => {
-                    tracing::debug!(node.id = %node, error = &error as &dyn std::error::Error, "no status");
-                }
-            }
-            // A copy counts as running only on a node that is heard, and its sign of life may be newer than the replica.
-            let is_silent = context.model().liveness(&node, context.now()) != Liveness::Alive;
-            if is_silent && let Ok(events) = read::node(context, &node).await {
-                context.tell(events).await;
-            }
-            if !context.model().nmps_claimed_by(&node).is_empty()
-                && let Ok(events) = read::management_statuses(context, &node).await
-            {
-                context.tell(events).await;
-            }
-        })
-        .await;
+impl Turns {
+    /// Wants exactly these nodes. Those that wait already keep their turn.
+    fn want(&mut self, mut nodes: BTreeSet<NodeId>) {
+        self.waiting.retain(|node| nodes.remove(node));
+        self.waiting.extend(nodes.into_iter().filter(|node| !self.asked.contains(node)));
+    }
+
+    /// The next node, unless so many are being asked.
+    fn next(&mut self, limit: usize) -> Option<NodeId> {
+        let node = if self.asked.len() < limit { self.waiting.pop_front() } else { None }?;
+        self.asked.insert(node.clone());
+        Some(node)
+    }
+
+    fn done(&mut self, node: &NodeId) {
+        self.asked.remove(node);
+    }
 }
 
-/// Leaves out what the replica knows already.
+/// Asks for all nodes with agreements, round after round, until shutdown.
+pub(crate) async fn run_slow(context: Arc<Context>, shutdown: CancellationToken) {
+    let rounds = async {
+        loop {
+            tokio::time::sleep(SLOW_PERIOD).await;
+            let nodes = context.model().nodes_with_agreements();
+            let context = &context;
+            stream::iter(nodes)
+                .for_each_concurrent(SLOW_AT_ONCE, |node| async move { ask(context, &node).await })
+                .await;
+        }
+    };
+    shutdown.run_until_cancelled(rounds).await;
+}
+
+/// Reads heartbeats until shutdown.
+pub(crate) async fn run_heartbeats(context: Arc<Context>, shutdown: CancellationToken) {
+    let reads = async {
+        loop {
+            tokio::time::sleep(HEARTBEAT_PERIOD).await;
+            if let Err(error) = heartbeats(&context).await {
+                tracing::debug!(error = &error as &dyn std::error::Error, "heartbeats could not be read");
+            }
+        }
+    };
+    shutdown.run_until_cancelled(reads).await;
+}
+
+async fn ask(context: &Context, node: &NodeId) {
+    if timeout(NODE_TIMEOUT, read_node(context, node)).await.is_err() {
+        tracing::debug!(node.id = %node, "the status of the node was not answered in time");
+    }
+}
+
+async fn read_node(context: &Context, node: &NodeId) {
+    match read::status(context, node).await {
+        Ok(events) => context.tell(changed(context, events)).await,
+        Err(error) => {
+            tracing::debug!(node.id = %node, error = &error as &dyn std::error::Error, "no status");
+        }
+    }
+    // An instance counts as running only on a node that is heard, and its heartbeat may be newer than the model.
+    let is_silent = context.model().liveness(node, context.now()) != Liveness::Alive;
+    if is_silent && let Ok(events) = read::node(context, node).await {
+        context.tell(events).await;
+    }
+    if !context.model().nmps_claimed_by(node).is_empty()
+        && let Ok(events) = read::management_statuses(context, node).await
+    {
+        context.tell(events).await;
+    }
+}
+
+/// Leaves out what the model holds already.
 fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
     let model = context.model();
     events
@@ -104,4 +161,44 @@ async fn heartbeats(context: &Context) -> Result<(), ClientError> {
         context.tell(vec![Event::HeartbeatsSeen { at }]).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(names: &[&str]) -> BTreeSet<NodeId> {
+        names.iter().map(|name| NodeId::new("o", name)).collect()
+    }
+
+    fn name(node: Option<NodeId>) -> Option<String> {
+        node.map(|node| node.name().to_owned())
+    }
+
+    #[test]
+    fn slow_node_keeps_no_other_one_from_being_asked_again() {
+        let mut turns = Turns::default();
+        turns.want(nodes(&["a", "b"]));
+        assert_eq!(name(turns.next(2)).as_deref(), Some("a"));
+        assert_eq!(name(turns.next(2)).as_deref(), Some("b"));
+        turns.done(&NodeId::new("o", "b"));
+        turns.want(nodes(&["a", "b"]));
+        assert_eq!(name(turns.next(2)).as_deref(), Some("b"), "a is still being asked");
+        assert_eq!(turns.next(2), None);
+    }
+
+    #[test]
+    fn every_node_gets_its_turn_when_there_are_more_than_can_be_asked_at_once() {
+        let mut turns = Turns::default();
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            turns.want(nodes(&["a", "b", "c"]));
+            let node = turns.next(1).expect("a node");
+            asked.push(node.name().to_owned());
+            turns.done(&node);
+        }
+        assert_eq!(asked, ["a", "b", "c"]);
+        turns.want(nodes(&["d"]));
+        assert_eq!(name(turns.next(1)).as_deref(), Some("d"), "those that nobody waits for are left out");
+    }
 }

@@ -3,6 +3,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::{
     agreement::CancelReason,
+    claims::ReleaseReason,
+    facts::HaGroupFacts,
     ids::{ServiceId, ServiceKey},
     rolling::RolloutState,
     settings::PlannerSettings,
@@ -94,4 +96,20 @@ fn records_whose_rows_are_gone_are_forgotten() {
     model.apply(&Event::RolloutRemoved { group, policy }, at(2));
     assert_eq!(model.record_keys(), RecordKeys::default());
     assert!(model.live_agreement(&agreement.node, &agreement.policy).is_none());
+}
+
+#[test]
+fn members_of_abandoned_rollouts_are_not_awaited() {
+    let mut model = model();
+    let group = HaGroupFacts::new(GroupId::from_text("o/g"), [NodeId::from_text("o/n")]);
+    model.apply(&Event::HaGroupChanged { group: Box::new(group) }, at(0));
+    let states = [
+        (RolloutState::Updating, 1),
+        (RolloutState::Abandoned { at: at(1), why: ReleaseReason::Superseded }, 0),
+        (RolloutState::Completed { at: at(1) }, 0),
+    ];
+    for (state, awaited) in states {
+        model.apply(&Event::RolloutRecorded { rollout: Box::new(rollout(state)) }, at(1));
+        assert_eq!(model.awaited_nodes(at(2)).len(), awaited);
+    }
 }

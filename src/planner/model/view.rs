@@ -8,7 +8,6 @@ use super::{Model, Observed};
 use crate::{
     claims::{Claim, Purpose, Scope},
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId},
-    rolling::RolloutState,
 };
 
 /// Names everything the replica holds of the exchange.
@@ -58,16 +57,12 @@ impl Model {
             .collect()
     }
 
-    /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an unfinished rollout, nodes
+    /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an open rollout, nodes
     /// with an agreement that was not seen running, and nodes that have not said yet that a copy has stopped.
     pub fn awaited_nodes(&self, now: Timestamp) -> BTreeSet<NodeId> {
         let mut groups: BTreeSet<&GroupId> = self.claims.keys().map(|(group, _)| group).collect();
-        groups.extend(
-            self.rollouts
-                .values()
-                .filter(|rollout| !matches!(rollout.state, RolloutState::Completed { .. }))
-                .map(|rollout| &rollout.group),
-        );
+        groups
+            .extend(self.rollouts.values().filter(|rollout| rollout.is_open()).map(|rollout| &rollout.group));
         let mut nodes: BTreeSet<NodeId> = groups
             .into_iter()
             .filter_map(|group| self.groups.get(group))

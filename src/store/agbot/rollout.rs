@@ -1,9 +1,10 @@
 //! Rollouts of policies through groups.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use crate::StoreError;
+use crate::{StoreError, to_sql};
 
 /// Stores the state of a rollout.
 pub async fn upsert_rollout(
@@ -69,4 +70,19 @@ pub async fn lock_of_policy(
     .fetch_all(tx)
     .await?;
     Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Removes rollouts that were completed or abandoned before an instant. A completed one that led back is kept: it says which version
+/// failed.
+pub async fn delete_finished_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- rollout.delete_finished_before
+        DELETE FROM rollout
+        WHERE (record ->> 'state' = 'abandoned' OR record ->> 'state' = 'completed' AND record -> 'rollback' IS NULL)
+          AND (record ->> 'at')::timestamptz < $1",
+        to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
 }

@@ -33,10 +33,9 @@ fn history() -> String {
         ));
     }
     sql.push_str(
-        r#"INSERT INTO rollout (ha_group, policy, record) VALUES ('o/g', 'o/gone',
+        r#"INSERT INTO rollout (ha_group, policy, record) VALUES ('o/g', 'o/gone', jsonb_build_object('at', now()) ||
            '{"group": "o/g", "policy": "o/gone", "target": "s 2.0.0", "target_digest": 1, "started_at": "2026-01-01T00:00:00Z",
-             "total": 2, "done": 0, "failed": ["o/theirs"], "last_step_at": null, "state": "completed",
-             "at": "2026-01-01T00:00:00Z"}');"#,
+             "total": 2, "done": 0, "failed": ["o/theirs"], "last_step_at": null, "state": "completed"}');"#,
     );
     sql
 }

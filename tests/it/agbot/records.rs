@@ -128,3 +128,24 @@ async fn position_that_old_rows_were_removed_after_is_refused() {
     let (keys, _) = must(change::list_after(&mut connection, &newer).await, "changes").expect("still there");
     assert!(keys.is_empty());
 }
+
+#[tokio::test]
+async fn finished_rollouts_are_removed_after_their_time_except_those_that_led_back() {
+    let database = TestDatabase::new().await;
+    let mut connection = database.connection().await;
+    let (old, new) = ("2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z");
+    let rows = [
+        ("old", json!({"state": "completed", "at": old})),
+        ("old-abandoned", json!({"state": "abandoned", "at": old})),
+        ("new", json!({"state": "completed", "at": new})),
+        ("led-back", json!({"state": "completed", "at": old, "rollback": {"version": "1.0.0"}})),
+        ("held", json!({"state": "held", "since": old})),
+    ];
+    for (policy, record) in &rows {
+        must(rollout::upsert_rollout(&mut connection, "o/g", policy, record).await, "a rollout");
+    }
+    let before = must("2026-02-01T00:00:00Z".parse(), "an instant");
+    assert_eq!(must(rollout::delete_finished_before(&mut connection, before).await, "the removal"), 2);
+    let kept = must(rollout::list_rollouts(&mut connection).await, "the rollouts");
+    assert_eq!(kept.len(), 3, "{kept:?}");
+}
