@@ -29,7 +29,7 @@ const TURN_SECS: u64 = 120;
 pub struct MemberView {
     /// Whether it is heard.
     pub liveness: Liveness,
-    /// True while it reports `maintenance`, `upgrade` or `shutting`.
+    /// True while its operator keeps services away from it: the node is paused or being drained.
     pub is_away: bool,
     /// Status word it reports for the management policy that is asked about.
     pub nmp_status: Option<String>,

@@ -9,12 +9,15 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::response::Response;
+use evenkeel_client::ClientError;
 use evenkeel_client::model::Node;
 use evenkeel_planner::agent_upgrade::MemberView;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
+use evenkeel_wire::exchange::ha_group::HaGroupMemberStatus;
+use evenkeel_wire::exchange::node_orchestration::Availability;
 use http::{HeaderMap, StatusCode};
 
 use super::caller::{SeenNodes, Verdict, credentials, read_node};
@@ -142,25 +145,49 @@ async fn members(
     id: &GroupId,
     nmp: &NmpId,
 ) -> Result<(HaGroupFacts, BTreeMap<NodeId, MemberView>), Response> {
-    let busy =
-        |error: evenkeel_client::ClientError| answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+    let busy = |error: ClientError| answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
     let group = context.client.ha_group(id.org(), id.name()).await.map_err(busy)?;
     let Some(group) = group.map(|group| facts::ha_group(id.org(), group)) else {
         return Err(answer(StatusCode::BAD_REQUEST, format!("there is no HA group {id}")));
     };
-    let mut views = BTreeMap::new();
-    for member in &group.members {
-        let status =
-            context.client.management_status(member.org(), member.name(), nmp.name()).await.map_err(busy)?;
-        let liveness = {
-            let model = context.model();
-            match model.node(member) {
-                Some(_) => model.liveness(member, context.now()),
-                None => Liveness::NeverHeard,
+    let reported =
+        match context.client.ha_group_status(id.org(), id.name(), nmp.name()).await.map_err(busy)? {
+            Some(found) => {
+                found.into_iter().map(|(node, status)| (NodeId::from_text(&node), status)).collect()
             }
+            None => ask_members(context, &group, nmp).await.map_err(busy)?,
         };
-        let nmp_status = status.map(|status| status.agent_upgrade_policy_status.status);
-        views.insert(member.clone(), MemberView { liveness, is_away: false, nmp_status });
-    }
+    let (model, now) = (context.model(), context.now());
+    let view = |member: &NodeId| {
+        let liveness = match model.node(member) {
+            Some(_) => model.liveness(member, now),
+            None => Liveness::NeverHeard,
+        };
+        let status = reported.get(member);
+        // A member that is paused cannot take over what another one runs.
+        let is_away = status.is_some_and(|status| status.availability != Availability::Active);
+        MemberView { liveness, is_away, nmp_status: status.and_then(|status| status.status.clone()) }
+    };
+    let views = group.members.iter().map(|member| (member.clone(), view(member))).collect();
+    drop(model);
     Ok((group, views))
+}
+
+/// Asks for each member, at an exchange that does not answer for a whole group.
+async fn ask_members(
+    context: &Context,
+    group: &HaGroupFacts,
+    nmp: &NmpId,
+) -> Result<BTreeMap<NodeId, HaGroupMemberStatus>, ClientError> {
+    let mut reported = BTreeMap::new();
+    for member in &group.members {
+        let status = context.client.management_status(member.org(), member.name(), nmp.name()).await?;
+        let node = context.client.node(member.org(), member.name()).await?;
+        let status = HaGroupMemberStatus {
+            availability: node.map(|node| node.orchestration.availability).unwrap_or_default(),
+            status: status.map(|status| status.agent_upgrade_policy_status.status),
+        };
+        reported.insert(member.clone(), status);
+    }
+    Ok(reported)
 }

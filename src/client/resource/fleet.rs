@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use evenkeel_wire::exchange::ha_group::{HaGroupMemberStatus, HaGroupStatusAnswer};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -79,6 +80,19 @@ impl Client {
     pub async fn ha_group(&self, org: &str, group: &str) -> Result<Option<HaGroup>, ClientError> {
         let found: Option<HaGroupList> = self.get(Path::org(org, &["hagroups", group])).await?;
         Ok(found.and_then(|found| found.node_groups.into_iter().next()))
+    }
+
+    /// Where a management policy stands on the members of an HA group, by `org/node`; `None` when there is no such group, or the exchange
+    /// has no such route.
+    pub async fn ha_group_status(
+        &self,
+        org: &str,
+        group: &str,
+        policy: &str,
+    ) -> Result<Option<BTreeMap<String, HaGroupMemberStatus>>, ClientError> {
+        let path = Path::org(org, &["hagroups", group, "managementStatus", policy]);
+        let found: Option<HaGroupStatusAnswer> = self.get(path).await?;
+        Ok(found.map(|found| found.members))
     }
 
     /// Creates an HA group.

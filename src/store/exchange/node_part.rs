@@ -324,3 +324,39 @@ pub async fn delete_management_status(
     .await?;
     Ok(done.rows_affected() > 0)
 }
+
+/// A member of an HA group, and where a management policy stands on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatusRow {
+    /// Bare id.
+    pub node: String,
+    /// `active`, `pause` or `drain`.
+    pub availability: String,
+    /// Status word; `None` when the node has not reported one for the policy.
+    pub status: Option<String>,
+}
+
+/// Lists the members of an HA group with where a management policy stands on each, by id; empty when there is no such group.
+pub async fn list_member_statuses(
+    conn: &mut PgConnection,
+    org: &str,
+    ha_group: &str,
+    policy: &str,
+) -> Result<Vec<MemberStatusRow>, StoreError> {
+    Ok(sqlx::query_as!(
+        MemberStatusRow,
+        r#"-- node_part.list_member_statuses
+        SELECT node.node, node.availability, reported.status ->> 'status' AS status
+        FROM ha_group_member AS member
+        JOIN node ON node.org = member.org AND node.node = member.node
+        LEFT JOIN node_management_status AS reported
+            ON reported.org = member.org AND reported.node = member.node AND reported.policy = $3
+        WHERE member.org = $1 AND member.ha_group = $2
+        ORDER BY node.node"#,
+        org,
+        ha_group,
+        policy,
+    )
+    .fetch_all(conn)
+    .await?)
+}

@@ -1,10 +1,13 @@
 //! HA groups on the wire; see the exchange contract section 6 and the HA-group design, "Exchange APIs".
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::lenient;
+use super::node_orchestration::Availability;
 
 /// Creates or changes a group whose name is in the path.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -72,6 +75,26 @@ pub struct HaGroupAnswer {
 pub struct HaGroupsAnswer {
     /// The groups.
     pub node_groups: Vec<HaGroupAnswer>,
+}
+
+/// Where a management policy stands on a member of an HA group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HaGroupMemberStatus {
+    /// What its operator lets the node do.
+    #[serde(default)]
+    pub availability: Availability,
+    /// Status that the node reported last; absent when it has not reported one for the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+}
+
+/// Where a management policy stands on the members of an HA group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HaGroupStatusAnswer {
+    /// The members, by `organization/node`.
+    pub members: BTreeMap<String, HaGroupMemberStatus>,
 }
 
 /// How groups are shown.

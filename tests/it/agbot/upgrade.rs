@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use super::in_process::Agbots;
 use crate::support::{Hub, Scratch, eventually, free_address};
 
 /// Makes an organization with nodes in one group and a management policy.
@@ -105,6 +106,45 @@ async fn wrong_callers_groups_and_bodies_are_refused_by_name() {
     let answer = hub.client.post(format!("{}/org/o/node/n0/upgrade", hub.url)).json(&json!({"nmp": "fw-9"}));
     assert_eq!(answer.send().await.expect("an answer").status().as_u16(), 401);
     assert_eq!(hub.stop().await, 0);
+}
+
+/// E8-S3: a member that is being drained, or paused, counts as away.
+#[tokio::test]
+async fn member_waits_while_the_only_other_one_is_drained() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    group_of(&hub, 2).await;
+    report(&hub, "n0", "ha node waiting").await;
+    let nmp = || json!({"nmp": "o/fw-9"});
+    for availability in ["drain", "pause"] {
+        let spec = json!({"availability": availability});
+        let path = "/orgs/o/nodes/n1/orchestration/spec";
+        assert_eq!(hub.call("PUT", path, Some(spec)).await.0, 201);
+        assert_eq!(ask(&hub, "n0", "n0", nmp()).await, 409, "{availability}");
+    }
+    let spec = json!({"availability": "active"});
+    assert_eq!(hub.call("PUT", "/orgs/o/nodes/n1/orchestration/spec", Some(spec)).await.0, 201);
+    assert_eq!(ask(&hub, "n0", "n0", nmp()).await, 200);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// Two reads for the group and one with the node's own credentials, however many members there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn question_costs_the_same_reads_in_a_large_group() {
+    const MEMBERS: usize = 40;
+    let agbots = Agbots::start(1).await;
+    let nodes = agbots.make_nodes(MEMBERS).await;
+    agbots.group("g", &nodes).await;
+    let policy = json!({"label": "up", "constraints": ["a == b"], "enabled": true});
+    agbots.api.expect(201, "o/admin:pa", "POST", "/orgs/o/managementpolicies/fw-9", policy).await;
+    let model_has_all = || async { (agbots.all[0].context().model().counts().0 == MEMBERS).then_some(()) };
+    eventually("the agbot has read the nodes", model_has_all).await;
+    let before = agbots.calls();
+    let answers = join_all(nodes.iter().map(|node| agbots.ask_for_upgrade(node, "fw-9"))).await;
+    let calls = agbots.calls() - before;
+    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 1, "{answers:?}");
+    // The followed feed and the claim that was granted cause some reads, too.
+    assert!(calls <= 4 * MEMBERS, "{calls} requests for {MEMBERS} questions");
 }
 
 /// HA-14, E6-S3.

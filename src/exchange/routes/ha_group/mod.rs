@@ -9,7 +9,9 @@ mod read;
 mod write;
 
 use axum::routing::{delete, get, post, put};
-use evenkeel_wire::exchange::ha_group::{HaGroupDocument, HaGroupForm, HaGroupsAnswer, PutHaGroup};
+use evenkeel_wire::exchange::ha_group::{
+    HaGroupDocument, HaGroupForm, HaGroupStatusAnswer, HaGroupsAnswer, PutHaGroup,
+};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 
@@ -19,6 +21,7 @@ const TAG: &str = "HA groups";
 const ALL: &str = "/orgs/{organization}/hagroups";
 const ONE: &str = "/orgs/{organization}/hagroups/{hagroup}";
 const MEMBER: &str = "/orgs/{organization}/hagroups/{hagroup}/nodes/{node}";
+const STATUS: &str = "/orgs/{organization}/hagroups/{hagroup}/managementStatus/{managementpolicy}";
 const ALL_DOCUMENTS: &str = "/org/{organization}/hagroups";
 const ONE_DOCUMENT: &str = "/org/{organization}/hagroups/{hagroup}";
 
@@ -64,6 +67,10 @@ fn group_endpoints() -> Vec<Endpoint> {
         endpoint(Method::DELETE, MEMBER, "remove_ha_group_node", delete(write::remove_ha_group_node))
             .doc(TAG, "Takes one node out of an HA group")
             .answer_with(204, "it is in no group any more", Content::None),
+        endpoint(Method::GET, STATUS, "get_ha_group_management_status", get(read::get_management_status))
+            .doc(TAG, "Answers where a management policy stands on the members of an HA group")
+            .answer::<HaGroupStatusAnswer>(200, "the members")
+            .answer::<ApiResponse>(404, "there is no such group, or it has no member"),
     ]
 }
 

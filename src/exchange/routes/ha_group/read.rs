@@ -7,11 +7,14 @@ use axum::response::Response;
 use evenkeel_access::{Access, seen_members, sees_admin_descriptions};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::ha_group::{self, HaGroupView};
-use evenkeel_wire::exchange::ha_group::HaGroupForm;
+use evenkeel_store::exchange::node_part;
+use evenkeel_wire::exchange::ha_group::{HaGroupForm, HaGroupMemberStatus, HaGroupStatusAnswer};
+use evenkeel_wire::exchange::node_orchestration::Availability;
 use http::StatusCode;
 
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::found;
 use crate::{ApiError, Exchange};
 
 pub async fn list_ha_groups(
@@ -85,4 +88,23 @@ async fn page(
     connection.release();
     let Some(list) = list else { return Ok(Page::new()) };
     Ok(Page::written(list.json, (list.count == PAGE_ROWS).then_some(list.last)))
+}
+
+pub async fn get_management_status(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, group, policy)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
+    let mut connection = exchange.database().acquire().await?;
+    let rows = node_part::list_member_statuses(&mut connection, &org, &group, &policy).await?;
+    connection.release();
+    if rows.is_empty() {
+        return Err(ApiError::not_found("not found"));
+    }
+    let status = |row: node_part::MemberStatusRow| {
+        let availability = Availability::of_word(&row.availability);
+        (format!("{org}/{}", row.node), HaGroupMemberStatus { availability, status: row.status })
+    };
+    Ok(found(HaGroupStatusAnswer { members: rows.into_iter().map(status).collect() }))
 }
