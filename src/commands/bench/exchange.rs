@@ -22,6 +22,8 @@ const RESIDENT_MIB: f64 = 80.0;
 /// First contacts cost Argon2id and a little of everything else.
 const BOUNDED: f64 = 1.3;
 const RECORDS: usize = 300;
+/// Nodes that are registered with tokens chosen by clients, and connections over which that happens.
+const REGISTERED: (usize, usize) = (1_000, 64);
 /// Nodes in each list, of those in the organization.
 const LISTED: usize = 1_000;
 
@@ -58,6 +60,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             .beside(REFERENCE, 1200.0)
             .lasting_target(Target::AtMost(RESIDENT_MIB)),
     );
+    registrations(stage, if options.short { 200 } else { REGISTERED.0 }, &mut report).await?;
     bench.first_contacts(&scribe, &mut report).await?;
     report.push(Row::new("resident with the whole fleet's logins", exchange.resident_mib(), "MiB"));
     report.note(format!(
@@ -183,6 +186,39 @@ impl Bench<'_> {
         report.push(Row::new(format!("list of all {total} nodes"), outcome.secs, "s"));
         Ok(())
     }
+}
+
+/// Memory of an exchange of its own after nodes were registered over its API with chosen tokens and have logged in with them.
+async fn registrations(stage: &Stage, count: usize, report: &mut Report) -> Result<(), Failure> {
+    let (exchange, address) = stage.start_named_exchange("registrations").await?;
+    let idle = exchange.resident_mib();
+    let path = |number| format!("/v1/orgs/{ORG}/nodes/registered-{number}");
+    let token = |number| format!("chosen for {number}");
+    let register = |number: usize| {
+        let body = format!(
+            r#"{{"token":"{}","name":"registered","pattern":"","publicKey":"key {number}"}}"#,
+            token(number)
+        );
+        request("PUT", &path(number), OWNER, Some(&body))
+    };
+    let log_in = |number: usize| {
+        let login = format!("{ORG}/registered-{number}:{}", token(number));
+        request("GET", &path(number), &login, None)
+    };
+    for requests in [(0..count).map(register).collect::<Vec<_>>(), (0..count).map(log_in).collect()] {
+        let load = Load { address, connections: REGISTERED.1, requests: Arc::new(requests) };
+        load.once().await?;
+    }
+    report.push(
+        Row::new(
+            format!("resident after {count} nodes with chosen tokens registered and logged in"),
+            exchange.resident_mib(),
+            "MiB",
+        )
+        .beside("before", idle)
+        .lasting_target(Target::AtMost(RESIDENT_MIB)),
+    );
+    Ok(())
 }
 
 fn node_requests(nodes: &Nodes) -> Vec<Vec<u8>> {

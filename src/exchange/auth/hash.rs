@@ -6,15 +6,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::pool::{Lane, SlowPool};
-use crate::ApiError;
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use argon2::{Algorithm, Argon2, Params, Version};
 use subtle::ConstantTimeEq;
 
-/// Memory in KiB, passes and lanes of Argon2id (contract 2.4).
-const COST: (u32, u32, u32) = (7168, 5, 1);
+use super::argon::Argon;
+use super::pool::{Lane, SlowPool};
+use crate::ApiError;
+
 const KEYED_PREFIX: &str = "keyed:";
 
 /// Makes and checks hashes of secrets.
@@ -22,13 +19,14 @@ const KEYED_PREFIX: &str = "keyed:";
 pub struct SecretHasher {
     key: Arc<[u8; 32]>,
     pool: SlowPool,
+    argon: Arc<Argon>,
 }
 
 impl SecretHasher {
     /// `key` is shared by all exchanges of a database; `parallel` bounds simultaneous Argon2id computations.
     #[must_use]
     pub fn new(key: [u8; 32], parallel: usize) -> SecretHasher {
-        SecretHasher { key: Arc::new(key), pool: SlowPool::new(parallel) }
+        SecretHasher { key: Arc::new(key), pool: SlowPool::new(parallel), argon: Arc::default() }
     }
 
     /// Hash of a generated secret: equal secrets give equal hashes, so that it can be looked up.
@@ -45,11 +43,8 @@ impl SecretHasher {
         if is_generated_token(secret) {
             return Ok(self.keyed(secret));
         }
-        let secret = secret.to_owned();
-        let hash = move || {
-            let hash = argon().hash_password(secret.as_bytes()).map_err(|error| error.to_string())?;
-            Ok::<_, String>(hash.to_string())
-        };
+        let (secret, argon) = (secret.to_owned(), self.argon.clone());
+        let hash = move || argon.hash(&secret).map_err(|error| error.to_string());
         let outcome = self.pool.run(Lane::Known, None, || Ok(()), hash, |_| false).await?;
         outcome.map_err(|error| ApiError::internal(format!("a secret could not be hashed: {error}")))
     }
@@ -78,8 +73,11 @@ impl SecretHasher {
         if stored.starts_with(KEYED_PREFIX) {
             return Ok(bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())));
         }
-        let (secret, stored) = (secret.to_owned(), stored.to_owned());
-        let verify = move || verify_slowly(&secret, &stored);
+        let (secret, stored, argon) = (secret.to_owned(), stored.to_owned(), self.argon.clone());
+        let verify = move || match is_outdated(&stored) {
+            true => bcrypt::verify(&secret, &stored).unwrap_or(false),
+            false => argon.verify(&secret, &stored),
+        };
         self.pool.run(lane, address, is_refused, verify, |is_right| !is_right).await
     }
 }
@@ -95,20 +93,6 @@ fn is_generated_token(secret: &str) -> bool {
     secret.strip_prefix("ek1.").is_some_and(|digits| {
         digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     })
-}
-
-fn argon() -> Argon2<'static> {
-    let (memory, passes, lanes) = COST;
-    let params = Params::new(memory, passes, lanes, Some(32)).unwrap_or_default();
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-}
-
-fn verify_slowly(secret: &str, stored: &str) -> bool {
-    if stored.starts_with("$2") {
-        return bcrypt::verify(secret, stored).unwrap_or(false);
-    }
-    let Ok(hash) = PasswordHash::new(stored) else { return false };
-    argon().verify_password(secret.as_bytes(), &hash).is_ok()
 }
 
 #[cfg(test)]

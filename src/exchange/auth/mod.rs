@@ -2,6 +2,7 @@
 //!
 //! Source: exchange contract section 2; design, "Credentials".
 
+mod argon;
 mod basic;
 mod bearer;
 mod credentials;
