@@ -117,7 +117,11 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
-    front.serve(&lifecycle, listener, agbot.router().merge(front.health.router()));
+    front.serve(
+        &lifecycle,
+        listener,
+        agbot.router().merge(front.health.router()).merge(super::home::router(&front.health, "agbot", false)),
+    );
     tracing::info!(agbot.url = %front.url(address), "the agbot is ready");
     lifecycle.shutdown().cancelled().await;
     agbot.finish().await;

@@ -80,7 +80,8 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     .await?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
     let exchange = &running.exchange;
-    let router = exchange.router_beside(&[], front.health.router());
+    let others = front.health.router().merge(super::home::router(&front.health, "exchange", true));
+    let router = exchange.router_beside(&[], others);
     front.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
     tracing::info!(exchange.url = %front.url(address), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;

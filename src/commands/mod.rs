@@ -5,6 +5,7 @@ mod agent;
 mod bench;
 mod demo;
 mod exchange;
+mod home;
 mod hub;
 mod hzn;
 mod import;

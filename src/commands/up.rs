@@ -149,10 +149,19 @@ async fn serve(
     });
     if let Some((listener, address)) = listeners.agbot {
         tracing::info!(agbot.url = %front.url(address), "the agbot has a listener of its own");
-        front.serve(lifecycle, listener, api.router().merge(front.health.router()));
+        front.serve(
+            lifecycle,
+            listener,
+            api.router().merge(front.health.router()).merge(super::home::router(
+                &front.health,
+                "agbot",
+                false,
+            )),
+        );
     }
     // The exchange answers at once; at its first start the agbot makes its keys meanwhile.
-    let others = api.router().merge(front.health.router());
+    let home = super::home::router(&front.health, "hub", true);
+    let others = api.router().merge(front.health.router()).merge(home);
     let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
     front.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
     let agbot = start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone());
