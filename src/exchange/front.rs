@@ -10,18 +10,20 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::{Extension, Router};
 use evenkeel_api::Part;
 use futures_util::FutureExt;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::audit::request::{AuditedOperation, run};
+use crate::dot_segments::resolve_dot_segments;
 use crate::endpoint::Endpoint;
 use crate::openapi::Served;
-use crate::routes::{self, negotiation::Accepted};
+use crate::routes;
+use crate::routes::negotiation::{Accepted, Format};
 use crate::{ApiError, Exchange, auth};
 
 /// Everything of the API is below this path.
@@ -54,8 +56,9 @@ impl Exchange {
                         let audit = Audit { exchange: self.clone(), operation };
                         methods.route_layer(middleware::from_fn_with_state(audit, audited))
                     }
-                    // Among the open routes are those that answer the document.
-                    (None, true) => methods.layer(Extension(served.clone())),
+                    // Among the open routes are those that answer the document. They know no method but GET: all others are routes that
+                    // nobody knows, behind the credentials.
+                    (None, true) => methods.fallback(unrecognized_route).layer(Extension(served.clone())),
                     (None, false) => methods,
                 }
             })
@@ -91,6 +94,8 @@ impl Front {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
         let is_preflight = request.method() == Method::OPTIONS && origin.is_some();
+        let challenge = self.guard.exchange.challenge();
+        resolve_dot_segments(&mut request);
         let answer = async move {
             if is_preflight {
                 return preflight();
@@ -108,7 +113,7 @@ impl Front {
                 Err(refusal) => refusal.into_response(),
             }
         };
-        unpanicked(answer).map(move |response| finished(response, is_head, origin))
+        unpanicked(answer).map(move |response| finished(response, is_head, origin, challenge))
     }
 }
 
@@ -177,26 +182,48 @@ pub(crate) fn received(
     Ok(accepted)
 }
 
-async fn unrecognized_route() -> ApiError {
-    ApiError::not_found("unrecognized route")
-}
-
-async fn outside_of_the_api() -> ApiError {
-    ApiError::Plain {
-        status: StatusCode::NOT_FOUND,
-        message: "The requested resource could not be found.".to_owned(),
+async fn unrecognized_route(headers: HeaderMap) -> Response {
+    match Format::of(&headers) {
+        Some(Format::Html) => absent_page(),
+        Some(Format::Json) | None => ApiError::not_found("unrecognized route").into_response(),
     }
 }
 
-/// The answer with what every answer carries.
-pub(crate) fn finished(mut response: Response, is_head: bool, origin: Option<HeaderValue>) -> Response {
+async fn outside_of_the_api(headers: HeaderMap) -> Response {
+    const MESSAGE: &str = "The requested resource could not be found.";
+    match Format::of(&headers) {
+        Some(Format::Html) => absent_page(),
+        Some(Format::Json) => ApiError::not_found(MESSAGE).into_response(),
+        None => (StatusCode::NOT_FOUND, MESSAGE).into_response(),
+    }
+}
+
+/// 404 as a page for browsers.
+fn absent_page() -> Response {
+    const PAGE: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Not found</title>\
+        <h1>Not found</h1><p>There is no page under this address. <a href=\"/\">Start page</a>, \
+        <a href=\"/docs/\">API document</a>.</p></html>\n";
+    (StatusCode::NOT_FOUND, Html(PAGE)).into_response()
+}
+
+/// The response with what every response carries; `challenge` names the kinds of credentials that are accepted.
+pub(crate) fn finished(
+    mut response: Response,
+    is_head: bool,
+    origin: Option<HeaderValue>,
+    challenge: &'static str,
+) -> Response {
     if is_head && response.status() != StatusCode::UNAUTHORIZED {
         response = (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET")]).into_response();
     }
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         response = method_not_allowed(&response);
     }
+    let is_unauthenticated = response.status() == StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
+    if is_unauthenticated {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
     // The server writes it, too; as one more it would make this map grow with every answer.
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(

@@ -70,6 +70,7 @@ fn answered(
 ) -> impl Future<Output = Response> + Send {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let address = Some(exchange.trusted_proxies().client_behind(peer, request.headers()));
+    let challenge = exchange.challenge();
     let answer = async move {
         let accepted = received(&exchange, &request, address)?;
         let caller = auth::authenticate(&exchange, request.headers(), address).await?;
@@ -87,12 +88,13 @@ fn answered(
         Ok(accepted.check(response))
     };
     let answer = answer.map(|answer: Result<Response, ApiError>| answer.into_response());
-    unpanicked(answer).map(move |response| finished(response, false, origin))
+    unpanicked(answer).map(move |response| finished(response, false, origin, challenge))
 }
 
 /// A name that stands in a path as it is.
 fn plain(name: &str) -> Option<&str> {
-    ((1..=MAX_ID).contains(&name.len()) && !name.contains('%')).then_some(name)
+    let is_plain = (1..=MAX_ID).contains(&name.len()) && !name.contains('%') && !matches!(name, "." | "..");
+    is_plain.then_some(name)
 }
 
 #[cfg(test)]
@@ -125,6 +127,8 @@ mod tests {
         for path in [
             "/v1/orgs/o/changes/",
             "/v1/orgs//changes",
+            "/v1/orgs/../changes",
+            "/v1/orgs/o/nodes/./heartbeat",
             "/v1/orgs/a%2Fb/changes",
             "/v1/orgs/o/changes/cleanup",
             "/v1/orgs/o/nodes/n%00/heartbeat",

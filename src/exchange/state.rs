@@ -57,6 +57,10 @@ struct Inner {
 #[derive(Clone)]
 pub struct Exchange(Arc<Inner>);
 
+/// Challenges of a 401 without and with an identity provider.
+const BASIC: &str = "Basic realm=\"Evenkeel\", charset=\"UTF-8\"";
+const BASIC_AND_BEARER: &str = "Basic realm=\"Evenkeel\", charset=\"UTF-8\", Bearer realm=\"Evenkeel\"";
+
 impl Exchange {
     /// Starts an exchange on a migrated database; its workers end with `shutdown`.
     ///
@@ -257,6 +261,11 @@ impl Exchange {
         let found = facts::find_facts(&mut connection, kind, org, id).await?;
         connection.release();
         Ok(found)
+    }
+
+    /// The kinds of credentials that are accepted, as a 401 names them.
+    pub(crate) fn challenge(&self) -> &'static str {
+        if self.bearer_logins().is_some() { BASIC_AND_BEARER } else { BASIC }
     }
 
     /// Asks the permission table.

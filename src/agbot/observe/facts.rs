@@ -26,7 +26,11 @@ pub fn node(id: &NodeId, node: Node) -> NodeFacts {
     NodeFacts {
         id: id.clone(),
         arch: node.arch,
-        node_type: if node.node_type == "cluster" { NodeType::Cluster } else { NodeType::Device },
+        node_type: if node.node_type.eq_ignore_ascii_case("cluster") {
+            NodeType::Cluster
+        } else {
+            NodeType::Device
+        },
         public_key: node.public_key,
         pattern: node.pattern,
         registered_services: node

@@ -94,7 +94,7 @@ impl AtExchange {
     fn check_type(&self, answer: &Value) -> Outcome {
         let node = answer.get("nodes").and_then(Value::as_object).and_then(|nodes| nodes.values().next());
         match node.map(|node| text(node, "nodeType")) {
-            Some("cluster") => Err(CliError::input(
+            Some(kind) if kind.eq_ignore_ascii_case("cluster") => Err(CliError::input(
                 format!("node {} was not registered", self.node.name()),
                 "it is a cluster, and this agent runs devices",
                 "choose another id",

@@ -53,7 +53,8 @@ impl NodeInput {
         Ok(Self {
             id: format!("{org}/{id}"),
             arch: text("arch"),
-            node_type: text("nodeType"),
+            // The hub keeps the word as it was sent; case does not count.
+            node_type: text("nodeType").to_ascii_lowercase(),
             cluster_namespace: text("clusterNamespace"),
             is_namespace_scoped: record.get("isNamespaceScoped") == Some(&Value::Bool(true)),
             ha_group: Some(text("ha_group")).filter(|group| !group.is_empty()),

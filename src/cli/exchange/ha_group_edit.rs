@@ -202,7 +202,8 @@ async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<Val
         ));
     }
     let record = NODES.read_one(exchange, &format!("{org}/{id}")).await?;
-    if record.get("nodeType").and_then(Value::as_str) == Some("cluster") {
+    let node_type = record.get("nodeType").and_then(Value::as_str).unwrap_or_default();
+    if node_type.eq_ignore_ascii_case("cluster") {
         return Err(refuse(
             "it is a cluster, which keeps its services available by itself".to_owned(),
             "name devices only",

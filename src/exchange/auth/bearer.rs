@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_access::{Caller, Role, is_root};
+use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name, is_root};
 use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
 use evenkeel_store::exchange::identity::{self, IdentityKind};
 use evenkeel_store::exchange::provided_account::{self, ProvidedAccount, Subject};
@@ -29,7 +29,6 @@ const SCHEME: &str = "bearer";
 /// What failed logins with tokens are counted under: whose they were to be, nobody knows.
 const UNKNOWN: (&str, &str) = ("", SCHEME);
 /// Names that stand for something else in a login.
-const RESERVED: [&str; 2] = ["apikey", "iamapikey"];
 const CAPACITY: u32 = 20_000;
 /// After this time a token is checked again, also when it has not ended: its key may have been taken back.
 const REMEMBERED_FOR: Duration = Duration::from_secs(300);
@@ -234,7 +233,7 @@ async fn take_name(
             "the user name '{org}/{name}' belongs to somebody else here; an administrator of the hub can tell more"
         ))
     };
-    if is_root(org, name) || RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+    if is_root(org, name) || is_reserved_name(LoginKind::Account, name) {
         return Err(taken());
     }
     match identity::find_identity(tx, org, name).await?.map(|identity| identity.kind) {

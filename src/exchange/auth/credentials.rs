@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_access::{Account, Caller, ROOT_NAME, ROOT_ORG, Role};
+use evenkeel_access::{API_KEY_LOGIN, Account, Caller, ROOT_NAME, ROOT_ORG, Role};
 use evenkeel_store::exchange::identity::{self, Identity, IdentityKind};
 use evenkeel_store::{Database, StoreError};
 use subtle::ConstantTimeEq;
@@ -22,7 +22,6 @@ use crate::ApiError;
 use crate::limit::{Limiter, neighbourhood};
 
 /// Id that stands for "any API key of this organization".
-const API_KEY_LOGIN: &str = "apikey";
 const CAPACITY: u32 = 200_000;
 const REMEMBERED_FOR: Duration = Duration::from_secs(5_400);
 /// Good secrets that are still recognized when the login itself is no longer in memory.

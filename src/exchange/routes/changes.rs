@@ -241,10 +241,10 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
                 .ok()?;
             return Some((Ok(event), state));
         }
-        touch(&state.exchange, &state.caller).await.ok()?;
+        touch(&state.exchange, &state.caller).await.inspect_err(|error| ended(&state, error)).ok()?;
         let view = View { caller: &state.caller, org: &state.org, orgs: &[] };
-        let selection =
-            state.exchange.feed().select(state.next, 1_000, |change| view.shows(change)).await.ok()?;
+        let selection = state.exchange.feed().select(state.next, 1_000, |change| view.shows(change)).await;
+        let selection = selection.inspect_err(|error| ended(&state, error)).ok()?;
         state.next = match selection.changes.last() {
             Some(newest) if selection.changes.len() == 1_000 => newest.change_id + 1,
             _ => selection.last + 1,
@@ -262,6 +262,11 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
         }
         state.waiting = selection.changes.into_iter();
     }
+}
+
+/// The client opens another stream where this one ended.
+fn ended(state: &StreamState, error: &(dyn std::error::Error + 'static)) {
+    tracing::warn!(caller.id = %*state.caller, error, "change stream ended by an error");
 }
 
 async fn delete_changes(

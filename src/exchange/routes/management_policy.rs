@@ -27,7 +27,9 @@ use serde_json::json;
 
 use super::pages::{self, LARGE_PAGE_ROWS, Page};
 use super::reference::require_constraints;
-use super::shape::{attribute, attribute_of, found, found_or_empty, no_content, require_below_limit};
+use super::shape::{
+    attribute_of, found, found_or_empty, no_content, pattern_or_exact, require_below_limit, show_absent_lists,
+};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
@@ -77,11 +79,11 @@ async fn list_management_policies(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ManagementPolicyRead, KIND, &org, None).await?;
     let filter = ManagementPolicyFilter {
-        id: query.idfilter,
-        owner: query.owner,
-        label: query.label,
-        description: query.description,
-        manifest: query.manifest,
+        id: query.idfilter.map(pattern_or_exact),
+        owner: query.owner.map(pattern_or_exact),
+        label: query.label.map(pattern_or_exact),
+        description: query.description.map(pattern_or_exact),
+        manifest: query.manifest.map(pattern_or_exact),
     };
     let wanted = Arc::new((org, filter));
     pages::answer(StatusCode::OK, r#"{"managementPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
@@ -118,16 +120,15 @@ async fn get_management_policy(
             None => Ok(found_or_empty(true, ManagementPoliciesAnswer { management_policy, last_index: 0 })),
         };
     };
-    let (key, answer) = keyed_answer(row);
     if let Some(name) = &query.attribute {
+        let answer = stored_answer(row.clone());
         // The parts of the upgrade are attributes of their own.
-        if let Some(part) = answer.agent_upgrade_policy.get(name) {
-            return Ok(attribute(name, part));
-        }
-        if let Some(response) = attribute_of(&answer, name, &[]) {
+        let part = attribute_of(&answer.agent_upgrade_policy, name, &[]);
+        if let Some(response) = part.or_else(|| attribute_of(&answer, name, &[])) {
             return Ok(response);
         }
     }
+    let (key, answer) = keyed_answer(row);
     Ok(found(ManagementPoliciesAnswer { management_policy: BTreeMap::from([(key, answer)]), last_index: 0 }))
 }
 
@@ -215,11 +216,11 @@ fn row(
         description: request.description.unwrap_or_else(|| request.label.clone()),
         label: request.label,
         properties: json!(request.properties),
-        constraints: json!(request.constraints.unwrap_or_default()),
-        patterns: json!(request.patterns.unwrap_or_default()),
+        constraints: json!(request.constraints),
+        patterns: json!(request.patterns),
         is_enabled: request.enabled,
         start: request.start.unwrap_or_else(|| "now".to_owned()),
-        start_window: request.start_window,
+        start_window: request.start_window.max(0),
         agent_upgrade_policy: json!(request.agent_upgrade_policy.unwrap_or_default()),
         created_at: now,
         updated_at: now,
@@ -227,7 +228,15 @@ fn row(
 }
 
 fn keyed_answer(row: ManagementPolicyRow) -> (String, ManagementPolicyAnswer) {
-    let answer = ManagementPolicyAnswer {
+    let key = format!("{}/{}", row.org, row.policy);
+    let mut answer = stored_answer(row);
+    show_absent_lists([&mut answer.constraints, &mut answer.patterns, &mut answer.properties]);
+    (key, answer)
+}
+
+/// The policy with what was never given as `null`.
+fn stored_answer(row: ManagementPolicyRow) -> ManagementPolicyAnswer {
+    ManagementPolicyAnswer {
         agent_upgrade_policy: filled::<AgentUpgradePolicy>(row.agent_upgrade_policy),
         constraints: row.constraints,
         created: wire_time(row.created_at),
@@ -240,8 +249,7 @@ fn keyed_answer(row: ManagementPolicyRow) -> (String, ManagementPolicyAnswer) {
         properties: filled::<Vec<OneProperty>>(row.properties),
         start: row.start,
         start_window: row.start_window,
-    };
-    (format!("{}/{}", row.org, row.policy), answer)
+    }
 }
 
 /// What the feed tells of a management policy.

@@ -45,6 +45,39 @@ impl Accepted {
     }
 }
 
+/// A format that a client asks for by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// JSON.
+    Json,
+    /// A page for people.
+    Html,
+}
+
+impl Format {
+    /// Returns the format with the greatest weight, the first among equal ones; `None` when neither is named.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Format> {
+        let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut best = None;
+        for range in accepted.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let essence = parts.next().unwrap_or_default();
+            let format = if essence.eq_ignore_ascii_case(JSON) {
+                Format::Json
+            } else if essence.eq_ignore_ascii_case("text/html") {
+                Format::Html
+            } else {
+                continue;
+            };
+            let weight = parts.find_map(weight).unwrap_or(1.0);
+            if weight > best.map_or(0.0, |(_, weight)| weight) {
+                best = Some((format, weight));
+            }
+        }
+        best.map(|(format, _)| format)
+    }
+}
+
 fn is_content(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_FOUND
 }
@@ -73,10 +106,11 @@ fn takes(headers: &HeaderMap, kind: &str) -> bool {
 }
 
 fn is_zero_weight(parameter: &str) -> bool {
-    parameter
-        .strip_prefix("q=")
-        .and_then(|weight| weight.parse::<f32>().ok())
-        .is_some_and(|weight| weight <= 0.0)
+    weight(parameter).is_some_and(|weight| weight <= 0.0)
+}
+
+fn weight(parameter: &str) -> Option<f32> {
+    parameter.strip_prefix("q=")?.parse().ok()
 }
 
 fn not_acceptable() -> ApiError {
@@ -108,5 +142,19 @@ mod tests {
         for accept in ["text/plain", "application/xml", "application/json;q=0", "text/*"] {
             assert!(!takes_json(accept), "{accept}");
         }
+    }
+
+    #[test]
+    fn named_format_with_the_greatest_weight_is_answered() {
+        let of = |accept: &str| {
+            let value = HeaderValue::from_str(accept).expect("ascii");
+            Format::of(&HeaderMap::from_iter([(header::ACCEPT, value)]))
+        };
+        assert_eq!(of("text/html,application/xhtml+xml,*/*;q=0.8"), Some(Format::Html));
+        assert_eq!(of("application/json"), Some(Format::Json));
+        assert_eq!(of("text/html;q=0.5, application/json"), Some(Format::Json));
+        assert_eq!(of("application/json;q=0"), None);
+        assert_eq!(of("*/*"), None);
+        assert_eq!(Format::of(&HeaderMap::new()), None);
     }
 }

@@ -42,17 +42,24 @@ pub fn attribute(name: &str, value: &Value) -> Response {
     found(AttributeAnswer { attribute: name.to_owned(), value })
 }
 
-/// 200 with one member of a resource as the contract writes it: empty lists and objects are the empty text, optional members without
-/// a value are left out, except in the members named in `as_given`. `None` when the resource has no such member.
+/// 200 with one member of a resource, named in any case, as the contract writes it: what was never given is the empty text, optional
+/// members without a value are left out, except in the members named in `as_given`. `None` when the resource has no such member.
 pub fn attribute_of<T: Serialize>(resource: &T, name: &str, as_given: &[&str]) -> Option<Response> {
     let members = serde_json::to_value(resource).ok()?;
-    let value = match members.get(name)? {
-        Value::Array(items) if items.is_empty() => Value::Null,
-        Value::Object(items) if items.is_empty() => Value::Null,
-        value if as_given.contains(&name) => value.clone(),
+    let (member, value) =
+        members.as_object()?.iter().find(|(member, _)| member.eq_ignore_ascii_case(name))?;
+    let value = match value {
+        value if as_given.contains(&member.as_str()) => value.clone(),
         value => without_absent(value.clone()),
     };
     Some(attribute(name, &value))
+}
+
+/// Makes lists that were never given empty ones, as whole resources show them.
+pub fn show_absent_lists<const N: usize>(lists: [&mut Value; N]) {
+    for list in lists.into_iter().filter(|list| list.is_null()) {
+        *list = Value::Array(Vec::new());
+    }
 }
 
 /// Refuses one more of something when an account owns as many as it may; a limit of 0 is none.
@@ -66,4 +73,9 @@ pub fn require_below_limit(what: &str, owned: i64, limit: i64) -> Result<(), Api
         )));
     }
     Ok(())
+}
+
+/// The pattern of LIKE for a filter: a text without `%` fits itself only. Filters of nodes are patterns as they are.
+pub fn pattern_or_exact(text: String) -> String {
+    if text.contains('%') { text } else { text.replace('\\', r"\\").replace('_', r"\_") }
 }

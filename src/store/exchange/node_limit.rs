@@ -10,7 +10,7 @@ use crate::StoreError;
 /// The nodes that count against limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeCount {
-    /// The organization's own limit; 0 when it has none.
+    /// The organization's own limit; 0 when it has none, a negative one allows no nodes.
     pub org_limit: i64,
     /// Nodes of the organization.
     pub in_org: i64,
@@ -67,7 +67,7 @@ pub async fn lock_node_count(
     owner: &str,
 ) -> Result<Option<NodeCount>, StoreError> {
     let Some(mut org_limit) = find_org_limit(tx, org).await? else { return Ok(None) };
-    if org_limit > 0 {
+    if org_limit != 0 {
         sqlx::query!(
             "-- node_limit.lock_org
             SELECT org FROM organization WHERE org = $1 FOR NO KEY UPDATE",
@@ -86,7 +86,7 @@ pub async fn lock_node_count(
         org,
         owner_org,
         owner,
-        org_limit > 0,
+        org_limit != 0,
     )
     .fetch_one(tx)
     .await?;

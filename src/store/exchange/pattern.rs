@@ -43,6 +43,8 @@ pub struct PatternRow {
 pub struct PatternFilter {
     /// Exactly this organization.
     pub org: Option<String>,
+    /// Organization.
+    pub organization: Option<String>,
     /// Id as `org/id`.
     pub id: Option<String>,
     /// Owner as `org/name`.
@@ -123,6 +125,7 @@ pub async fn list(
             AND ($7::text IS NULL OR cluster_namespace LIKE $7)
             AND ($8::boolean OR is_public OR (org = $9 AND ($11::text IS NULL OR (owner_org = $10 AND owner = $11))))
             AND (org, pattern) > (COALESCE($12::text, ''), COALESCE($13::text, ''))
+            AND ($15::text IS NULL OR org LIKE $15)
         ORDER BY org, pattern
         LIMIT $14",
         filter.org,
@@ -139,6 +142,7 @@ pub async fn list(
         after.map(|after| after.0.as_str()),
         after.map(|after| after.1.as_str()),
         limit,
+        filter.organization,
     )
     .fetch_all(conn)
     .await?)

@@ -19,10 +19,12 @@ pub struct ServiceReference {
     pub version: Option<String>,
 }
 
-/// Finds the first reference (by position) to a service that does not exist.
+/// Finds the first reference (by position) to a service that does not exist. For a reader of one organization, given by `seen_from`, private
+/// services of others do not exist.
 pub async fn find_missing(
     conn: &mut PgConnection,
     references: &[ServiceReference],
+    seen_from: Option<&str>,
 ) -> Result<Option<usize>, StoreError> {
     if references.is_empty() {
         return Ok(None);
@@ -43,13 +45,15 @@ pub async fn find_missing(
                 SELECT 1 FROM service
                 WHERE service.org = wanted.org AND service.url = wanted.url
                     AND (wanted.arch IS NULL OR service.arch = wanted.arch)
-                    AND (wanted.version IS NULL OR service.version = wanted.version))
+                    AND (wanted.version IS NULL OR service.version = wanted.version)
+                    AND ($6::text IS NULL OR service.org = $6 OR service.is_public))
             AND NOT EXISTS (
                 SELECT 1 FROM service
                 WHERE service.org = wanted.org
                     AND service.service = wanted.id_base || '_' || service.version || '_' || service.arch
                     AND (wanted.arch IS NULL OR service.arch = wanted.arch)
-                    AND (wanted.version IS NULL OR service.version = wanted.version))
+                    AND (wanted.version IS NULL OR service.version = wanted.version)
+                    AND ($6::text IS NULL OR service.org = $6 OR service.is_public))
         ORDER BY wanted.position
         LIMIT 1"#,
         &orgs as &[&str],
@@ -57,6 +61,7 @@ pub async fn find_missing(
         &bases as &[&str],
         &archs as &[Option<&str>],
         &versions as &[Option<&str>],
+        seen_from,
     )
     .fetch_optional(conn)
     .await?;

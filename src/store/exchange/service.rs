@@ -34,11 +34,11 @@ pub struct ServiceRow {
     pub arch: String,
     /// How many agreements share an instance.
     pub sharable: String,
-    /// Object, as given.
+    /// Object, as given; `null` when it was not given.
     pub match_hardware: Value,
-    /// List of required services.
+    /// List of required services, as given; `null` when it was not given.
     pub required_services: Value,
-    /// List of variables.
+    /// List of variables; `null` when it was not given.
     pub user_input: Value,
     /// How devices run it.
     pub deployment: String,
@@ -48,7 +48,7 @@ pub struct ServiceRow {
     pub cluster_deployment: String,
     /// Its signature.
     pub cluster_deployment_signature: String,
-    /// Object, as given.
+    /// Object, as given; `null` when it was not given.
     pub image_store: Value,
     /// Last change.
     pub updated_at: Timestamp,
@@ -67,7 +67,7 @@ pub struct ServiceFilter {
     pub url: Option<String>,
     /// Architecture.
     pub arch: Option<String>,
-    /// Exactly this version.
+    /// Version.
     pub version: Option<String>,
     /// Public or not.
     pub is_public: Option<bool>,
@@ -142,12 +142,14 @@ pub async fn list(
             AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
             AND ($4::text IS NULL OR url LIKE $4)
             AND ($5::text IS NULL OR arch LIKE $5)
-            AND ($6::text IS NULL OR version = $6)
+            AND ($6::text IS NULL OR version LIKE $6)
             AND ($7::boolean IS NULL OR is_public = $7)
             AND (NOT $8::boolean OR deployment <> '')
             AND (NOT $9::boolean OR cluster_deployment <> '')
             AND ($10::text IS NULL OR EXISTS (
-                SELECT 1 FROM json_array_elements(required_services) AS required WHERE required ->> 'url' LIKE $10))
+                SELECT 1 FROM json_array_elements(CASE json_typeof(required_services) WHEN 'array' THEN required_services ELSE '[]' END)
+                    AS required
+                WHERE required ->> 'url' LIKE $10))
             AND ($11::boolean OR is_public OR (org = $12 AND ($14::text IS NULL OR (owner_org = $13 AND owner = $14))))
             AND (org, service) > (COALESCE($15::text, ''), COALESCE($16::text, ''))
         ORDER BY org, service

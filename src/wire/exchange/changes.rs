@@ -1,6 +1,7 @@
 //! The change feed on the wire; see the exchange contract section 5.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::lenient;
@@ -19,8 +20,15 @@ pub struct ChangesRequest {
     #[serde(default, deserialize_with = "lenient::int")]
     pub max_records: i64,
     /// Organizations a multi-tenant agbot wants; `*` is all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "org_list", skip_serializing_if = "Option::is_none")]
     pub org_list: Option<Vec<String>>,
+}
+
+/// Entries that name no organization are left out.
+fn org_list<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
+    let Some(entries) = Option::<Vec<Value>>::deserialize(input)? else { return Ok(None) };
+    let named: Vec<Value> = entries.into_iter().filter(|entry| !entry.is_null()).collect();
+    lenient::optional_texts(Value::Array(named)).map_err(serde::de::Error::custom)
 }
 
 /// Changes, grouped by resource.

@@ -25,17 +25,17 @@ pub struct PostDeploymentPolicy {
     #[serde(deserialize_with = "lenient::object")]
     pub service: DeployedService,
     /// Values for variables of services.
-    #[serde(default, deserialize_with = "lenient::objects")]
-    pub user_input: Vec<UserInputService>,
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    pub user_input: Option<Vec<UserInputService>>,
     /// Where secrets come from.
-    #[serde(default, deserialize_with = "lenient::objects")]
-    pub secret_binding: Vec<OneSecretBinding>,
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// Properties.
-    #[serde(default, deserialize_with = "lenient::objects")]
-    pub properties: Vec<OneProperty>,
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    pub properties: Option<Vec<OneProperty>>,
     /// Constraint expressions.
-    #[serde(default, deserialize_with = "lenient::texts")]
-    pub constraints: Vec<String>,
+    #[serde(default, deserialize_with = "lenient::optional_texts")]
+    pub constraints: Option<Vec<String>>,
     /// Where the service runs and how it is updated; without it as the hub does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orchestration: Option<Orchestration>,

@@ -120,6 +120,21 @@ pub fn optional_flag<'de, D: Deserializer<'de>>(input: D) -> Result<Option<bool>
     }
 }
 
+/// A JSON `true` or `false`, or nothing: the reference refuses everything else where a truth value may be left out.
+pub fn optional_json_flag<'de, D: Deserializer<'de>>(input: D) -> Result<Option<bool>, D::Error> {
+    let value = Value::deserialize(input)?;
+    match &value {
+        Value::Null => Ok(None),
+        Value::Bool(flag) => Ok(Some(*flag)),
+        _ => Err(wrong(&value, "true or false")),
+    }
+}
+
+/// A JSON `true` or `false`; `null` is false.
+pub fn json_flag<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Error> {
+    Ok(optional_json_flag(input)?.unwrap_or_default())
+}
+
 /// A list; `null` is an empty list.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Vec<T>, D::Error> {
     Ok(Option::<Vec<T>>::deserialize(input)?.unwrap_or_default())

@@ -20,8 +20,8 @@ pub struct PostManagementPolicy {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Properties.
-    #[serde(default, deserialize_with = "lenient::objects")]
-    pub properties: Vec<OneProperty>,
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    pub properties: Option<Vec<OneProperty>>,
     /// Constraint expressions that choose nodes; not together with `patterns`.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub constraints: Option<Vec<String>>,
@@ -34,8 +34,8 @@ pub struct PostManagementPolicy {
     /// When it starts: an instant, or `now`.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub start: Option<String>,
-    /// Seconds after the start over which nodes spread.
-    #[serde(default, deserialize_with = "lenient::int")]
+    /// Seconds after the start over which nodes spread; a negative number counts as 0.
+    #[serde(default, deserialize_with = "lenient::long")]
     pub start_window: i64,
     /// What agents upgrade to.
     #[serde(default, deserialize_with = "lenient::optional_object")]

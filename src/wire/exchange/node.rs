@@ -51,7 +51,7 @@ pub struct PutNode {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub cluster_namespace: Option<String>,
     /// The cluster agent keeps to its namespace.
-    #[serde(default, deserialize_with = "lenient::optional_flag")]
+    #[serde(default, deserialize_with = "lenient::optional_json_flag")]
     pub is_namespace_scoped: Option<bool>,
 }
 
@@ -97,7 +97,7 @@ pub struct PatchNode {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub cluster_namespace: Option<String>,
     /// The cluster agent keeps to its namespace.
-    #[serde(deserialize_with = "lenient::optional_flag")]
+    #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub is_namespace_scoped: Option<bool>,
 }
 

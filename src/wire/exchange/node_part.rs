@@ -47,7 +47,7 @@ pub struct PutNodePolicy {
     /// Display name.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
-    /// Description.
+    /// Description; without it the label.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Properties for every purpose.

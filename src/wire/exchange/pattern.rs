@@ -21,17 +21,17 @@ pub struct PostPattern {
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Readable from every organization; only in organizations of type IBM.
-    #[serde(default, deserialize_with = "lenient::flag")]
+    #[serde(default, deserialize_with = "lenient::json_flag")]
     pub public: bool,
     /// What the pattern deploys, at least one.
     #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<PatternService>,
     /// Values for variables of services.
-    #[serde(default, deserialize_with = "lenient::objects")]
-    pub user_input: Vec<UserInputService>,
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    pub user_input: Option<Vec<UserInputService>>,
     /// Where secrets come from.
-    #[serde(default, deserialize_with = "lenient::objects")]
-    pub secret_binding: Vec<OneSecretBinding>,
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// Objects of texts; without them `[{"name":"Basic"}]`.
     #[serde(default, deserialize_with = "optional_text_maps")]
     #[schema(value_type = Option<Vec<BTreeMap<String, Option<String>>>>)]
@@ -59,7 +59,7 @@ pub struct PatchPattern {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
     /// Readable from every organization.
-    #[serde(deserialize_with = "lenient::optional_flag")]
+    #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub public: Option<bool>,
     /// Where secrets come from.
     #[serde(deserialize_with = "lenient::optional_objects")]

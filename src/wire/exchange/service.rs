@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use super::shared::{OneProperty, free_map, optional_text_maps, text_maps};
+use super::shared::{OneProperty, free_map, optional_text_maps};
 use super::{lenient, query};
 
 /// Publishes or replaces a service.
@@ -42,12 +42,12 @@ pub struct PostService {
     #[schema(value_type = Option<Object>)]
     pub match_hardware: Option<Map<String, Value>>,
     /// Services this one needs.
-    #[serde(default, deserialize_with = "lenient::objects")]
-    pub required_services: Vec<RequiredService>,
+    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    pub required_services: Option<Vec<RequiredService>>,
     /// Variables of the service: objects of texts, as given.
-    #[serde(default, deserialize_with = "text_maps")]
-    #[schema(value_type = Vec<BTreeMap<String, Option<String>>>)]
-    pub user_input: Vec<Value>,
+    #[serde(default, deserialize_with = "optional_text_maps")]
+    #[schema(value_type = Option<Vec<BTreeMap<String, Option<String>>>>)]
+    pub user_input: Option<Vec<Value>>,
     /// How devices run it, as text.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub deployment: Option<String>,
@@ -77,7 +77,7 @@ pub struct PatchService {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Readable from every organization.
-    #[serde(deserialize_with = "lenient::optional_flag")]
+    #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub public: Option<bool>,
     /// Url of a page about the service.
     #[serde(deserialize_with = "lenient::optional_text")]
@@ -222,14 +222,6 @@ pub struct ServicesQuery {
     pub nodetype: Option<String>,
     /// Url of a service that is needed.
     pub requiredurl: Option<String>,
-}
-
-/// Filters of the catalogue of services.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[serde(default)]
-pub struct CatalogServicesQuery {
-    /// Organization of the service, a pattern with `%` and `_`.
-    pub organization: Option<String>,
 }
 
 /// Replaces the policy of a service.

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::lenient;
 use super::map_order::{reorder, reorder_members};
@@ -55,6 +55,14 @@ pub struct OneProperty {
 /// # Source
 /// Exchange contract 4.0.
 pub const PROPERTY_TYPES: &[&str] = &["string", "int", "float", "boolean", "version", "list of strings"];
+
+/// Filters of the catalogs of services and patterns.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct CatalogQuery {
+    /// Organization of what is published, a pattern with `%` and `_`.
+    pub organization: Option<String>,
+}
 
 /// When a silent node counts as lost: as given, usually `missing_heartbeat_interval` and `check_agreement_status`.
 ///

@@ -21,7 +21,7 @@ pub struct PutUser {
     #[serde(deserialize_with = "lenient::flag")]
     pub admin: bool,
     /// Administrator of the hub.
-    #[serde(deserialize_with = "lenient::flag")]
+    #[serde(deserialize_with = "lenient::json_flag")]
     pub hub_admin: bool,
 }
 
@@ -36,10 +36,10 @@ pub struct PatchUser {
     #[serde(deserialize_with = "lenient::optional_text")]
     pub email: Option<String>,
     /// Administrator of the organization.
-    #[serde(deserialize_with = "lenient::optional_flag")]
+    #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub admin: Option<bool>,
     /// Administrator of the hub.
-    #[serde(deserialize_with = "lenient::optional_flag")]
+    #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub hub_admin: Option<bool>,
 }
 

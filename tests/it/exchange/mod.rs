@@ -6,6 +6,7 @@ mod audit;
 mod bad_body;
 mod bad_request;
 mod change_feed;
+mod contract;
 mod credentials;
 mod documented;
 mod ha_group_races;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Account, Role};
+use evenkeel_access::{Access, Account, LoginKind, Role, is_reserved_name};
 use evenkeel_store::exchange::agbot::{self, AgbotRow};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::identity::{IdentityKind, find_identity, lock_name};
@@ -74,6 +74,12 @@ async fn check_new(
     row: &AgbotRow,
     owner: &Account,
 ) -> Result<(), ApiError> {
+    if is_reserved_name(LoginKind::Agbot, &row.agbot) {
+        return Err(ApiError::invalid_input(format!(
+            "agbot id '{}' is reserved: choose another one",
+            row.agbot
+        )));
+    }
     let limit = exchange.settings().limits.agbots;
     lock_owner(tx, &owner.org, &owner.name).await?;
     if limit > 0 && count_agbots(tx, &owner.org, &owner.name).await? >= limit {

@@ -18,7 +18,7 @@ use crate::error::created;
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::node::MASKED;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::{attribute, found};
+use crate::routes::shape::{attribute, found, pattern_or_exact};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_agbots(
@@ -28,7 +28,11 @@ pub(super) async fn list_agbots(
     Query(query): Query<AgbotsQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, None).await?;
-    let filter = AgbotFilter { id: query.idfilter, name: query.name, owner: query.owner };
+    let filter = AgbotFilter {
+        id: query.idfilter.map(pattern_or_exact),
+        name: query.name.map(pattern_or_exact),
+        owner: query.owner.map(pattern_or_exact),
+    };
     // A hub admin looks after the shared agbots; those of other organizations it may only read one by one.
     let is_hidden = caller.role == Role::HubAdmin && org != MULTI_TENANT_ORG && org != caller.org;
     let wanted = Arc::new((org, filter, is_hidden));

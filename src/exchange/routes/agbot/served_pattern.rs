@@ -18,6 +18,7 @@ use http::Method;
 use super::served::{self, Kind, require_addable};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::routes::shape::pattern_or_exact;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot pattern";
@@ -86,9 +87,9 @@ async fn list_patterns(
 ) -> Result<Response, ApiError> {
     let filter = ServedFilter {
         entry: None,
-        subject: query.deployment_pattern,
-        subject_org: query.deployment_pattern_organization,
-        node_org: query.node_organization,
+        subject: query.deployment_pattern.map(pattern_or_exact),
+        subject_org: query.deployment_pattern_organization.map(pattern_or_exact),
+        node_org: query.node_organization.map(pattern_or_exact),
     };
     served::read::<Served>(exchange, caller, org, id, filter).await
 }

@@ -20,7 +20,7 @@ use http::StatusCode;
 use super::absent;
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
-use crate::routes::shape::{attribute_of, found, found_or_empty};
+use crate::routes::shape::{attribute_of, found, found_or_empty, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_deployment_policies(
@@ -31,10 +31,10 @@ pub(super) async fn list_deployment_policies(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::DeploymentPolicyRead, FactKind::DeploymentPolicy, &org, None).await?;
     let filter = DeploymentPolicyFilter {
-        id: query.idfilter,
-        owner: query.owner,
-        label: query.label,
-        description: query.description,
+        id: query.idfilter.map(pattern_or_exact),
+        owner: query.owner.map(pattern_or_exact),
+        label: query.label.map(pattern_or_exact),
+        description: query.description.map(pattern_or_exact),
     };
     let wanted = Arc::new((org, filter));
     pages::answer(StatusCode::OK, r#"{"businessPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
@@ -73,17 +73,30 @@ pub(super) async fn get_deployment_policy(
             None => Ok(found_or_empty(true, DeploymentPoliciesAnswer { business_policy, last_index: 0 })),
         };
     };
-    let (key, answer) = keyed_answer(row);
     if let Some(name) = &query.attribute
-        && let Some(response) = attribute_of(&answer, name, &[])
+        && let Some(response) = attribute_of(&stored_answer(row.clone()), name, &[])
     {
         return Ok(response);
     }
+    let (key, answer) = keyed_answer(row);
     Ok(found(DeploymentPoliciesAnswer { business_policy: BTreeMap::from([(key, answer)]), last_index: 0 }))
 }
 
 fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyAnswer) {
-    let answer = DeploymentPolicyAnswer {
+    let key = format!("{}/{}", row.org, row.policy);
+    let mut answer = stored_answer(row);
+    show_absent_lists([
+        &mut answer.constraints,
+        &mut answer.properties,
+        &mut answer.secret_binding,
+        &mut answer.user_input,
+    ]);
+    (key, answer)
+}
+
+/// The policy with what was never given as `null`.
+fn stored_answer(row: DeploymentPolicyRow) -> DeploymentPolicyAnswer {
+    DeploymentPolicyAnswer {
         constraints: row.constraints,
         created: wire_time(row.created_at),
         description: row.description,
@@ -95,6 +108,5 @@ fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyAnswer) {
         secret_binding: filled::<Vec<OneSecretBinding>>(row.secret_binding),
         service: filled::<DeployedService>(row.service),
         user_input: filled::<Vec<UserInputService>>(row.user_input),
-    };
-    (format!("{}/{}", row.org, row.policy), answer)
+    }
 }

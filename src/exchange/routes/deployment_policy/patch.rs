@@ -85,7 +85,7 @@ fn first_attribute(request: PatchDeploymentPolicy) -> Result<(&'static str, Attr
 async fn require_references(conn: &mut PgConnection, attribute: &Attribute) -> Result<(), ApiError> {
     match attribute {
         Attribute::Service(service) => require_deployed_service(conn, service).await,
-        Attribute::UserInput(input) => require_user_input(conn, input).await,
+        Attribute::UserInput(input) => require_user_input(conn, input, None).await,
         _ => Ok(()),
     }
 }

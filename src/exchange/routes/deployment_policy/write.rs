@@ -33,7 +33,7 @@ pub(super) async fn create_deployment_policy(
         .await?;
     let request = request.read()?;
     validate_service(&request.service)?;
-    require_constraints("constraints", &request.constraints)?;
+    require_constraints("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     evenkeel_store::retry("deployment_policy.create", || async {
         let mut tx = exchange.begin().await?;
@@ -65,7 +65,7 @@ pub(super) async fn replace_deployment_policy(
         .await?;
     let request = request.read()?;
     validate_service(&request.service)?;
-    require_constraints("constraints", &request.constraints)?;
+    require_constraints("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     evenkeel_store::retry("deployment_policy.replace", || async {
         let mut tx = exchange.begin().await?;
@@ -138,7 +138,7 @@ pub(super) fn validate_service(service: &DeployedService) -> Result<(), ApiError
 
 async fn require_references(conn: &mut PgConnection, request: &PostDeploymentPolicy) -> Result<(), ApiError> {
     require_deployed_service(conn, &request.service).await?;
-    require_user_input(conn, &request.user_input).await
+    require_user_input(conn, request.user_input.as_deref().unwrap_or_default(), None).await
 }
 
 /// Requires every version of the deployed service, in any architecture when none is named.

@@ -213,7 +213,9 @@ fn check_new_members(
 
 fn check_clusters(wanted: &WantedGroup, nodes: &[String], candidates: &[Candidate]) -> Result<(), ApiError> {
     let mut entering = entering(nodes, candidates);
-    match entering.find(|candidate| candidate.node_type == CLUSTER && !wanted.allows_clusters) {
+    match entering
+        .find(|candidate| candidate.node_type.eq_ignore_ascii_case(CLUSTER) && !wanted.allows_clusters)
+    {
         Some(cluster) => Err(ApiError::invalid_input(format!(
             "members: node '{}/{}' is a cluster: clusters have their own high availability",
             wanted.org, cluster.node

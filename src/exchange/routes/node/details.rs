@@ -22,6 +22,7 @@ use super::orchestration::shown_orchestration;
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::pattern_or_exact;
 use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -44,7 +45,7 @@ async fn list_details(
         id: query.id,
         name: query.name,
         arch: query.arch,
-        owner: query.owner,
+        owner: query.owner.map(pattern_or_exact),
         node_type: query.node_type.as_deref().map(node_type).transpose()?,
         owned_by: visible_owner(&caller),
         ..NodeFilter::default()

@@ -68,7 +68,7 @@ pub(in crate::routes) fn visible_owner(caller: &Caller) -> Option<(String, Strin
 }
 
 /// The kind of node a filter names, in any case.
-pub(super) fn node_type(text: &str) -> Result<String, ApiError> {
+pub(in crate::routes) fn node_type(text: &str) -> Result<String, ApiError> {
     let kind = text.to_ascii_lowercase();
     match kind.as_str() {
         "device" | "cluster" => Ok(kind),
@@ -149,9 +149,9 @@ fn attribute_value(name: &str, org: &str, id: &str, node: &NodeAnswer) -> Option
         "owner" => node.owner.clone().into(),
         "pattern" => node.pattern.clone().into(),
         "publickey" => node.public_key.clone().into(),
-        "registeredservices" => without_absent(&node.registered_services, |name, value| {
-            value.is_null() || (name == "version" && value == "")
-        }),
+        "registeredservices" => {
+            without_absent(&node.registered_services, |name, value| name == "version" && value == "")
+        }
         "softwareversions" => json_text(&node.software_versions),
         "token" => node.token.into(),
         "userinput" => without_absent(&node.user_input, |_, value| value.is_null()),

@@ -8,7 +8,7 @@ mod config_state;
 mod delete;
 mod details;
 mod errors;
-mod get;
+pub(in crate::routes) mod get;
 pub(crate) mod heartbeat;
 mod management_status;
 mod message;

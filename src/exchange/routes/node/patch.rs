@@ -8,7 +8,7 @@ use evenkeel_store::exchange::node::{self, NodeRow};
 use evenkeel_wire::exchange::node::PatchNode;
 
 use super::node_change;
-use super::validate::{check_pattern, check_token, json, parse_pattern, versions_json};
+use super::validate::{check_pattern, check_token, json, parse_pattern, seen_from, versions_json};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::notice::forget_login;
@@ -41,7 +41,7 @@ pub(super) async fn patch_node(
         check_state(&caller, &row, &request, pattern.is_some())?;
         check_pattern(&mut tx, &caller, &org, pattern).await?;
         if let Some(entries) = &request.user_input {
-            require_user_input(&mut tx, entries).await?;
+            require_user_input(&mut tx, entries, seen_from(&caller, &org)).await?;
         }
         apply(&mut row, &request)?;
         row.updated_at = exchange.now();

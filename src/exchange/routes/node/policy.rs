@@ -77,9 +77,10 @@ async fn replace_policy(
     let (deployment, management) =
         (checked("deployment", request.deployment)?, checked("management", request.management)?);
     let now = exchange.now();
+    let label = request.label.unwrap_or_default();
     let row = NodePolicyRow {
-        label: request.label.unwrap_or_default(),
-        description: request.description.unwrap_or_default(),
+        description: request.description.unwrap_or_else(|| label.clone()),
+        label,
         properties: json(&request.properties)?,
         constraints: json(&request.constraints)?,
         deployment: json(&deployment)?,

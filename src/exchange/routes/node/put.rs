@@ -14,7 +14,8 @@ use jiff::Timestamp;
 
 use super::node_change;
 use super::validate::{
-    check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern, versions_json,
+    check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern, seen_from,
+    versions_json,
 };
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
@@ -87,7 +88,7 @@ async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiEr
     if let Some(existing) = &existing {
         check_replaceable(wanted, existing)?;
     }
-    require_user_input(&mut tx, &wanted.request.user_input).await?;
+    require_user_input(&mut tx, &wanted.request.user_input, seen_from(wanted.caller, wanted.org)).await?;
     let (operation, message) = match existing {
         Some(existing) => {
             let row = row(wanted, Some(existing))?;
@@ -159,7 +160,7 @@ fn check_limits(count: &NodeCount, ceiling: i64) -> Result<(), ApiError> {
             count.of_owner
         )));
     }
-    if count.org_limit > 0 && count.in_org >= count.org_limit {
+    if count.org_limit != 0 && count.in_org >= count.org_limit {
         return Err(ApiError::access_denied(format!(
             "Your current total number of nodes, {}, is either equal to or over the org limit of {} nodes",
             count.in_org, count.org_limit

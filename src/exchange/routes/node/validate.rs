@@ -2,7 +2,7 @@
 //!
 //! Source: exchange contract 4.4.
 
-use evenkeel_access::{Caller, Role};
+use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name};
 use evenkeel_store::PgConnection;
 use evenkeel_store::exchange::node::JsonText;
 use evenkeel_store::exchange::node_limit::has_usable_pattern;
@@ -14,12 +14,9 @@ use serde_json::{Map, Value};
 use crate::ApiError;
 use crate::routes::reference::ExchangeRange;
 
-/// Logins with a meaning of their own.
-const RESERVED: [&str; 2] = ["iamapikey", "iamtoken"];
-
 pub(super) fn check_id(id: &str) -> Result<(), ApiError> {
-    if RESERVED.contains(&id) {
-        return Err(ApiError::invalid_input("a node must not be named iamapikey or iamtoken"));
+    if is_reserved_name(LoginKind::Node, id) {
+        return Err(ApiError::invalid_input(format!("node id '{id}' is reserved: choose another one")));
     }
     Ok(())
 }
@@ -100,6 +97,11 @@ pub(super) async fn check_pattern(
         return Err(ApiError::invalid_input(format!("pattern '{pattern_org}/{pattern}' does not exist")));
     }
     Ok(())
+}
+
+/// The organization whose private services the node's user input may name; root may name all.
+pub(super) fn seen_from<'o>(caller: &Caller, org: &'o str) -> Option<&'o str> {
+    (caller.role != Role::Root).then_some(org)
 }
 
 /// A value as the text that is stored.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::{answer, answers, part};
 use crate::extract::{CurrentCaller, ListBody, Path, Query};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::{attribute, found_or_empty};
+use crate::routes::shape::{attribute, found_or_empty, pattern_or_exact};
 use crate::{ApiError, Exchange};
 
 const ATTRIBUTES: [&str; 7] =
@@ -36,9 +36,9 @@ pub async fn list_organizations(
     let filter = Arc::new(Filter {
         only: visible_organizations(&caller),
         org_type: query.orgtype,
-        org: query.organization,
-        label: query.label,
-        description: query.description,
+        org: query.organization.map(pattern_or_exact),
+        label: query.label.map(pattern_or_exact),
+        description: query.description.map(pattern_or_exact),
     });
     pages::answer(StatusCode::OK, r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), filter.clone(), after)

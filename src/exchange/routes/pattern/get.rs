@@ -10,7 +10,7 @@ use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::pattern::{self, PatternFilter, PatternRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternService, PatternsAnswer, PatternsQuery};
-use evenkeel_wire::exchange::shared::{OneSecretBinding, filled};
+use evenkeel_wire::exchange::shared::{CatalogQuery, OneSecretBinding, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user_input::UserInputService;
 use http::StatusCode;
@@ -18,7 +18,9 @@ use http::StatusCode;
 use super::absent;
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
-use crate::routes::shape::{attribute, attribute_of, found, found_or_empty};
+use crate::routes::shape::{
+    attribute, attribute_of, found, found_or_empty, pattern_or_exact, show_absent_lists,
+};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_patterns(
@@ -28,32 +30,34 @@ pub(super) async fn list_patterns(
     Query(query): Query<PatternsQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &org, None).await?;
-    list(exchange, &caller, Some(org), query).await
+    list(exchange, &caller, (Some(org), None), query).await
 }
 
 pub(super) async fn list_catalog_patterns(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Query(query): Query<PatternsQuery>,
+    Query(catalog): Query<CatalogQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &caller.org, None).await?;
-    list(exchange, &caller, None, query).await
+    list(exchange, &caller, (None, catalog.organization), query).await
 }
 
 async fn list(
     exchange: Exchange,
     caller: &Caller,
-    org: Option<String>,
+    (org, organization): (Option<String>, Option<String>),
     query: PatternsQuery,
 ) -> Result<Response, ApiError> {
     let filter = PatternFilter {
         org,
-        id: query.idfilter,
-        owner: query.owner,
+        organization: organization.map(pattern_or_exact),
+        id: query.idfilter.map(pattern_or_exact),
+        owner: query.owner.map(pattern_or_exact),
         is_public: query.public,
-        label: query.label,
-        description: query.description,
-        cluster_namespace: query.clusternamespace,
+        label: query.label.map(pattern_or_exact),
+        description: query.description.map(pattern_or_exact),
+        cluster_namespace: query.clusternamespace.map(pattern_or_exact),
     };
     let wanted = Arc::new((filter, organization_rows(caller)));
     pages::answer(StatusCode::OK, r#"{"patterns":{"#, r#"},"lastIndex":0}"#, move |after| {
@@ -88,21 +92,30 @@ pub(super) async fn get_pattern(
             None => Ok(found_or_empty(true, PatternsAnswer { patterns: BTreeMap::new(), last_index: 0 })),
         };
     };
-    let (key, answer) = keyed_answer(row);
     if let Some(name) = &query.attribute {
+        let answer = stored_answer(row.clone());
         // The reference knows the time of the last change only under this spelling.
-        if name == "lastpdated" {
+        if name.eq_ignore_ascii_case("lastpdated") {
             return Ok(attribute(name, &answer.last_updated.into()));
         }
         if let Some(response) = attribute_of(&answer, name, &["agreementProtocols"]) {
             return Ok(response);
         }
     }
+    let (key, answer) = keyed_answer(row);
     Ok(found(PatternsAnswer { patterns: BTreeMap::from([(key, answer)]), last_index: 0 }))
 }
 
 fn keyed_answer(row: PatternRow) -> (String, PatternAnswer) {
-    let answer = PatternAnswer {
+    let key = format!("{}/{}", row.org, row.pattern);
+    let mut answer = stored_answer(row);
+    show_absent_lists([&mut answer.user_input, &mut answer.secret_binding]);
+    (key, answer)
+}
+
+/// The pattern with what was never given as `null`.
+fn stored_answer(row: PatternRow) -> PatternAnswer {
+    PatternAnswer {
         owner: format!("{}/{}", row.owner_org, row.owner),
         label: row.label,
         description: row.description,
@@ -113,6 +126,5 @@ fn keyed_answer(row: PatternRow) -> (String, PatternAnswer) {
         agreement_protocols: row.agreement_protocols,
         last_updated: wire_time(row.updated_at),
         cluster_namespace: row.cluster_namespace,
-    };
-    (format!("{}/{}", row.org, row.pattern), answer)
+    }
 }

@@ -10,6 +10,7 @@ use axum::routing::{delete, get, patch, post, put};
 use evenkeel_store::exchange::change::Change;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::pattern::{PatchPattern, PatternsAnswer, PatternsQuery, PostPattern};
+use evenkeel_wire::exchange::shared::CatalogQuery;
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
 use http::Method;
 
@@ -51,6 +52,7 @@ fn pattern_endpoints() -> Vec<Endpoint> {
             .alias("/deployment/patterns")
             .doc(TAG, "Lists patterns of all organizations that the caller may see")
             .query::<PatternsQuery>()
+            .query::<CatalogQuery>()
             .answer::<PatternsAnswer>(200, "the patterns")
             .answer::<PatternsAnswer>(404, "there is none"),
         endpoint(Method::GET, ONE, "get_pattern", get(get::get_pattern))

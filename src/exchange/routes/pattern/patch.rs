@@ -84,7 +84,7 @@ async fn require_references(
     match attribute {
         Attribute::Public(true) => require_shared_type(conn, org).await,
         Attribute::Services(services) => require_deployed_services(conn, services).await,
-        Attribute::UserInput(input) => require_user_input(conn, input).await,
+        Attribute::UserInput(input) => require_user_input(conn, input, None).await,
         _ => Ok(()),
     }
 }

@@ -159,7 +159,7 @@ async fn require_references(
         require_shared_type(conn, org).await?;
     }
     require_deployed_services(conn, &request.services).await?;
-    require_user_input(conn, &request.user_input).await
+    require_user_input(conn, request.user_input.as_deref().unwrap_or_default(), None).await
 }
 
 /// Only organizations of the shared type may publish patterns for all.

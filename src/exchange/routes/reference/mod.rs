@@ -72,10 +72,15 @@ pub fn require_constraints(field: &str, constraints: &[String]) -> Result<(), Ap
 
 /// Requires that every service that user input is meant for exists: organization and url, the architecture if given, the
 /// version if the range holds exactly one. Other ranges may lie ahead of what is published.
+/// For a node, whose organization is `seen_from`, private services of other organizations do not exist.
 ///
 /// # Errors
 /// 400 naming the first service that does not exist.
-pub async fn require_user_input(conn: &mut PgConnection, input: &[UserInputService]) -> Result<(), ApiError> {
+pub async fn require_user_input(
+    conn: &mut PgConnection,
+    input: &[UserInputService],
+    seen_from: Option<&str>,
+) -> Result<(), ApiError> {
     let references: Vec<ServiceReference> = input
         .iter()
         .map(|input| ServiceReference {
@@ -86,7 +91,7 @@ pub async fn require_user_input(conn: &mut PgConnection, input: &[UserInputServi
             version: input.service_version_range.as_deref().and_then(only_version),
         })
         .collect();
-    require_services(conn, &references).await
+    require_visible(conn, &references, seen_from).await
 }
 
 /// The version of a range that holds exactly one, as `[1.2.3,1.2.3]`.
@@ -105,7 +110,16 @@ pub async fn require_services(
     conn: &mut PgConnection,
     references: &[ServiceReference],
 ) -> Result<(), ApiError> {
-    let Some(missing) = referenced_service::find_missing(conn, references).await? else { return Ok(()) };
+    require_visible(conn, references, None).await
+}
+
+async fn require_visible(
+    conn: &mut PgConnection,
+    references: &[ServiceReference],
+    seen_from: Option<&str>,
+) -> Result<(), ApiError> {
+    let missing = referenced_service::find_missing(conn, references, seen_from).await?;
+    let Some(missing) = missing else { return Ok(()) };
     let missing = &references[missing];
     Err(ApiError::invalid_input(format!(
         "the following referenced service does not exist in the exchange: org={}, url={}, version={}, arch={}",

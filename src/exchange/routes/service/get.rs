@@ -9,17 +9,18 @@ use evenkeel_access::{Access, Account, RowFilter, organization_rows, service_row
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::service::{self, ServiceFilter, ServiceRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
-use evenkeel_wire::exchange::service::{
-    CatalogServicesQuery, RequiredService, ServiceAnswer, ServicesAnswer, ServicesQuery,
-};
-use evenkeel_wire::exchange::shared::filled;
+use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer, ServicesAnswer, ServicesQuery};
+use evenkeel_wire::exchange::shared::CatalogQuery;
 use evenkeel_wire::exchange::time::wire_time;
 use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use crate::extract::{CurrentCaller, Path, Query};
+use crate::routes::node::get::node_type;
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::reference::require_version;
-use crate::routes::shape::{attribute_of, found};
+use crate::routes::shape::{attribute_of, found, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 /// Members that clients fill as they like.
@@ -35,7 +36,10 @@ pub(super) async fn list_services(
     if let Some(version) = &query.version {
         require_version("the query parameter version", version)?;
     }
-    let filter = ServiceFilter { org: Some(org), ..filter(query)? };
+    if let Some(text) = &query.nodetype {
+        node_type(text)?;
+    }
+    let filter = ServiceFilter { org: Some(org), ..filter(query) };
     list(exchange, filter, service_rows(&caller)).await
 }
 
@@ -43,34 +47,28 @@ pub(super) async fn list_catalog_services(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,
     Query(query): Query<ServicesQuery>,
-    Query(catalog): Query<CatalogServicesQuery>,
+    Query(catalog): Query<CatalogQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServicesList, FactKind::Service, &caller.org, None).await?;
-    let filter = ServiceFilter { organization: catalog.organization, ..filter(query)? };
+    let filter = ServiceFilter { organization: catalog.organization.map(pattern_or_exact), ..filter(query) };
     list(exchange, filter, organization_rows(&caller)).await
 }
 
-fn filter(query: ServicesQuery) -> Result<ServiceFilter, ApiError> {
-    let (for_devices, for_clusters) = match query.nodetype.as_deref() {
-        None => (false, false),
-        Some("device") => (true, false),
-        Some("cluster") => (false, true),
-        Some(other) => {
-            return Err(ApiError::invalid_input(format!("nodetype '{other}' is neither device nor cluster")));
-        }
-    };
-    Ok(ServiceFilter {
+fn filter(query: ServicesQuery) -> ServiceFilter {
+    let node_type = query.nodetype.as_deref();
+    ServiceFilter {
         org: None,
         organization: None,
-        owner: query.owner,
-        url: query.url,
-        arch: query.arch,
-        version: query.version,
+        owner: query.owner.map(pattern_or_exact),
+        url: query.url.map(pattern_or_exact),
+        arch: query.arch.map(pattern_or_exact),
+        version: query.version.map(pattern_or_exact),
         is_public: query.public,
-        for_devices,
-        for_clusters,
+        // Other words restrict nothing: where they are wrong was checked before.
+        for_devices: node_type == Some("device"),
+        for_clusters: node_type == Some("cluster"),
         required_url: query.requiredurl,
-    })
+    }
 }
 
 async fn list(exchange: Exchange, filter: ServiceFilter, rows: RowFilter) -> Result<Response, ApiError> {
@@ -100,16 +98,16 @@ pub(super) async fn get_service(
     Query(query): Query<AttributeQuery>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceRead, FactKind::Service, &org, Some(&id)).await?;
-    let (key, answer) = service::find(&mut *exchange.database().acquire().await?, &org, &id)
+    let row = service::find(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .filter(|row| is_seen(&service_rows(&caller), row))
-        .map(keyed_answer)
         .ok_or_else(|| absent(&org, &id))?;
     if let Some(name) = &query.attribute
-        && let Some(response) = attribute_of(&answer, name, AS_GIVEN)
+        && let Some(response) = attribute_of(&stored_answer(row.clone()), name, AS_GIVEN)
     {
         return Ok(response);
     }
+    let (key, answer) = keyed_answer(row);
     Ok(found(ServicesAnswer { services: BTreeMap::from([(key, answer)]), last_index: 0 }))
 }
 
@@ -125,7 +123,29 @@ pub(super) fn absent(org: &str, id: &str) -> ApiError {
 
 fn keyed_answer(row: ServiceRow) -> (String, ServiceAnswer) {
     let key = format!("{}/{}", row.org, row.service);
-    let answer = ServiceAnswer {
+    let mut answer = stored_answer(row);
+    answer.required_services = required_services(answer.required_services);
+    show_absent_lists([&mut answer.required_services, &mut answer.user_input]);
+    for object in [&mut answer.match_hardware, &mut answer.image_store] {
+        if object.is_null() {
+            *object = Value::Object(Map::new());
+        }
+    }
+    (key, answer)
+}
+
+/// The required services with both names of the range: the older one fills in for the newer one.
+fn required_services(stored: Value) -> Value {
+    let Ok(mut required) = Vec::<RequiredService>::deserialize(&stored) else { return stored };
+    for required in &mut required {
+        required.version_range = required.version_range.take().or_else(|| required.version.clone());
+    }
+    json!(required)
+}
+
+/// The service with what was never given as `null`.
+fn stored_answer(row: ServiceRow) -> ServiceAnswer {
+    ServiceAnswer {
         arch: row.arch,
         cluster_deployment: row.cluster_deployment,
         cluster_deployment_signature: row.cluster_deployment_signature,
@@ -140,11 +160,10 @@ fn keyed_answer(row: ServiceRow) -> (String, ServiceAnswer) {
         organization: row.org,
         owner: format!("{}/{}", row.owner_org, row.owner),
         public: row.is_public,
-        required_services: filled::<Vec<RequiredService>>(row.required_services),
+        required_services: row.required_services,
         sharable: row.sharable,
         url: row.url,
         user_input: row.user_input,
         version: row.version,
-    };
-    (key, answer)
+    }
 }

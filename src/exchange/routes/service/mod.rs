@@ -12,9 +12,10 @@ use axum::routing::{delete, get, patch, post, put};
 use evenkeel_store::exchange::change::Change;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::service::{
-    CatalogServicesQuery, DockAuthAnswer, PatchService, PostService, PutDockAuth, PutServicePolicy,
-    ServicePolicyAnswer, ServicesAnswer, ServicesQuery,
+    DockAuthAnswer, PatchService, PostService, PutDockAuth, PutServicePolicy, ServicePolicyAnswer,
+    ServicesAnswer, ServicesQuery,
 };
+use evenkeel_wire::exchange::shared::CatalogQuery;
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
 use http::Method;
 
@@ -59,7 +60,7 @@ fn service_endpoints() -> Vec<Endpoint> {
             .alias("/services")
             .doc(TAG, "Lists services of all organizations that the caller may see")
             .query::<ServicesQuery>()
-            .query::<CatalogServicesQuery>()
+            .query::<CatalogQuery>()
             .answer::<ServicesAnswer>(200, "the services")
             .answer::<ServicesAnswer>(404, "there is none"),
         endpoint(Method::GET, ONE, "get_service", get(get::get_service))

@@ -6,11 +6,11 @@ use evenkeel_access::Access;
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PatchService, RequiredService};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::change;
 use super::get::absent;
-use super::write::{require_required_services, require_sharable, required_json};
+use super::write::{require_required_services, require_sharable};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::{ApiError, Exchange};
@@ -99,7 +99,7 @@ fn apply(row: &mut ServiceRow, attribute: &Attribute) {
         Attribute::Documentation(documentation) => row.documentation.clone_from(documentation),
         Attribute::Sharable(sharable) => row.sharable.clone_from(sharable),
         Attribute::MatchHardware(match_hardware) => row.match_hardware.clone_from(match_hardware),
-        Attribute::RequiredServices(required) => row.required_services = required_json(required),
+        Attribute::RequiredServices(required) => row.required_services = json!(required),
         Attribute::UserInput(user_input) => row.user_input.clone_from(user_input),
         Attribute::Deployment(deployment) => row.deployment.clone_from(deployment),
         Attribute::DeploymentSignature(signature) => row.deployment_signature.clone_from(signature),

@@ -11,7 +11,7 @@ use evenkeel_store::exchange::referenced_service::{self, ServiceReference};
 use evenkeel_store::exchange::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PostService, RequiredService};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::change;
 use super::get::absent;
@@ -42,7 +42,7 @@ pub(super) async fn create_service(
         let mut tx = exchange.begin().await?;
         let (kind, part) = ("service", String::new());
         tx.concern(Subject { kind, org: org.clone(), id: row.service.clone(), part }).await?;
-        require_required_services(&mut tx, &request.required_services).await?;
+        require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default()).await?;
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("services", owned, exchange.settings().limits.services)?;
@@ -80,7 +80,7 @@ pub(super) async fn replace_service(
     }
     evenkeel_store::retry("service.replace", || async {
         let mut tx = exchange.begin().await?;
-        require_required_services(&mut tx, &request.required_services).await?;
+        require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default()).await?;
         if !service::update(&mut tx, &row).await? {
             return Err(absent(&org, &id));
         }
@@ -120,29 +120,16 @@ fn row(org: &str, owner: Account, request: &PostService, now: Timestamp) -> Serv
         version: request.version.clone(),
         arch: request.arch.clone(),
         sharable: request.sharable.clone(),
-        match_hardware: object(request.match_hardware.as_ref()),
-        required_services: required_json(&request.required_services),
+        match_hardware: json!(request.match_hardware),
+        required_services: json!(request.required_services),
         user_input: json!(request.user_input),
         deployment: text(&request.deployment),
         deployment_signature: text(&request.deployment_signature),
         cluster_deployment: text(&request.cluster_deployment),
         cluster_deployment_signature: text(&request.cluster_deployment_signature),
-        image_store: object(request.image_store.as_ref()),
+        image_store: json!(request.image_store),
         updated_at: now,
     }
-}
-
-/// The older name of the range fills in for the newer one.
-pub(super) fn required_json(required: &[RequiredService]) -> Value {
-    let filled = required.iter().map(|required| RequiredService {
-        version_range: required.version_range.clone().or_else(|| required.version.clone()),
-        ..required.clone()
-    });
-    json!(filled.collect::<Vec<_>>())
-}
-
-fn object(members: Option<&Map<String, Value>>) -> Value {
-    Value::Object(members.cloned().unwrap_or_default())
 }
 
 /// The rules that need no look at the store.
@@ -172,7 +159,7 @@ fn validate(request: &PostService) -> Result<(), ApiError> {
         request.cluster_deployment.as_ref(),
         request.cluster_deployment_signature.as_ref(),
     )?;
-    for required in &request.required_services {
+    for required in request.required_services.iter().flatten() {
         if required.arch != request.arch {
             return Err(ApiError::invalid_input(format!(
                 "required service '{}' has arch '{}', but this service has arch '{}'",

@@ -116,9 +116,13 @@ async fn find_visible(
     org: &str,
     name: &str,
 ) -> Result<Option<AccountRow>, ApiError> {
+    Ok(find(exchange, org, name).await?.filter(|found| sees_account(caller, facts(found))))
+}
+
+/// Finds an account, whoever asks.
+async fn find(exchange: &Exchange, org: &str, name: &str) -> Result<Option<AccountRow>, ApiError> {
     let mut connection = exchange.database().acquire().await?;
-    let found = account::list_accounts(&mut connection, org, Some(name), None, 1).await?.into_iter().next();
-    Ok(found.filter(|found| sees_account(caller, facts(found))))
+    Ok(account::list_accounts(&mut connection, org, Some(name), None, 1).await?.into_iter().next())
 }
 
 fn absent(org: &str, name: &str) -> ApiError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Role, sees_account};
+use evenkeel_access::{Access, OWN_NAMES, Role, sees_account};
 use evenkeel_store::exchange::account::{self, AccountRow};
 use evenkeel_store::exchange::api_key::{self, ApiKey};
 use evenkeel_store::exchange::facts::FactKind;
@@ -20,8 +20,6 @@ use crate::{ApiError, Exchange};
 
 /// What is shown instead of a secret.
 const MASK: &str = "***************";
-/// Names that stand for the caller.
-const OWN_NAMES: [&str; 2] = ["apikey", "iamapikey"];
 
 pub async fn list_users(
     State(exchange): State<Exchange>,

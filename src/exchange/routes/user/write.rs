@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{
-    Access, Caller, FlagsRefused, Role, check_flags, is_root, may_change_admin_flag,
-    may_change_hub_admin_flag, sees_account,
+    Access, Caller, FlagsRefused, LoginKind, Role, check_flags, is_reserved_name, is_root,
+    may_change_admin_flag, may_change_hub_admin_flag, sees_account,
 };
 use evenkeel_store::exchange::account::{self, AccountRow};
 use evenkeel_store::exchange::change::Change;
@@ -23,7 +23,6 @@ use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 const SECRET_MISSING: &str = "the password must be non-blank when creating a user";
-const RESERVED: [&str; 2] = ["apikey", "iamapikey"];
 
 pub async fn create_user(
     State(exchange): State<Exchange>,
@@ -145,7 +144,7 @@ pub async fn delete_user(
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {
-    if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+    if is_reserved_name(LoginKind::Account, name) {
         return Err(ApiError::invalid_input(format!("username: '{name}' is reserved")));
     }
     Ok(())
