@@ -9,7 +9,7 @@ use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Scope},
     command::CommandKey,
-    facts::{Availability, NodeStatusFacts, ServiceFacts},
+    facts::{Availability, HaGroupFacts, NodeStatusFacts, ServiceFacts},
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
@@ -129,6 +129,22 @@ impl Model {
     /// Returns all definitions of a service, by id.
     pub fn services_of(&self, key: &ServiceKey) -> impl Iterator<Item = &ServiceFacts> {
         self.services_by_key.get(key).into_iter().flatten().filter_map(|id| self.services.get(id))
+    }
+
+    /// Answers whether every member of a group that has an agreement has reported its status since the model began to be
+    /// filled. What such members run is known; a member without agreements has nothing to protect.
+    pub(crate) fn has_heard_since_start(&self, group: &HaGroupFacts) -> bool {
+        group.members.iter().all(|node| {
+            let status = self.nodes.get(node).and_then(|record| record.status.as_ref());
+            self.live_on(node).next().is_none()
+                || status.is_some_and(|status| status.reported_at >= self.began_at)
+        })
+    }
+
+    /// Returns when each policy of an organization was written, as far as the model knows it.
+    pub fn policy_times(&self, org: &str) -> impl Iterator<Item = (PolicyId, Timestamp)> {
+        let of_org = self.policies.values().filter(move |policy| policy.id.org() == org);
+        of_org.filter_map(|policy| Some((policy.id.clone(), policy.last_updated?)))
     }
 
     /// Returns the policies that deploy a service.

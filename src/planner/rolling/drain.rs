@@ -45,7 +45,7 @@ pub(super) fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>) -> Option<NodeId> 
 }
 
 fn may_leave(pass: &Pass<'_>, unit: &Unit<'_>, agreement: &Agreement) -> Result<Action, Blocked> {
-    if let Some(blocked) = gates::just_started(pass) {
+    if let Some(blocked) = gates::just_started(pass, unit.group) {
         return Err(blocked);
     }
     has_somewhere_to_go(pass, unit, agreement)?;

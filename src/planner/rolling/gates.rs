@@ -6,6 +6,7 @@ use super::{floor, sweep, unit::Unit};
 use crate::{
     agreement::Agreement,
     claims::{self, Claim, ClaimRequest, Purpose, ReleaseReason, Scope},
+    facts::HaGroupFacts,
     ids::ServiceKey,
     model::Liveness,
     pass::Pass,
@@ -20,10 +21,10 @@ pub(super) fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
     pass.watch((&agreement.node, &agreement.policy), later(pass.now, RECHECK_SECS));
 }
 
-/// What was read first may be older than what is true.
-pub(super) fn just_started(pass: &Pass<'_>) -> Option<Blocked> {
+/// What was read first may be older than what is true, until every member has reported again.
+pub(super) fn just_started(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Blocked> {
     let until = later(pass.model.began_at?, pass.model.settings.rejoin_grace_secs);
-    (pass.now < until).then_some(Blocked::JustStarted { until })
+    (pass.now < until && !pass.model.has_heard_since_start(group)).then_some(Blocked::JustStarted { until })
 }
 
 /// Returns the limit on groups that one policy updates at the same time; 0 means none.
@@ -85,7 +86,7 @@ pub(super) fn may_stop_now(
     agreement: &Agreement,
     wanted: &ServiceKey,
 ) -> bool {
-    if let Some(blocked) = just_started(pass) {
+    if let Some(blocked) = just_started(pass, unit.group) {
         recheck(pass, agreement);
         pass.wait(agreement, blocked);
         return false;
@@ -101,5 +102,34 @@ pub(super) fn may_stop_now(
             pass.wait(agreement, blocked);
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::laws::settled_world;
+
+    #[test]
+    fn start_up_grace_ends_when_every_member_with_an_agreement_has_reported() {
+        let (mut model, now) = settled_world(3);
+        let is_protected =
+            |group: &&HaGroupFacts| group.members.iter().any(|node| model.live_on(node).next().is_some());
+        let group = model.groups.values().find(is_protected).cloned().expect("a group that runs something");
+        model.began_at = Some(later(now, 1));
+        let now = later(now, 2);
+        let waits = |model: &crate::model::Model| just_started(&Pass::new(model, now, 1), &group).is_some();
+        assert!(waits(&model), "what is known is from before the start");
+        let members: Vec<_> = group.members.iter().cloned().collect();
+        let (last, others) = members.split_last().expect("members");
+        let mut report = |node: &crate::ids::NodeId| {
+            let status = model.nodes.get_mut(node).and_then(|record| record.status.as_mut());
+            status.expect("a status").reported_at = Some(now);
+        };
+        others.iter().for_each(&mut report);
+        report(last);
+        assert!(!waits(&model), "everybody has reported since");
+        let empty = HaGroupFacts { members: Default::default(), ..group.clone() };
+        assert!(just_started(&Pass::new(&model, now, 1), &empty).is_none(), "nothing to protect");
     }
 }

@@ -126,7 +126,8 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
             (now < until).then_some(Blocked::Delay { until })
         }
     });
-    if let Some(blocked) = blocked.or_else(|| just_started(pass)).or_else(|| parallelism_reached(pass, unit))
+    if let Some(blocked) =
+        blocked.or_else(|| just_started(pass, unit.group)).or_else(|| parallelism_reached(pass, unit))
     {
         for slot in &unit.dirty {
             pass.wait(slot.agreement, blocked.clone());
