@@ -1,5 +1,7 @@
 //! Bodies of the agbot's API.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -37,6 +39,9 @@ pub struct AgbotStatus {
 /// Claims of a group and what waits for them.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct UpgradesAnswer {
+    /// Members of the group, as far as the agbot has read it.
+    #[serde(default)]
+    pub members: Vec<String>,
     /// The claim for an upgrade of an agent, when somebody holds it.
     #[schema(value_type = Option<Object>)]
     pub agent: Option<Value>,
@@ -79,6 +84,9 @@ pub struct Agreements {
 /// How each pair of node and policy stands.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ReasonsAnswer {
+    /// When each deployment policy of the organization was written, as far as the agbot has read it.
+    #[serde(default)]
+    pub policies: BTreeMap<String, String>,
     /// The pairs.
     pub reasons: Vec<Reason>,
 }

@@ -1,6 +1,6 @@
 //! What the agbot has agreed to, who holds claims, what it waits for: of the nodes that the caller may read, and of no others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
@@ -14,6 +14,7 @@ use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::StoreError;
 use evenkeel_store::agbot::{agreement, event};
 use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::caller::{SeenNodes, seen_nodes, sees_counts};
@@ -69,14 +70,16 @@ pub(super) async fn list_upgrades(
     let (agent, workloads): (Vec<_>, Vec<_>) =
         claims.into_iter().partition(|claim| claim.scope == Scope::Agent);
     let mut waiting = Vec::new();
-    for node in members {
-        for (policy, placement) in context.placements_of(&node) {
+    for node in &members {
+        for (policy, placement) in context.placements_of(node) {
             if let Placement::Waiting { blocked, .. } = hidden::placement(placement, &seen) {
                 waiting.push(json!({"policy": policy, "node": node, "reason": blocked.to_string()}));
             }
         }
     }
-    Json(json!({"agent": agent.first(), "workloads": workloads, "waiting": waiting})).into_response()
+    let agent = agent.first();
+    Json(json!({"members": members, "agent": agent, "workloads": workloads, "waiting": waiting}))
+        .into_response()
 }
 
 /// Agreements of an organization's nodes, live and ended.
@@ -120,11 +123,13 @@ pub(super) async fn list_reasons((Running(context), Path(org), headers): Asked) 
         Ok(seen) => Arc::new(seen),
         Err((status, why)) => return answer(status, why),
     };
+    let policies: BTreeMap<PolicyId, Timestamp> = context.model().policy_times(&org).collect();
+    let open = format!("{{\"policies\":{},\"reasons\":[", json!(policies));
     let load = move |after: Option<(NodeId, PolicyId)>| {
         let pairs = context.placements(&org, after.as_ref(), PAGE);
         std::future::ready(reasons_page(pairs, &seen))
     };
-    list("{\"reasons\":[", "]}").answer(load).await.unwrap_or_else(|error| no_answer(&error))
+    list(open, "]}").answer(load).await.unwrap_or_else(|error| no_answer(&error))
 }
 
 fn reasons_page(

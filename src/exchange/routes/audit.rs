@@ -24,11 +24,21 @@ const USUAL_LIMIT: i64 = 100;
 const MOST_LISTED: i64 = 1_000;
 const MOST_CHECKED: i64 = 100_000;
 
+/// Operations by which nodes report how they are; they are most of the writes of a fleet.
+const REPORTS: [&str; 6] = [
+    "replace_node_status",
+    "delete_node_status",
+    "replace_node_errors",
+    "delete_node_errors",
+    "replace_management_status",
+    "delete_management_status",
+];
+
 /// The routes of this module.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         endpoint(Method::GET, "/orgs/{organization}/audit", "list_audit_records", get(list_records))
-            .doc(TAG, "Lists who did what in an organization, oldest first, in pages")
+            .doc(TAG, "Lists who did what in an organization, in pages, oldest or newest first")
             .query::<AuditQuery>()
             .answer::<AuditAnswer>(200, "the records; none when there are no more"),
         endpoint(
@@ -75,7 +85,14 @@ async fn list_records(
         until,
         limit: limit + 1,
     };
-    let mut rows = audit_chain::list_records(&mut connection, &org, &filter).await?;
+    let mut rows = match query.newest_first {
+        Some(true) => {
+            let before = within("before", query.before.unwrap_or(i64::MAX), 0, i64::MAX)?;
+            let without = if query.without_reports == Some(true) { &REPORTS[..] } else { &[] };
+            audit_chain::list_newest_records(&mut connection, &org, &filter, before, without).await?
+        }
+        _ => audit_chain::list_records(&mut connection, &org, &filter).await?,
+    };
     let is_more = rows.len() as i64 > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     let next = rows.last().filter(|_| is_more).map(|row| row.number);

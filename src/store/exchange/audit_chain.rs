@@ -186,6 +186,47 @@ pub async fn list_records(
         .collect())
 }
 
+/// Lists sealed records of an organization below a number, descending, without those of some operations.
+pub async fn list_newest_records(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &AuditFilter<'_>,
+    before: i64,
+    without: &[&str],
+) -> Result<Vec<AuditRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- audit_chain.list_newest_records
+        SELECT org, number, recorded_at AS "recorded_at: jiff_sqlx::Timestamp", caller, caller_role, address, request, method,
+               operation, resource, status, state_before, state_after, previous_hash, hash
+        FROM audit_record
+        WHERE org = $1
+          AND number > $2
+          AND number < $8
+          AND ($3::text IS NULL OR caller = $3)
+          AND ($4::text IS NULL OR starts_with(resource, $4))
+          AND ($5::timestamptz IS NULL OR recorded_at >= $5)
+          AND ($6::timestamptz IS NULL OR recorded_at < $6)
+          AND operation <> ALL ($9::text[])
+        ORDER BY number DESC
+        LIMIT $7"#,
+        org,
+        filter.after,
+        filter.caller,
+        filter.resource,
+        filter.since.map(to_sql) as _,
+        filter.until.map(to_sql) as _,
+        filter.limit,
+        before,
+        without as &[&str],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| audit_row!(row, number: row.number, previous_hash: row.previous_hash, hash: row.hash))
+        .collect())
+}
+
 /// The last record of each chain, with its hash, that is older than an instant together with everything before it.
 pub async fn list_prunable(
     conn: &mut PgConnection,

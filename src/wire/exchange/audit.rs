@@ -189,15 +189,24 @@ pub struct AuditQuery {
     /// Only records before this instant, RFC 3339.
     #[serde(default)]
     pub until: Option<String>,
+    /// Descending by number instead of ascending.
+    #[serde(default)]
+    pub newest_first: Option<bool>,
+    /// With `newestFirst`: only records with smaller numbers.
+    #[serde(default)]
+    pub before: Option<i64>,
+    /// With `newestFirst`: leaves out what nodes report of themselves, such as their status.
+    #[serde(default)]
+    pub without_reports: Option<bool>,
 }
 
-/// Records, ascending by number.
+/// Records, ascending by number, or descending when that was asked for.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditAnswer {
     /// The records.
     pub records: Vec<AuditRecord>,
-    /// `after` of the next page; absent when this was the last one.
+    /// `after` of the next page, or `before` when it is descending; absent when this was the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<i64>,
 }
