@@ -21,6 +21,7 @@ use crate::{agreement::keys::PrivateKey, base64_text, pem_block, pss};
 
 const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 const LONGEST_LIFE_SECS: u64 = 3653 * 24 * 60 * 60;
 
 /// Why a signature could not be made or a key could not be asked.
@@ -142,11 +143,46 @@ fn check_certificate(certificate: &Certificate, now_secs: u64) -> Result<(), Sig
 }
 
 fn has_common_name(name: &Name) -> bool {
-    name.0.iter().flat_map(|set| set.0.iter()).filter(|part| part.oid == COMMON_NAME).any(|part| {
-        let utf8 = part.value.decode_as::<Utf8StringRef<'_>>().map(|text| text.as_str().to_owned());
+    !first_text(name, COMMON_NAME).is_empty()
+}
+
+/// The first text of a name that is not empty, such as its common name; empty when there is none.
+fn first_text(name: &Name, part: ObjectIdentifier) -> String {
+    let texts = name.0.iter().flat_map(|set| set.0.iter()).filter(|one| one.oid == part).filter_map(|one| {
+        let utf8 = one.value.decode_as::<Utf8StringRef<'_>>().map(|text| text.as_str().to_owned());
         let printable =
-            || part.value.decode_as::<PrintableStringRef<'_>>().map(|text| text.as_str().to_owned());
-        utf8.or_else(|_| printable()).is_ok_and(|text| !text.is_empty())
+            || one.value.decode_as::<PrintableStringRef<'_>>().map(|text| text.as_str().to_owned());
+        utf8.or_else(|_| printable()).ok()
+    });
+    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+/// What a certificate says of its key, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CertificateFacts {
+    /// Serial number in hexadecimal bytes, separated by colons.
+    pub serial_number: String,
+    /// Common name of the subject.
+    pub common_name: String,
+    /// Organization of the subject.
+    pub organization: String,
+    /// Start of its validity, seconds since 1970.
+    pub not_before_secs: u64,
+    /// End of its validity, seconds since 1970.
+    pub not_after_secs: u64,
+}
+
+/// Reads the certificate in a key file; `None` for a bare key or an unreadable file.
+pub fn certificate_facts(key_file: &str) -> Option<CertificateFacts> {
+    let (_, der) = pem_block::first_block(key_file)?;
+    let body = Certificate::from_der(&der).ok()?.tbs_certificate;
+    let bytes = body.serial_number.as_bytes().iter().map(|byte| format!("{byte:02x}"));
+    Some(CertificateFacts {
+        serial_number: bytes.collect::<Vec<String>>().join(":"),
+        common_name: first_text(&body.subject, COMMON_NAME),
+        organization: first_text(&body.subject, ORGANIZATION),
+        not_before_secs: body.validity.not_before.to_unix_duration().as_secs(),
+        not_after_secs: body.validity.not_after.to_unix_duration().as_secs(),
     })
 }
 

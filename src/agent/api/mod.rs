@@ -6,13 +6,15 @@ mod management;
 mod node;
 mod service;
 mod trust;
+mod user_input;
 
 use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::State,
-    http::StatusCode,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -104,7 +106,15 @@ pub(crate) fn router(handle: Handle, settings: Arc<AgentSettings>, machine: Arc<
         .merge(service::routes())
         .merge(management::routes())
         .merge(trust::routes())
+        .layer(middleware::map_request(as_json))
         .with_state(Api { handle, settings, machine })
+}
+
+/// Takes every body as JSON: the reference's command line sends some without a content type. Handlers that read another
+/// form do not look at it.
+async fn as_json(mut request: Request) -> Request {
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request
 }
 
 async fn status(State(api): State<Api>) -> Result<Json<Value>, Refusal> {

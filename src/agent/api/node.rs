@@ -35,7 +35,10 @@ pub(super) fn routes() -> Router<Api> {
             "/node/policy",
             get(show_policy).put(set_policy).post(set_policy).patch(patch_policy).delete(drop_policy),
         )
-        .route("/node/userinput", get(show_input).put(set_input).post(set_input).delete(drop_input))
+        .route(
+            "/node/userinput",
+            get(show_input).put(set_input).post(set_input).patch(patch_input).delete(drop_input),
+        )
         .route("/token/random", get(random_token))
 }
 
@@ -342,6 +345,22 @@ async fn set_input(
     if !input.is_array() {
         return Err(Refusal::Input("user input is a list".to_owned(), "userinput"));
     }
+    write_input(&api, input.clone()).await?;
+    Ok((StatusCode::CREATED, Json(input)).into_response())
+}
+
+/// Merges values into the stored ones.
+async fn patch_input(
+    State(api): State<Api>,
+    body: Result<Json<Vec<Value>>, JsonRejection>,
+) -> Result<Response, Refusal> {
+    let Json(change) = body.map_err(|error| Refusal::Input(error.body_text(), "userinput"))?;
+    let hub = api.hub().await?;
+    let node = hub.exchange.node(&hub.org, &hub.id).await.map_err(unavailable)?.unwrap_or_default();
+    let Value::Array(stored) = json!(node.user_input) else {
+        return Err(Refusal::Unavailable("the stored user input is not a list".to_owned()));
+    };
+    let input = Value::Array(super::user_input::merged(stored, change));
     write_input(&api, input.clone()).await?;
     Ok((StatusCode::CREATED, Json(input)).into_response())
 }

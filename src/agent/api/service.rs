@@ -1,5 +1,7 @@
 //! `/service`: what runs on the node.
 
+use std::collections::BTreeMap;
+
 use axum::{
     Json, Router,
     extract::{State, rejection::JsonRejection},
@@ -9,7 +11,10 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{Api, Refusal};
-use crate::step::{Agreement, Instance, State as Steps};
+use crate::step::{Agreement, Instance, State as Steps, WorkloadName};
+
+/// The usual log driver of the container engine.
+const ENGINE_LOG_DRIVER: &str = "json-file";
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -95,20 +100,43 @@ fn needed_instance(key: &str, instance: &Instance, state: &Steps) -> Value {
 }
 
 fn definition(agreement: &Agreement) -> Value {
-    let workload = &agreement.workload;
+    let required = agreement.dependencies.iter().map(|one| {
+        json!({"url": one.service.url, "org": one.service.org, "versionRange": one.service.version, "arch": one.service.arch})
+    });
+    let mut found = defined(&agreement.service_id, &agreement.workload, &agreement.deployment);
+    found["archived"] = Value::Bool(!agreement.is_live());
+    found["requiredServices"] = required.collect();
+    found
+}
+
+/// A definition by id, name and deployment.
+fn defined(id: &str, service: &WorkloadName, deployment: &str) -> Value {
     json!({
-        "record_id": agreement.service_id,
-        "specRef": workload.url,
-        "organization": workload.org,
-        "version": workload.version,
-        "arch": workload.arch,
-        "deployment": agreement.deployment,
-        "archived": !agreement.is_live(),
+        "record_id": id,
+        "specRef": service.url,
+        "organization": service.org,
+        "version": service.version,
+        "arch": service.arch,
+        "deployment": shown_deployment(deployment),
+        "archived": false,
         "name": "",
         "userInput": [],
-        "requiredServices": agreement.dependencies.iter().map(|one| json!({"url": one.service.url,
-            "org": one.service.org, "versionRange": one.service.version, "arch": one.service.arch})).collect::<Vec<_>>(),
+        "requiredServices": [],
     })
+}
+
+/// The deployment with the log driver that is used where it names none: a client that shows output must know where it is.
+fn shown_deployment(text: &str) -> String {
+    let Ok(mut deployment) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
+    for container in deployment.get_mut("services").and_then(Value::as_object_mut).into_iter().flatten() {
+        if let Some(members) = container.1.as_object_mut() {
+            let driver = members.entry("log_driver").or_insert_with(|| Value::from(""));
+            if driver == "" {
+                *driver = Value::from(ENGINE_LOG_DRIVER);
+            }
+        }
+    }
+    deployment.to_string()
 }
 
 async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
@@ -123,15 +151,19 @@ async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     let instances = |list: &[&Agreement]| list.iter().map(|one| instance(one, &state)).collect::<Vec<_>>();
     let mut active = instances(&live);
     active.extend(state.instances.iter().map(|(key, instance)| needed_instance(key, instance, &state)));
-    let definitions = |list: &[&Agreement]| {
-        let mut found: Vec<Value> = list.iter().map(|one| definition(one)).collect();
-        found.dedup_by(|one, two| one["record_id"] == two["record_id"]);
-        found
-    };
+    let needed = state.instances.values().map(|instance| {
+        let needed = &instance.dependency;
+        defined(&needed.service_id, &needed.service, &needed.deployment)
+    });
+    let definitions = |list: &[&Agreement]| list.iter().map(|one| definition(one)).collect::<Vec<Value>>();
+    let active_definitions = definitions(&live).into_iter().chain(needed);
     Ok(Json(json!({
         "config": [],
         "instances": {"active": active, "archived": instances(&ended)},
-        "definitions": {"active": definitions(&live), "archived": definitions(&ended)},
+        "definitions": {
+            "active": without_repeats(active_definitions),
+            "archived": without_repeats(definitions(&ended).into_iter()),
+        },
     })))
 }
 
@@ -170,6 +202,13 @@ async fn set_config_state(
     }
 }
 
+/// Each definition once, in the order of the services' ids.
+fn without_repeats(definitions: impl Iterator<Item = Value>) -> Vec<Value> {
+    let by_id: BTreeMap<String, Value> =
+        definitions.map(|one| (one["record_id"].as_str().unwrap_or_default().to_owned(), one)).collect();
+    by_id.into_values().collect()
+}
+
 /// The policies that live agreements run under, by name.
 async fn policies(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     let journal = api.journal().await?;
@@ -181,4 +220,27 @@ async fn policies(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
         })
         .collect();
     Ok(Json(Value::Object(found)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_driver_is_named_where_the_deployment_names_none() {
+        let shown = |text: &str| serde_json::from_str::<Value>(&shown_deployment(text)).expect("JSON");
+        let deployment =
+            json!({"services": {"a": {"image": "x"}, "b": {"image": "y", "log_driver": "journald"}}});
+        let shown = shown(&deployment.to_string());
+        assert_eq!(shown["services"]["a"], json!({"image": "x", "log_driver": "json-file"}));
+        assert_eq!(shown["services"]["b"]["log_driver"], "journald");
+        assert_eq!(shown_deployment(""), "");
+    }
+
+    #[test]
+    fn a_service_that_several_need_is_defined_once() {
+        let one = |id: &str| json!({ "record_id": id });
+        let listed = without_repeats([one("b"), one("a"), one("b")].into_iter());
+        assert_eq!(listed, [one("a"), one("b")]);
+    }
 }

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::{Path, Query, State},
     http::StatusCode,
     routing::get,
 };
+use evenkeel_wire::signature::certificate_facts;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Api, Refusal};
@@ -35,7 +37,15 @@ fn file_path(api: &Api, name: &str) -> Result<PathBuf, Refusal> {
     Ok(folder(api).join(name))
 }
 
-async fn list(State(api): State<Api>) -> Json<Value> {
+/// How much is said of each key.
+#[derive(Debug, Deserialize)]
+struct Detail {
+    #[serde(default)]
+    verbose: bool,
+}
+
+/// Names of the keys; with `verbose`, what the certificate of each says.
+async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<Value> {
     let mut names: Vec<String> = std::fs::read_dir(folder(&api))
         .into_iter()
         .flatten()
@@ -44,7 +54,35 @@ async fn list(State(api): State<Api>) -> Json<Value> {
         .filter(|name| name.ends_with(".pem"))
         .collect();
     names.sort();
-    Json(json!({"pem": names}))
+    if !detail.verbose {
+        return Json(json!({"pem": names}));
+    }
+    let read = |name: &String| {
+        // A key that was removed meanwhile is not listed.
+        let pem = std::fs::read_to_string(folder(&api).join(name)).ok()?;
+        Some(described(name, &pem))
+    };
+    Json(json!({"pem": names.iter().filter_map(read).collect::<Vec<Value>>()}))
+}
+
+/// A key in the form of the reference, whose clients need both names and both instants even for a key without a
+/// certificate.
+fn described(name: &str, pem: &str) -> Value {
+    let facts = certificate_facts(pem).unwrap_or_default();
+    let instant = |secs: u64| {
+        let instant = i64::try_from(secs).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
+        instant.unwrap_or_default().to_string()
+    };
+    json!({
+        "id": name,
+        "type": "KeyPairSimple",
+        "serial_number": facts.serial_number,
+        "subject_names": {"commonName (CN)": facts.common_name, "organizationName (O)": facts.organization},
+        "have_private_key": false,
+        "not_valid_before": instant(facts.not_before_secs),
+        "not_valid_after": instant(facts.not_after_secs),
+        "public_key": pem,
+    })
 }
 
 async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<String, Refusal> {
@@ -71,4 +109,18 @@ async fn remove(State(api): State<Api>, Path(name): Path<String>) -> Result<Stat
     }
     files::remove(&path).map_err(|error| Refusal::Unavailable(error.to_string()))?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_without_a_certificate_has_every_member_that_clients_read() {
+        let shown = described("k.pem", "-----BEGIN PUBLIC KEY-----\n");
+        assert_eq!(shown["id"], "k.pem");
+        assert_eq!(shown["subject_names"], json!({"commonName (CN)": "", "organizationName (O)": ""}));
+        let instant = shown["not_valid_after"].as_str().expect("a text");
+        assert!(instant.parse::<jiff::Timestamp>().is_ok(), "{instant}");
+    }
 }
