@@ -83,6 +83,7 @@ impl DataFolder {
     /// # Errors
     /// [`DataFolderError::Locked`] when another process has it, [`DataFolderError::Unusable`] for anything else.
     pub fn open(path: &Path) -> Result<Self, DataFolderError> {
+        create_parents(path)?;
         create_private_folder(path)?;
         let path = fs::canonicalize(path).map_err(FileError::at("find", path))?;
         fs::read_dir(&path).map_err(FileError::at("read", &path))?;
@@ -96,6 +97,18 @@ impl DataFolder {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Makes the missing directories above a data directory. Those that root makes let other accounts pass, because the
+/// embedded database runs as another one.
+fn create_parents(path: &Path) -> Result<(), FileError> {
+    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(()) };
+    let mode = if nix::unistd::geteuid().is_root() { 0o711 } else { 0o700 };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(parent)
+        .map_err(FileError::at("create the folder", parent))
 }
 
 /// Root's folder must let through what root starts as another user. Passing does not allow to list the folder, and its

@@ -46,12 +46,19 @@ impl Account {
         }
     }
 
-    /// Whether this account may pass through `path` and every folder above it.
+    /// The innermost directory among `path` and those above it that this account may not pass through.
     #[must_use]
-    pub fn may_reach(self, path: &Path) -> bool {
+    pub fn first_closed(self, path: &Path) -> Option<&Path> {
         path.ancestors()
             .filter(|folder| !folder.as_os_str().is_empty())
-            .all(|folder| std::fs::metadata(folder).is_ok_and(|metadata| self.may_enter(&metadata)))
+            .find(|folder| !std::fs::metadata(folder).is_ok_and(|metadata| self.may_enter(&metadata)))
+    }
+
+    /// The user's name, or its id where it has none.
+    #[must_use]
+    pub fn name(self) -> String {
+        let user = User::from_uid(Uid::from_raw(self.uid)).ok().flatten();
+        user.map_or_else(|| self.uid.to_string(), |user| user.name)
     }
 }
 
@@ -79,10 +86,10 @@ mod tests {
         std::fs::create_dir(&inner).unwrap();
         let stranger = Account { uid: 54321, gid: 54321 };
         std::fs::set_permissions(parent.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-        assert!(!stranger.may_reach(&inner));
+        assert_eq!(stranger.first_closed(&inner), Some(parent.path()));
         std::fs::set_permissions(parent.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
         std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o711)).unwrap();
-        assert!(stranger.may_reach(&inner));
+        assert_eq!(stranger.first_closed(&inner), None);
         let owner = Account { uid: std::fs::metadata(&inner).unwrap().uid(), gid: 54321 };
         std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o011)).unwrap();
         assert!(

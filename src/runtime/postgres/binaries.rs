@@ -33,7 +33,7 @@ pub async fn obtain(
     let fits = |binaries: &Binaries| {
         binaries.major >= OLDEST_MAJOR
             && major.is_none_or(|major| major == binaries.major)
-            && account.is_none_or(|account| account.may_reach(&binaries.folder))
+            && account.is_none_or(|account| account.first_closed(&binaries.folder).is_none())
     };
     if source != BinarySource::Fetched
         && let Some(found) = installed_folders().iter().filter_map(|folder| inspect(folder)).find(fits)

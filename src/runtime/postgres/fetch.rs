@@ -33,7 +33,7 @@ pub async fn fetch(
 fn is_usable(cache: &Path, account: Option<Account>) -> bool {
     fs::create_dir_all(cache).is_ok()
         && nix::unistd::access(cache, nix::unistd::AccessFlags::W_OK).is_ok()
-        && account.is_none_or(|account| account.may_reach(cache))
+        && account.is_none_or(|account| account.first_closed(cache).is_none())
 }
 
 async fn fetch_into(cache: &Path, major: Option<u32>) -> Result<PathBuf, FetchError> {

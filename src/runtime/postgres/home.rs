@@ -1,17 +1,16 @@
 //! The folder that belongs to the embedded server: `postgres` in the data folder, owned by the server's account.
 //!
-//! Started by root, every folder above must let the server's account pass. Where one does not (a data folder under root's
-//! own home), the server lives under `/var/lib/evenkeel/databases`, and the data folder names the place.
+//! Started by root, every directory above must let the server's account pass; where one does not, nothing is started. Earlier
+//! versions kept such a database elsewhere and noted the place in the data directory, where it is still found.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{Uid, User};
+
 use super::account::Account;
 use crate::files::{FileError, create_private_folder, write_private_file};
-
-/// Where servers live that cannot live in their data folder.
-const ELSEWHERE: &str = "/var/lib/evenkeel/databases";
 
 /// The longest path of a socket's folder: the system's limit is 107 bytes with the socket's name.
 const SOCKET_FOLDER_LIMIT: usize = 90;
@@ -27,7 +26,7 @@ impl Home {
     /// Chooses the folder of a data folder, and makes it when it is missing.
     ///
     /// # Errors
-    /// When it cannot be made or given to the server's account.
+    /// When it cannot be made or given to the server's account, or that account may not enter it.
     pub fn prepare(data_folder: &Path) -> Result<Self, FileError> {
         let usual = data_folder.join("postgres");
         let pointer = data_folder.join("postgres-folder");
@@ -38,7 +37,7 @@ impl Home {
         };
         let folder = match fs::read_to_string(&pointer) {
             Ok(text) => PathBuf::from(text.trim_end_matches('\n')),
-            Err(_) => choose(data_folder, usual, &pointer, account)?,
+            Err(_) => reachable(data_folder, usual, account)?,
         };
         create_private_folder(&folder)?;
         own(&folder, account)?;
@@ -114,26 +113,57 @@ impl Home {
     }
 }
 
-fn choose(
-    data_folder: &Path,
-    usual: PathBuf,
-    pointer: &Path,
-    account: Account,
-) -> Result<PathBuf, FileError> {
-    if usual.exists() || account.may_reach(data_folder) {
-        return Ok(usual);
+/// The usual directory, with a way for the server's account through private directories of root above it. Root's home
+/// directory is left as it is.
+fn reachable(data_folder: &Path, usual: PathBuf, account: Account) -> Result<PathBuf, FileError> {
+    let root_home = User::from_uid(Uid::from_raw(0)).ok().flatten().map(|root| root.dir);
+    while let Some(closed) = account.first_closed(data_folder) {
+        let found = fs::metadata(closed).map_err(FileError::at("read", closed))?;
+        let is_open = found.mode() & 0o011 == 0o011;
+        if found.uid() != 0 || is_open || root_home.as_deref() == Some(closed) {
+            return Err(FileError::new("keep a database below", closed, refusal(account)));
+        }
+        tracing::info!(directory = %closed.display(), "letting the database account pass through");
+        fs::set_permissions(closed, fs::Permissions::from_mode(found.mode() & 0o7777 | 0o011))
+            .map_err(FileError::at("open a way through", closed))?;
     }
-    let all = Path::new(ELSEWHERE);
-    fs::create_dir_all(all).map_err(FileError::at("create the folder", all))?;
-    let folder = all.join(format!("{:016x}", rand::random::<u64>()));
-    tracing::info!(
-        postgres.folder = %folder.display(),
-        "the database user may not enter the data folder: keeping the database elsewhere"
+    Ok(usual)
+}
+
+fn refusal(account: Account) -> std::io::Error {
+    let why = format!(
+        "PostgreSQL does not run as root, and the account {} that it runs as may not pass; choose another data directory, \
+         allow it with chmod o+x, or name a database with --database-url",
+        account.name()
     );
-    write_private_file(pointer, format!("{}\n", folder.display()).as_bytes())?;
-    Ok(folder)
+    std::io::Error::new(std::io::ErrorKind::PermissionDenied, why)
 }
 
 fn own(path: &Path, account: Account) -> Result<(), FileError> {
     chown(path, Some(account.uid), Some(account.gid)).map_err(FileError::at("change the owner of", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn database_is_never_kept_outside_of_the_data_directory() {
+        if !nix::unistd::geteuid().is_root() {
+            // Only root starts the server as another account.
+            return;
+        }
+        let private = tempfile::tempdir().expect("a directory");
+        let data = private.path().join("hub");
+        fs::create_dir(&data).expect("a directory");
+        for directory in [private.path(), &data] {
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).expect("its mode");
+        }
+        assert_eq!(Home::prepare(&data).expect("a way is made").folder(), data.join("postgres"));
+        assert!(!data.join("postgres-folder").exists());
+        chown(private.path(), Some(54321), Some(54321)).expect("its owner");
+        fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).expect("its mode");
+        let error = Home::prepare(&data).expect_err("it belongs to somebody else");
+        assert!(error.to_string().contains(&private.path().display().to_string()), "{error}");
+    }
 }

@@ -106,7 +106,9 @@ impl Drop for Program {
 /// The program's file, as a copy where `account` may not reach the original.
 fn executable(scratch: &Scratch, account: Option<Account>) -> PathBuf {
     let original = Path::new(env!("CARGO_BIN_EXE_evenkeel"));
-    if account.is_none_or(|account| original.parent().is_some_and(|folder| account.may_reach(folder))) {
+    if account
+        .is_none_or(|account| original.parent().is_some_and(|folder| account.first_closed(folder).is_none()))
+    {
         return original.to_owned();
     }
     let copy = scratch.join("evenkeel");
