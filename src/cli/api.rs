@@ -70,6 +70,19 @@ impl Api {
         Err(self.failed(doing, &answer.unexpected()))
     }
 
+    /// Creates a resource; `advice` is what to do when something has its name already.
+    ///
+    /// # Errors
+    /// With status 5 for any answer but 200, 201 and 204.
+    pub async fn create(&self, doing: &str, path: &Path, body: &Value, advice: &str) -> Outcome {
+        let answer = self.attempt(doing, Method::POST, path, Some(body)).await?;
+        match answer.status {
+            status if is_success(status) => Ok(()),
+            StatusCode::CONFLICT => Err(self.failed(doing, &answer.unexpected()).with_advice(advice)),
+            _ => Err(self.failed(doing, &answer.unexpected())),
+        }
+    }
+
     /// Writes JSON, or nothing, and returns the answer whatever its status.
     ///
     /// # Errors
@@ -94,6 +107,13 @@ impl Api {
             StatusCode::NOT_FOUND => Ok(false),
             status if is_success(status) => Ok(true),
             _ => Err(self.failed(doing, &answer.unexpected())),
+        }
+    }
+
+    /// Reports what a write did; nothing with `--dry-run`, which did not do it.
+    pub fn report_done(&self, text: &str) {
+        if !self.is_dry_run {
+            note(text);
         }
     }
 
@@ -130,7 +150,10 @@ impl Api {
         longest: Option<Duration>,
     ) -> Outcome<Answer> {
         if self.is_dry_run && method != Method::GET {
-            note(format!("dry run: {method} {}{} is left out", self.url, path.shown()));
+            note(format!("dry run: {method} {}{}", self.url, path.shown()));
+            if let Some(body) = &body {
+                note(shown_body(body));
+            }
             let status = if method == Method::DELETE { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
             return Ok(Answer { status, headers: HeaderMap::new(), body: Bytes::new() });
         }
@@ -141,6 +164,31 @@ impl Api {
             note(format!("[verbose] {method} {}{}: {outcome}", self.url, path.shown()));
         }
         answer.map_err(|error| self.failed(doing, &error))
+    }
+}
+
+/// A body as `--dry-run` prints it: indented JSON whose secrets are hidden; any other text as it is.
+fn shown_body(body: &Bytes) -> String {
+    match serde_json::from_slice::<Value>(body) {
+        Ok(mut value) => {
+            hide_secrets(&mut value);
+            format!("{value:#}")
+        }
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    }
+}
+
+fn hide_secrets(value: &mut Value) {
+    const SECRETS: [&str; 3] = ["password", "token", "exchangeToken"];
+    match value {
+        Value::Object(members) => members.iter_mut().for_each(|(name, member)| match member {
+            Value::String(text) if SECRETS.contains(&name.as_str()) && !text.is_empty() => {
+                *member = Value::from("********");
+            }
+            inner => hide_secrets(inner),
+        }),
+        Value::Array(elements) => elements.iter_mut().for_each(hide_secrets),
+        _ => {}
     }
 }
 

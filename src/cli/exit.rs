@@ -7,6 +7,8 @@ use std::path::Path;
 
 use evenkeel_client::ClientError;
 
+use crate::settings::AGENT_URL;
+
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -15,6 +17,8 @@ pub enum Exit {
     Done = 0,
     /// A wrong argument or a wrong use.
     Input = 1,
+    /// The answer is "no", and `--exit-code` asked for a status of its own for that.
+    No = 2,
     /// A text is not the JSON that was expected.
     Json = 3,
     /// A file cannot be read or written.
@@ -29,15 +33,25 @@ pub enum Exit {
     SignatureInvalid = 9,
     /// A program that the command started failed.
     Program = 10,
+    /// What `--wait` waited for failed or was rolled back.
+    WaitFailed = 11,
+    /// A rollout that `--wait` waited for is held.
+    WaitHeld = 12,
+    /// What `--wait` waited for did not happen in time.
+    WaitTimeout = 13,
     /// The command could not be carried out for a reason inside it.
     Internal = 99,
 }
 
 impl Exit {
     /// Every status with the words of the table in the documentation.
-    pub const TABLE: [(Exit, &'static str); 10] = [
-        (Exit::Done, "done; also when the answer is \"no\" or \"incompatible\""),
+    pub const TABLE: [(Exit, &'static str); 14] = [
+        (
+            Exit::Done,
+            "done; also when the answer is \"no\" or \"incompatible\", unless `--exit-code` is given",
+        ),
         (Exit::Input, "a wrong argument, or something that cannot be done in this state"),
+        (Exit::No, "with `--exit-code`: the answer is \"no\" or \"incompatible\""),
         (Exit::Json, "a text is not the JSON that was expected"),
         (Exit::File, "a file cannot be read or written"),
         (Exit::Http, "nobody answers, or the answer has an unexpected status"),
@@ -45,6 +59,9 @@ impl Exit {
         (Exit::NotFound, "the thing does not exist"),
         (Exit::SignatureInvalid, "a signature does not belong to the text"),
         (Exit::Program, "a program that the command started failed"),
+        (Exit::WaitFailed, "with `--wait`: it failed or was rolled back"),
+        (Exit::WaitHeld, "with `--wait`: the rollout is held"),
+        (Exit::WaitTimeout, "with `--wait`: the time ended first"),
         (Exit::Internal, "a step in the middle failed, and what was done before it was undone"),
     ];
 
@@ -65,6 +82,8 @@ pub struct CliError {
     pub why: String,
     /// What to do.
     pub advice: String,
+    /// Whether the same call may succeed later.
+    pub is_retryable: bool,
 }
 
 /// What commands answer.
@@ -78,7 +97,7 @@ impl CliError {
         why: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
-        Self { exit, what: what.into(), why: why.into(), advice: advice.into() }
+        Self { exit, what: what.into(), why: why.into(), advice: advice.into(), is_retryable: false }
     }
 
     /// A wrong argument or a wrong use.
@@ -107,9 +126,26 @@ impl CliError {
     }
 
     /// A call that failed; `server` is the address that was called, `source` the setting it came from.
-    pub fn call(what: impl Into<String>, error: &ClientError, server: &str, source: &str) -> Self {
+    pub fn call(what: impl Into<String>, error: &ClientError, server: &str, source: &'static str) -> Self {
+        let is_agent = source == AGENT_URL;
+        let why = match error {
+            ClientError::Transport { reason, .. } if is_agent => {
+                format!("no agent answers at {server}: {reason}")
+            }
+            ClientError::Transport { reason, .. } => format!("no hub answers at {server}: {reason}"),
+            other if is_agent => other.to_string().replace("the hub", "the agent"),
+            other => other.to_string(),
+        };
         let advice = match error.status() {
-            None => format!("check that {server} answers, and {source}, which names it"),
+            None => match other_scheme(server, error) {
+                Some(url) => format!("the port speaks the other protocol: set {source} to {url}"),
+                None if is_agent => {
+                    format!(
+                        "start the agent on this machine, or set {source} to its address; the hub is not concerned"
+                    )
+                }
+                None => format!("check that the hub runs, and {source}, which names its address"),
+            },
             Some(401) => {
                 "check id and secret in -u, -n, HZN_EXCHANGE_USER_AUTH or HZN_EXCHANGE_NODE_AUTH".to_owned()
             }
@@ -119,12 +155,35 @@ impl CliError {
             Some(404) => {
                 format!("check the names, and that {server} ({source}) is the right address").to_owned()
             }
-            Some(409) => "choose another name, or look at what is there already".to_owned(),
-            Some(400) => "correct the input as the reason says".to_owned(),
+            Some(409) => "change or remove what the reason names, or leave it as it is".to_owned(),
+            Some(400) => match other_scheme(server, error) {
+                Some(url) => format!("the port speaks the other protocol: set {source} to {url}"),
+                None => "correct the input as the reason says".to_owned(),
+            },
             Some(429 | 502 | 503 | 504) => "try again later".to_owned(),
             Some(_) => format!("look into the log of {server}"),
         };
-        Self::new(Exit::Http, what, error.to_string(), advice)
+        Self { is_retryable: error.is_retryable(), ..Self::new(Exit::Http, what, why, advice) }
+    }
+
+    /// The same failure with an advice that fits it better.
+    pub fn with_advice(self, advice: impl Into<String>) -> Self {
+        Self { advice: advice.into(), ..self }
+    }
+}
+
+/// The address with the other scheme, when the failure shows that a server speaks TLS where plain HTTP was tried, or the
+/// other way round.
+fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
+    // What an HTTP parser says of a TLS alert, a TLS client of an HTTP response, and common servers of a plain request.
+    const OF_TLS_PORT: [&str; 3] = ["invalid HTTP version", "HTTPS port", "HTTPS server"];
+    const OF_PLAIN_PORT: [&str; 3] = ["InvalidContentType", "corrupt message", "wrong version number"];
+    let text = error.to_string();
+    let shows = |signs: [&str; 3]| signs.iter().any(|sign| text.contains(sign));
+    match server.split_once("://")? {
+        ("http", rest) if shows(OF_TLS_PORT) => Some(format!("https://{rest}")),
+        ("https", rest) if shows(OF_PLAIN_PORT) => Some(format!("http://{rest}")),
+        _ => None,
     }
 }
 
@@ -160,8 +219,31 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_agent_is_not_a_missing_hub() {
+        let error = ClientError::Transport { retryable: true, reason: "connection refused".into() };
+        let agent = CliError::call("asking", &error, "http://localhost:8510", AGENT_URL);
+        assert!(agent.why.starts_with("no agent answers at http://localhost:8510"), "{agent}");
+        assert!(agent.advice.contains("start the agent"), "{agent}");
+        let hub = CliError::call("asking", &error, "http://h/v1", "HZN_EXCHANGE_URL");
+        assert!(hub.why.starts_with("no hub answers at") && hub.advice.contains("HZN_EXCHANGE_URL"), "{hub}");
+    }
+
+    #[test]
+    fn the_wrong_protocol_is_recognized_both_ways() {
+        let advice = |server: &str, reason: &str| {
+            let error = ClientError::Transport { retryable: true, reason: reason.into() };
+            CliError::call("asking", &error, server, "HZN_EXCHANGE_URL").advice
+        };
+        let plain = advice("https://h:8080/v1", "received corrupt message of type InvalidContentType");
+        assert!(plain.ends_with("set HZN_EXCHANGE_URL to http://h:8080/v1"), "{plain}");
+        let tls = advice("http://h:8443/v1", "error sending request: invalid HTTP version parsed");
+        assert!(tls.ends_with("set HZN_EXCHANGE_URL to https://h:8443/v1"), "{tls}");
+        assert!(!advice("http://h/v1", "connection refused").contains("protocol"));
+    }
+
+    #[test]
     fn statuses_have_the_numbers_of_the_contract() {
         let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
-        assert_eq!(codes, [0, 1, 3, 4, 5, 7, 8, 9, 10, 99]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 99]);
     }
 }

@@ -5,6 +5,9 @@ use evenkeel_client::Path;
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
+use crate::exchange::deployment::POLICIES;
+use crate::exchange::node::NODES;
+use crate::exchange::resource::{Selectors, require_selectors};
 use crate::exit::Outcome;
 use crate::output::{Table, View, cell_text};
 
@@ -78,14 +81,21 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
     };
     match arguments.command {
         AgbotCommand::Agreement(HubAgreementCommand::List { node, archived, long, watch }) => {
-            let node = node.map(|node| qualified(&exchange, &node));
-            let look = async || Ok(agreements(&read("agreements").await?, node.as_deref(), archived, long));
+            let look = async || {
+                let wanted = node.as_deref().map(|node| qualified(&exchange, node));
+                let view = agreements(&read("agreements").await?, wanted.as_deref(), archived, long);
+                require_if_empty(view, &exchange, &[(&NODES, node.as_deref())]).await
+            };
             context.show_watched(&watch, look).await
         }
         AgbotCommand::Reasons { node, policy, watch } => {
-            let node = node.map(|node| qualified(&exchange, &node));
-            let policy = policy.map(|policy| qualified(&exchange, &policy));
-            let look = async || Ok(reasons(&read("reasons").await?, node.as_deref(), policy.as_deref()));
+            let look = async || {
+                let of_org = |name: &Option<String>| name.as_deref().map(|name| qualified(&exchange, name));
+                let view =
+                    reasons(&read("reasons").await?, of_org(&node).as_deref(), of_org(&policy).as_deref());
+                let selectors = [(&NODES, node.as_deref()), (&POLICIES, policy.as_deref())];
+                require_if_empty(view, &exchange, &selectors).await
+            };
             context.show_watched(&watch, look).await
         }
         AgbotCommand::Rollouts { watch } => {
@@ -98,7 +108,9 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
                 ("state", "state"),
                 ("how it stands", "text"),
             ];
-            let look = async || Ok(listed(&read("rollouts").await?, "rollouts", &columns));
+            let look = async || {
+                require_if_empty(listed(&read("rollouts").await?, "rollouts", &columns), &exchange, &[]).await
+            };
             context.show_watched(&watch, look).await
         }
         AgbotCommand::Events { watch } => {
@@ -110,7 +122,9 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
                 ("policy", "policy"),
                 ("detail", "detail"),
             ];
-            let look = async || Ok(listed(&read("events").await?, "events", &columns));
+            let look = async || {
+                require_if_empty(listed(&read("events").await?, "events", &columns), &exchange, &[]).await
+            };
             context.show_watched(&watch, look).await
         }
         AgbotCommand::Status => {
@@ -139,6 +153,17 @@ pub async fn reason_for(
     Ok(chosen(&found, Some(node), Some(policy)).into_iter().next())
 }
 
+/// An answer without entries is one only when everything that selected them exists.
+///
+/// # Errors
+/// With status 8 for a name that does not exist.
+pub async fn require_if_empty(view: View, exchange: &Exchange, selectors: &Selectors<'_>) -> Outcome<View> {
+    if view.table.rows.is_empty() {
+        require_selectors(exchange, selectors).await?;
+    }
+    Ok(view)
+}
+
 fn qualified(exchange: &Exchange, name: &str) -> String {
     let (org, id) = exchange.split(name);
     format!("{org}/{id}")
@@ -146,7 +171,7 @@ fn qualified(exchange: &Exchange, name: &str) -> String {
 
 fn listed(found: &Value, member: &str, columns: &[(&str, &str)]) -> View {
     let entries = found.get(member).and_then(Value::as_array).cloned().unwrap_or_default();
-    let table = Table::of_list(&entries, columns);
+    let table = Table::of_list(&entries, columns).keeping(&["policy", "kind", "how it stands"]);
     View::new(Value::Array(entries), table)
 }
 
@@ -158,10 +183,12 @@ fn chosen(found: &Value, node: Option<&str>, policy: Option<&str>) -> Vec<Value>
     entries.into_iter().filter(|entry| is(entry, "node", node) && is(entry, "policy", policy)).collect()
 }
 
-fn reasons(found: &Value, node: Option<&str>, policy: Option<&str>) -> View {
+/// The reasons of a node or of a policy as a table; of all without either.
+pub fn reasons(found: &Value, node: Option<&str>, policy: Option<&str>) -> View {
     let entries = chosen(found, node, policy);
     let table =
-        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")]);
+        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")])
+            .keeping(&["policy", "how it stands"]);
     View::new(Value::Array(entries), table)
 }
 
@@ -171,7 +198,8 @@ fn agreements(found: &Value, node: Option<&str>, archived: bool, is_long: bool) 
     let is_wanted =
         |record: &Value| node.is_none_or(|node| record.get("node").and_then(Value::as_str) == Some(node));
     let records: Vec<Value> = records.into_iter().filter(is_wanted).collect();
-    let mut table = Table::new(&["node", "policy", "service", "version", "state", "made", "agreement"]);
+    let mut table = Table::new(&["node", "policy", "service", "version", "state", "made", "agreement"])
+        .keeping(&["policy", "state"]);
     for record in &records {
         let cell = |member: &str| record.get(member).map(cell_text).unwrap_or_default();
         let members = ["node", "policy", "service", "version", "state", "created_at", "id"];

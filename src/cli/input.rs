@@ -1,11 +1,13 @@
-//! Reads what a user gives: JSON files, secrets, keys.
+//! Reads what a user gives: JSON and YAML files, secrets, keys.
 //!
 //! Files may hold comments (`/* … */` and lines that begin with `//`), as the templates do, and name variables of the
-//! environment as `$NAME` or `${NAME}`; variables that are not set stay as they are.
+//! environment as `$NAME` or `${NAME}`, where a name begins with a capital letter. A variable that is not set is an error;
+//! `$$NAME` stands for the text `$NAME`.
 
 use std::io::Read;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -32,16 +34,54 @@ pub fn read_text(path: &Path) -> Outcome<String> {
     text.map_err(|error| CliError::file("reading", path, &error))
 }
 
-/// Reads JSON with comments and variables.
+/// Reads one JSON or YAML document with variables; JSON may hold comments.
 ///
 /// # Errors
-/// With status 4 when the file cannot be read, 3 when it holds something else.
+/// With status 4 when the file cannot be read, 3 when it holds something else, 1 for a variable that is not set.
 pub fn read_json(path: &Path, settings: &Settings) -> Outcome<Value> {
+    let mut documents = read_documents(path, settings)?;
+    match (documents.pop(), documents.len()) {
+        (Some(only), 0) => Ok(only),
+        (None, _) => Err(not_json(path, "it is empty")),
+        (Some(_), _) => Err(not_json(path, "it holds several documents, and one is expected")),
+    }
+}
+
+/// Reads a JSON document, or any number of YAML documents, with variables.
+///
+/// # Errors
+/// As [`read_json`].
+pub fn read_documents(path: &Path, settings: &Settings) -> Outcome<Vec<Value>> {
     let text = read_text(path)?;
-    let mut value: Value =
-        serde_json::from_str(&without_comments(&text)).map_err(|error| not_json(path, &error))?;
-    fill_in(&mut value, settings);
-    Ok(value)
+    let mut documents = parsed(path, &text)?;
+    for document in &mut documents {
+        fill_in(document, settings).map_err(|name| unset_variable(path, &name))?;
+    }
+    Ok(documents)
+}
+
+/// Whatever begins like JSON and is not named as YAML is JSON with comments; everything else is YAML.
+fn parsed(path: &Path, text: &str) -> Outcome<Vec<Value>> {
+    let is_named_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    let bare = without_comments(text);
+    if !is_named_yaml && bare.trim_start().starts_with(['{', '[', '"']) {
+        let value = serde_json::from_str(&bare).map_err(|error| not_json(path, &error.to_string()))?;
+        return Ok(vec![value]);
+    }
+    let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
+    let documents: Vec<Value> = documents
+        .collect::<Result<_, serde_yaml_ng::Error>>()
+        .map_err(|error| not_json(path, &error.to_string()))?;
+    // A separator at the end begins an empty document.
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+fn unset_variable(path: &Path, name: &str) -> CliError {
+    CliError::input(
+        format!("{} cannot be used", path.display()),
+        format!("it names the variable {name}, which is not set"),
+        format!("set {name} in the environment, or write $${name} where the text ${name} is meant"),
+    )
 }
 
 /// Reads JSON of a certain shape.
@@ -49,7 +89,7 @@ pub fn read_json(path: &Path, settings: &Settings) -> Outcome<Value> {
 /// # Errors
 /// As [`read_json`].
 pub fn read_shape<T: DeserializeOwned>(path: &Path, settings: &Settings) -> Outcome<T> {
-    serde_json::from_value(read_json(path, settings)?).map_err(|error| not_json(path, &error))
+    serde_json::from_value(read_json(path, settings)?).map_err(|error| not_json(path, &error.to_string()))
 }
 
 /// The value of a template of ours, without its comments.
@@ -57,11 +97,11 @@ pub fn template(text: &str) -> Value {
     serde_json::from_str(&without_comments(text)).expect("templates are JSON with comments")
 }
 
-fn not_json(path: &Path, error: &serde_json::Error) -> CliError {
+fn not_json(path: &Path, why: &str) -> CliError {
     CliError::new(
         Exit::Json,
         format!("the content of {} cannot be used", path.display()),
-        error.to_string(),
+        why,
         "correct the file; the commands named `new` print templates",
     )
 }
@@ -120,38 +160,53 @@ fn without_comments(text: &str) -> String {
     bare
 }
 
-fn fill_in(value: &mut Value, settings: &Settings) {
+/// Replaces variables in every text; the error is the name of a variable that is not set.
+fn fill_in(value: &mut Value, settings: &Settings) -> Result<(), String> {
     match value {
-        Value::String(text) => *text = with_variables(text, settings),
-        Value::Array(elements) => elements.iter_mut().for_each(|element| fill_in(element, settings)),
-        Value::Object(members) => members.values_mut().for_each(|member| fill_in(member, settings)),
+        Value::String(text) => *text = with_variables(text, settings)?,
+        Value::Array(elements) => elements.iter_mut().try_for_each(|element| fill_in(element, settings))?,
+        Value::Object(members) => members.values_mut().try_for_each(|member| fill_in(member, settings))?,
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+    Ok(())
 }
 
-fn with_variables(text: &str, settings: &Settings) -> String {
+fn with_variables(text: &str, settings: &Settings) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find('$') {
         filled.push_str(&rest[..start]);
-        let after = &rest[start + 1..];
-        let (name, length) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
-            Some((name, _)) => (name, name.len() + 2),
-            None => {
-                let end = after.find(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
-                let name = &after[..end.unwrap_or(after.len())];
-                (name, name.len())
-            }
-        };
-        let is_name = name.starts_with(|letter: char| letter.is_ascii_uppercase());
-        match settings.variable(name).filter(|_| is_name) {
-            Some(value) => filled.push_str(value),
-            None => filled.push_str(&rest[start..=start + length]),
+        rest = &rest[start..];
+        if let Some((_, length)) = rest.strip_prefix('$').and_then(|escaped| variable(escaped)) {
+            filled.push_str(&rest[1..=length]);
+            rest = &rest[1 + length..];
+        } else if let Some((name, length)) = variable(rest) {
+            let value = settings.variable(name).or_else(|| settings.find(name)).ok_or(name)?;
+            filled.push_str(value);
+            rest = &rest[length..];
+        } else {
+            filled.push('$');
+            rest = &rest[1..];
         }
-        rest = &after[length..];
     }
     filled.push_str(rest);
-    filled
+    Ok(filled)
+}
+
+/// The variable that a text begins with: its name, and the length of what names it.
+fn variable(text: &str) -> Option<(&str, usize)> {
+    let after = text.strip_prefix('$')?;
+    let (name, length) = match after.strip_prefix('{') {
+        Some(inner) => inner.split_once('}').map(|(name, _)| (name, name.len() + 3))?,
+        None => {
+            let end = after.find(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+            let name = &after[..end.unwrap_or(after.len())];
+            (name, name.len() + 1)
+        }
+    };
+    let is_name = name.starts_with(|letter: char| letter.is_ascii_uppercase())
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    is_name.then_some((name, length))
 }
 
 #[cfg(test)]
@@ -172,13 +227,46 @@ mod tests {
     }
 
     #[test]
-    fn set_variables_are_filled_in_and_others_stay() {
+    fn variables_are_filled_in_and_an_unset_one_is_an_error() {
         let variables =
             BTreeMap::from([("ARCH".to_owned(), "amd64".to_owned()), ("arch".to_owned(), "x".to_owned())]);
         let settings = Settings::read(variables, Path::new("/nonexistent"), None);
         let fill = |text: &str| with_variables(text, &settings);
-        assert_eq!(fill("a_$ARCH/${ARCH}b"), "a_amd64/amd64b");
-        assert_eq!(fill("$UNSET ${UNSET} $ $$ ${ $arch 5$"), "$UNSET ${UNSET} $ $$ ${ $arch 5$");
+        assert_eq!(fill("a_$ARCH/${ARCH}b").as_deref(), Ok("a_amd64/amd64b"));
+        assert_eq!(fill("v$UNSET").as_deref(), Err(&"UNSET".to_owned()));
+        assert_eq!(fill("${UNSET}!").as_deref(), Err(&"UNSET".to_owned()));
+        let literal = "$ $$ ${ $arch 5$ ${a b} ${";
+        assert_eq!(fill(literal).as_deref(), Ok(literal));
+        assert_eq!(fill("$$ARCH $${UNSET}").as_deref(), Ok("$ARCH ${UNSET}"));
+    }
+
+    #[test]
+    fn yaml_is_taken_wherever_json_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            read_json(&path, &Settings::default()).map_err(|error| error.exit)
+        };
+        let expected = json!({"label": "no", "service": {"versions": [{"version": "1.10"}]}, "count": 3});
+        let yaml = "# a comment\nlabel: no\nservice:\n  versions:\n    - version: '1.10'\ncount: 3\n";
+        assert_eq!(read("p.yaml", yaml), Ok(expected.clone()));
+        assert_eq!(read("p.txt", yaml), Ok(expected.clone()));
+        assert_eq!(read("p.yml", &expected.to_string()), Ok(expected.clone()), "JSON is YAML");
+        assert_eq!(read("written.yaml", &crate::yaml::to_yaml(&expected)), Ok(expected));
+        assert_eq!(read("broken.yaml", "a: [1"), Err(Exit::Json));
+        assert_eq!(read("two.yaml", "a: 1\n---\nb: 2\n"), Err(Exit::Json));
+        assert_eq!(read("empty.yaml", "\n"), Err(Exit::Json));
+    }
+
+    #[test]
+    fn the_error_names_file_and_variable() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.json");
+        std::fs::write(&path, r#"{"version": "$VERSION"}"#).expect("a file");
+        let error = read_json(&path, &Settings::default()).expect_err("an unset variable");
+        assert_eq!(error.exit, Exit::Input);
+        assert!(error.to_string().contains("x.json") && error.why.contains("VERSION"), "{error}");
     }
 
     #[test]

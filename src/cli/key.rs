@@ -193,7 +193,7 @@ pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
             if !api.delete(&format!("removing key {name}"), &path).await? {
                 return Err(CliError::not_found("key", &name, "hzn key list"));
             }
-            note(format!("the agent does not trust {name} any more"));
+            api.report_done(&format!("the agent does not trust {name} any more"));
             Ok(())
         }
     }
@@ -271,7 +271,7 @@ async fn import(context: &Context, file: &Path) -> Outcome {
     if !crate::api::is_success(answer.status) {
         return Err(api.failed(&doing, &answer.unexpected()));
     }
-    note(format!("the agent trusts {name}"));
+    api.report_done(&format!("the agent trusts {name}"));
     Ok(())
 }
 

@@ -5,15 +5,18 @@
 
 mod agent;
 mod api;
+mod apply;
 mod check;
 mod completion;
 mod confirm;
 mod context;
+mod examples;
 mod exchange;
 mod exit;
 mod hub;
 mod input;
 mod key;
+mod layout;
 mod machine;
 mod output;
 mod reference;
@@ -22,11 +25,14 @@ mod settings;
 mod sign;
 mod time;
 mod usage;
+mod wait;
 mod yaml;
+
+pub use crate::layout::shortened;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
@@ -35,7 +41,7 @@ use crate::settings::Settings;
 
 /// Commands for the hub and for the agent on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "hzn", max_term_width = 110, disable_help_subcommand = true)]
+#[command(name = "hzn", version, max_term_width = 110, disable_help_subcommand = true)]
 struct Hzn {
     /// Form of the answer: json, yaml or table [default: table on a terminal, json otherwise]
     #[arg(long, global = true, value_enum, value_name = "FORM", hide_possible_values = true)]
@@ -58,6 +64,8 @@ enum Command {
     Agbot(hub::AgbotArguments),
     /// Rollouts of deployment policies through HA groups
     Rollout(rollout::RolloutArguments),
+    /// Makes services, HA groups and policies what files say, and shows what changed
+    Apply(apply::ApplyArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
     Deploycheck(Box<check::CheckArguments>),
     /// Tells why a node has, or does not have, the service of a deployment policy
@@ -109,11 +117,19 @@ enum Command {
     /// Prints the reference of all commands
     #[command(hide = true)]
     Reference,
+    /// Prints what can stand at the cursor of a shell
+    #[command(hide = true, name = completion::COMPLETE)]
+    Complete {
+        /// The words up to the cursor
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
 /// Runs the command line; `arguments` begin with the name of the program. Answers the exit status.
 pub fn run(arguments: Vec<OsString>) -> u8 {
-    let hzn = match Hzn::try_parse_from(arguments) {
+    let parsed = command().try_get_matches_from(arguments).and_then(|found| Hzn::from_arg_matches(&found));
+    let hzn = match parsed {
         Ok(hzn) => hzn,
         Err(error) => {
             if let Some(failure) = usage::failure(&error) {
@@ -145,11 +161,25 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     }
 }
 
+/// Every command with its examples.
+fn command() -> clap::Command {
+    examples::add(Hzn::command())
+}
+
 fn refuse(error: &CliError) -> u8 {
     // Nobody can be told that nobody listens.
     let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{error}\n"));
     error.exit.code()
 }
+
+/// What can stand at the cursor of a shell, for a command of another program; `words` begin with the program and end with
+/// the word at the cursor.
+pub fn candidates(command: clap::Command, words: &[String]) -> Vec<String> {
+    completion::candidates(command, words).words
+}
+
+/// The hidden command by which a shell asks what can stand at its cursor.
+pub const COMPLETE: &str = completion::COMPLETE;
 
 /// The reference of all commands, as `docs/cli.md` holds it.
 pub fn reference() -> String {
@@ -161,6 +191,7 @@ async fn dispatch(command: Command, context: &Context) -> Outcome {
         Command::Exchange(arguments) => exchange::run(arguments, context).await,
         Command::Agbot(arguments) => hub::run(arguments, context).await,
         Command::Rollout(arguments) => rollout::run(arguments, context).await,
+        Command::Apply(arguments) => apply::run(&arguments, context).await,
         Command::Deploycheck(arguments) => check::run(*arguments, context).await,
         Command::Explain(arguments) => check::explain::run(&arguments, context).await,
         Command::Register(arguments) => agent::register::run(&arguments, context).await,
@@ -178,7 +209,8 @@ async fn dispatch(command: Command, context: &Context) -> Outcome {
         Command::Version => agent::status::show_version(context).await,
         Command::Architecture => agent::status::show_architecture(context),
         Command::Env => agent::status::show_environment(context),
-        Command::Completion { shell } => completion::show(shell, Hzn::command()),
+        Command::Completion { shell } => completion::show(shell, crate::command()),
+        Command::Complete { words } => completion::complete(&words, crate::command(), context).await,
         Command::Reference => output::show_text(&reference()),
     }
 }

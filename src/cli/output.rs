@@ -5,11 +5,10 @@
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
-use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, ContentArrangement};
 use serde_json::{Map, Value};
 
 use crate::exit::{CliError, Exit, Outcome, printable};
+use crate::layout;
 use crate::yaml::to_yaml;
 
 /// How data is written.
@@ -30,6 +29,8 @@ pub struct Table {
     pub header: Vec<String>,
     /// Rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
+    /// Names of columns that are never dropped, besides the first one.
+    pub kept: Vec<&'static str>,
 }
 
 /// One answer in all its forms.
@@ -77,7 +78,22 @@ impl View {
 impl Table {
     /// A table with named columns and no rows yet.
     pub fn new(header: &[&str]) -> Self {
-        Self { header: header.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+        Self {
+            header: header.iter().map(|name| (*name).to_owned()).collect(),
+            rows: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Names columns that a narrow terminal must not drop.
+    pub fn keeping(mut self, columns: &[&'static str]) -> Self {
+        self.kept = columns.to_vec();
+        self
+    }
+
+    /// Answers whether a narrow terminal must not drop a column.
+    pub fn is_kept(&self, position: usize) -> bool {
+        self.header.get(position).is_some_and(|name| self.kept.contains(&name.as_str()))
     }
 
     /// Adds a row.
@@ -88,7 +104,8 @@ impl Table {
     /// One row per member of a map: its key, then the chosen members of its value.
     pub fn of_map(map: &Map<String, Value>, key_column: &str, columns: &[Column<'_>]) -> Self {
         let names = std::iter::once(key_column).chain(columns.iter().map(|(name, _)| *name));
-        let mut table = Self { header: names.map(str::to_owned).collect(), rows: Vec::new() };
+        let header = names.map(str::to_owned).collect();
+        let mut table = Self { header, ..Self::default() };
         for (key, value) in map {
             let cells = columns.iter().map(|(_, member)| member_text(value, member));
             table.rows.push(std::iter::once(key.clone()).chain(cells).collect());
@@ -100,14 +117,14 @@ impl Table {
     pub fn of_list(elements: &[Value], columns: &[Column<'_>]) -> Self {
         let header = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         let row = |element: &Value| columns.iter().map(|(_, member)| member_text(element, member)).collect();
-        Self { header, rows: elements.iter().map(row).collect() }
+        Self { header, rows: elements.iter().map(row).collect(), kept: Vec::new() }
     }
 
     /// Names and values of one object; of anything else one column of values.
     pub fn of_record(value: &Value) -> Self {
         match value {
             Value::Object(members) => {
-                let mut table = Self::new(&["name", "value"]);
+                let mut table = Self::new(&["name", "value"]).keeping(&["value"]);
                 members.iter().for_each(|(name, value)| table.push([name.clone(), cell_text(value)]));
                 table
             }
@@ -116,7 +133,10 @@ impl Table {
                 elements.iter().for_each(|element| table.push([cell_text(element)]));
                 table
             }
-            scalar => Self { header: vec!["value".to_owned()], rows: vec![vec![cell_text(scalar)]] },
+            scalar => {
+                let header = vec!["value".to_owned()];
+                Self { header, rows: vec![vec![cell_text(scalar)]], kept: Vec::new() }
+            }
         }
     }
 
@@ -125,29 +145,7 @@ impl Table {
         if self.rows.is_empty() {
             return "(none)\n".to_owned();
         }
-        let mut table = comfy_table::Table::new();
-        table.load_style(NOTHING);
-        match width {
-            Some(width) => {
-                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-            }
-            None => {
-                table.set_content_arrangement(ContentArrangement::Disabled);
-            }
-        }
-        let bold = |name: &String| {
-            let cell = Cell::new(name.to_uppercase());
-            if width.is_some() { cell.add_attribute(Attribute::Bold) } else { cell }
-        };
-        table.set_header(self.header.iter().map(bold));
-        for row in &self.rows {
-            table.add_row(row.iter().map(|cell| printable(cell)));
-        }
-        if let Some(first) = table.column_mut(0) {
-            first.set_padding((0, 1));
-        }
-        let text = table.to_string();
-        text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+        layout::render(self, width)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
+use crate::examples;
 use crate::exit::Exit;
 use crate::settings::KNOWN;
 
@@ -34,13 +35,16 @@ const INTRODUCTION: &str = "<!-- Made by `evenkeel hzn reference`; a test compar
 to standard output and nothing else does: tables on a terminal, JSON otherwise, `--output json|yaml|table` chooses. Everything
 else goes to standard error. A failure is told in three lines: what failed, why, what to do.
 
-A name of another organization is written `ORG/NAME`. Where a file is read, `-` means standard input; JSON files may hold
-comments (`/* … */`, `// …`) and name variables of the environment (`$NAME`, `${NAME}`; those that are not set stay as they
-are). Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
+A name of another organization is written `ORG/NAME`. Where a file is read, `-` means standard input, and JSON and YAML are both
+taken; JSON files may hold comments (`/* … */`, `// …`). Files may name variables of the environment (`$NAME`, `${NAME}`); one that is
+not set is an error, and `$$NAME` stands for the text `$NAME`. Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
 
 What removes something asks first; `-f` does it without asking, and where nobody can answer the command ends with status 1.
 
-Completions: `hzn completion bash`, `zsh` or `fish`.
+With `--dry-run` nothing is changed: standard error shows what would be sent, with secrets hidden.
+
+Completions for `hzn` and `evenkeel hzn`, with names from the hub: `source <(hzn completion bash)`, or `zsh`; for fish,
+`hzn completion fish | source`.
 ";
 
 const SETTINGS: &str = "
@@ -67,6 +71,9 @@ fn describe(command: &Command, parent: &str, text: &mut String) {
     let is_runnable = !command.has_subcommands() || !command.is_subcommand_required_set();
     if is_runnable {
         text.push_str(&format!("\n```\n{}\n```\n", usage(command, &name)));
+    }
+    if let Some(lines) = examples::of(name.trim_start_matches("hzn ")) {
+        text.push_str(&format!("\n```sh\n{}\n```\n", lines.join("\n")));
     }
     let mut arguments = String::new();
     arguments_of(command, &mut arguments);

@@ -6,8 +6,14 @@ use http::Method;
 use serde_json::Value;
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
+use crate::exchange::deployment::POLICIES;
+use crate::exchange::ha_group::GROUPS;
+use crate::exchange::resource::require_selectors;
 use crate::exit::{CliError, Outcome};
+use crate::hub::require_if_empty;
 use crate::output::{Table, View, note};
+use crate::wait::Wait;
+use crate::wait::rollout::{Followed, Goal};
 
 const COLUMNS: [(&str, &str); 6] = [
     ("group", "group"),
@@ -38,6 +44,8 @@ enum RolloutCommand {
         group: Option<String>,
         #[command(flatten)]
         watch: Watch,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Lets the member in work finish and touches no further one
     Pause(Wish),
@@ -63,6 +71,8 @@ struct Wish {
     /// Only in this HA group [default: in every group]
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 /// Runs a command for rollouts.
@@ -72,15 +82,19 @@ struct Wish {
 pub async fn run(arguments: RolloutArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     match arguments.command {
-        RolloutCommand::Status { policy, group, watch } => {
+        RolloutCommand::Status { policy, group, watch, wait } => {
             let look = async || status(context, &exchange, policy.as_deref(), group.as_deref()).await;
-            context.show_watched(&watch, look).await
+            look().await?;
+            let names = (policy.as_deref(), group.as_deref());
+            let outcome = follow(context, &exchange, names, (&wait, Goal::Completed)).await;
+            context.show_watched(&watch, look).await?;
+            outcome
         }
-        RolloutCommand::Pause(wish) => ask(context, &exchange, &wish, "pause").await,
-        RolloutCommand::Resume(wish) => ask(context, &exchange, &wish, "resume").await,
-        RolloutCommand::Abort(wish) => ask(context, &exchange, &wish, "abort").await,
-        RolloutCommand::Undo(wish) => ask(context, &exchange, &wish, "rollback").await,
-        RolloutCommand::Retry(wish) => ask(context, &exchange, &wish, "retry").await,
+        RolloutCommand::Pause(wish) => ask(context, &exchange, &wish, ("pause", Goal::Held)).await,
+        RolloutCommand::Resume(wish) => ask(context, &exchange, &wish, ("resume", Goal::Completed)).await,
+        RolloutCommand::Abort(wish) => ask(context, &exchange, &wish, ("abort", Goal::Held)).await,
+        RolloutCommand::Undo(wish) => ask(context, &exchange, &wish, ("rollback", Goal::RolledBack)).await,
+        RolloutCommand::Retry(wish) => ask(context, &exchange, &wish, ("retry", Goal::Completed)).await,
     }
 }
 
@@ -94,10 +108,11 @@ async fn status(
         let (org, id) = exchange.split(name);
         format!("{org}/{id}")
     };
+    let selectors = [(&POLICIES, policy), (&GROUPS, group)];
     let (policy, group) = (policy.map(qualified), group.map(qualified));
     let path = Path::org(&exchange.org, &["agbot", "rollouts"]);
     let found = context.agbot(exchange)?.get("asking the agbot for its rollouts", &path).await?;
-    Ok(chosen(&found, policy.as_deref(), group.as_deref()))
+    require_if_empty(chosen(&found, policy.as_deref(), group.as_deref()), exchange, &selectors).await
 }
 
 fn chosen(found: &Value, policy: Option<&str>, group: Option<&str>) -> View {
@@ -109,11 +124,31 @@ fn chosen(found: &Value, policy: Option<&str>, group: Option<&str>) -> View {
         .into_iter()
         .filter(|entry| is(entry, "policy", policy) && is(entry, "group", group))
         .collect();
-    let table = Table::of_list(&entries, &COLUMNS);
+    let table = Table::of_list(&entries, &COLUMNS).keeping(&["policy", "how it stands"]);
     View::new(Value::Array(entries), table)
 }
 
-async fn ask(context: &Context, exchange: &Exchange, wish: &Wish, word: &str) -> Outcome {
+/// Follows the rollouts of a policy, of a group, or all.
+async fn follow(
+    context: &Context,
+    exchange: &Exchange,
+    (policy, group): (Option<&str>, Option<&str>),
+    (wait, goal): (&Wait, Goal),
+) -> Outcome {
+    let qualified = |name: &str| {
+        let (org, id) = exchange.split(name);
+        format!("{org}/{id}")
+    };
+    let org = policy.map_or_else(|| exchange.org.clone(), |policy| exchange.split(policy).0);
+    let followed = Followed { org, policy: policy.map(qualified), group: group.map(qualified), goal };
+    let what = match &followed.policy {
+        Some(policy) => format!("the rollout of {policy}"),
+        None => "a rollout".to_owned(),
+    };
+    wait.follow(context, &what, async || followed.progress(context, exchange).await).await
+}
+
+async fn ask(context: &Context, exchange: &Exchange, wish: &Wish, (word, goal): (&str, Goal)) -> Outcome {
     let (org, policy) = exchange.split(&wish.policy);
     let mut path = Path::org(&org, &["agbot", "rollouts", &policy, word]);
     if let Some(group) = &wish.group {
@@ -124,16 +159,24 @@ async fn ask(context: &Context, exchange: &Exchange, wish: &Wish, word: &str) ->
     let answer = agbot.attempt(&doing, Method::POST, &path, None).await?;
     match answer.status.as_u16() {
         404 => {
+            let selectors = [(&POLICIES, Some(wish.policy.as_str())), (&GROUPS, wish.group.as_deref())];
+            require_selectors(exchange, &selectors).await?;
             Err(CliError::not_found("rollout of policy", &format!("{org}/{policy}"), "hzn rollout status"))
         }
-        status if status < 300 => {
+        code if code < 300 => {
             let found: Value = answer.json().unwrap_or_default();
             let entries = found.get("rollouts").and_then(Value::as_array).cloned().unwrap_or_default();
             for refused in found.get("refused").and_then(Value::as_array).into_iter().flatten() {
                 note(format!("left as it is: {}", refused.as_str().unwrap_or_default()));
             }
-            let table = Table::of_list(&entries, &COLUMNS);
-            context.screen.show(&View::new(Value::Array(entries), table))
+            if wish.wait.limit.is_none() {
+                let table = Table::of_list(&entries, &COLUMNS).keeping(&["policy", "how it stands"]);
+                return context.screen.show(&View::new(Value::Array(entries), table));
+            }
+            let names = (Some(wish.policy.as_str()), wish.group.as_deref());
+            let outcome = follow(context, exchange, names, (&wish.wait, goal)).await;
+            context.screen.show(&status(context, exchange, names.0, names.1).await?)?;
+            outcome
         }
         _ => Err(agbot.failed(&doing, &answer.unexpected())),
     }

@@ -11,8 +11,15 @@ fn the_definitions_are_consistent() {
 
 #[test]
 fn the_committed_reference_is_what_the_program_prints() {
-    let committed = include_str!("../../docs/cli.md");
-    assert!(reference() == committed, "docs/cli.md is not up to date: evenkeel hzn reference > docs/cli.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    if std::env::var_os("WRITE_REFERENCE").is_some() {
+        std::fs::write(page, reference()).expect("docs/cli.md is written");
+    }
+    let committed = std::fs::read_to_string(page).expect("docs/cli.md is read");
+    assert!(
+        reference() == committed,
+        "docs/cli.md is not up to date: WRITE_REFERENCE=1 cargo test -p evenkeel-cli the_committed_reference"
+    );
 }
 
 #[test]
@@ -58,13 +65,8 @@ fn commands_of_the_existing_tool_and_of_the_design_are_understood() {
         let words = std::iter::once("hzn").chain(line.split(' '));
         assert!(Hzn::try_parse_from(words).is_ok(), "not understood: hzn {line}");
     }
-    for line in [
-        "exchange hagroup member add g",
-        "explain n1",
-        "exchange node list --output xml",
-        "nonsense",
-        "--version",
-    ] {
+    for line in ["exchange hagroup member add g", "explain n1", "exchange node list --output xml", "nonsense"]
+    {
         let words = std::iter::once("hzn").chain(line.split(' '));
         assert!(Hzn::try_parse_from(words).is_err(), "understood: hzn {line}");
     }
@@ -76,4 +78,5 @@ fn wrong_use_has_the_status_of_the_contract_and_help_is_no_failure() {
         |line: &str| run(std::iter::once("hzn").chain(line.split(' ')).map(OsString::from).collect());
     assert_eq!(status("nonsense"), 1);
     assert_eq!(status("exchange hagroup --help"), 0);
+    assert_eq!(status("--version"), 0);
 }

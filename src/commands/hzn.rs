@@ -17,6 +17,16 @@ pub struct HznArguments {
 }
 
 impl HznArguments {
+    /// What can stand at the cursor of a shell on a line that begins with `evenkeel` and leads to no command of `hzn`.
+    pub fn candidates(&self, program: impl FnOnce() -> clap::Command) -> Option<Vec<String>> {
+        let (complete, words) = self.arguments.split_first()?;
+        let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let is_of_program = complete == evenkeel_cli::COMPLETE
+            && words.first().is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name != NAME))
+            && !(words.len() > 2 && words[1] == NAME);
+        is_of_program.then(|| evenkeel_cli::candidates(program(), &words))
+    }
+
     /// The arguments as the command line expects them, its own name first.
     pub fn words(self) -> Vec<OsString> {
         std::iter::once(OsString::from(NAME)).chain(self.arguments).collect()

@@ -23,7 +23,7 @@ mod up;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use evenkeel_runtime::{ExitStatus, Failure};
 
 /// Keeps services running on fleets of edge nodes.
@@ -86,7 +86,13 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Agent(arguments) => agent::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::DemoService(arguments) => demo::service::run(&arguments),
-        Command::Hzn(arguments) => return hzn::run(arguments.words()),
+        Command::Hzn(arguments) => match arguments.candidates(Arguments::command) {
+            Some(words) => {
+                words.iter().for_each(|word| println!("{word}"));
+                Ok(())
+            }
+            None => return hzn::run(arguments.words()),
+        },
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Import(arguments) => import::run(arguments),
         Command::Openapi => openapi::run(),

@@ -126,7 +126,7 @@ impl Drop for Shell {
 #[tokio::test]
 async fn commands_of_the_pages_work_in_their_order() {
     let scratch = Scratch::new();
-    let settings = "upgrade-monitor-secs = 1\nupgrade-grace-secs = 1\nupgrade-start-timeout-secs = 8\n";
+    let settings = "upgrade-monitor-secs = 1\nupgrade-grace-secs = 1\nupgrade-start-timeout-secs = 20\n";
     let file = scratch.write("settings.toml", settings);
     let hub = Hub::start(&scratch, &["--config", &file.to_string_lossy()]).await;
     let output = scratch.join("pages.out");

@@ -124,7 +124,7 @@ async fn cancel(agent: &Api, id: Option<String>, is_all: bool, is_forced: bool) 
     let ids = match id {
         Some(id) => vec![id],
         None if is_all => {
-            if !confirm("End all agreements of this node?", is_forced)? {
+            if !confirm("End all agreements of this node?", is_forced || agent.is_dry_run)? {
                 note("nothing was ended");
                 return Ok(());
             }
@@ -149,7 +149,7 @@ async fn cancel(agent: &Api, id: Option<String>, is_all: bool, is_forced: bool) 
                 "see what there is with: hzn agreement list",
             ));
         }
-        note(format!("agreement {id} is being ended"));
+        agent.report_done(&format!("agreement {id} is being ended"));
     }
     Ok(())
 }

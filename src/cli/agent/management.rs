@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::api::Api;
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View};
 
 /// Commands for management policies on the node.
 #[derive(Debug, Subcommand)]
@@ -46,7 +46,7 @@ pub async fn run(command: ManagementCommand, context: &Context) -> Outcome {
             match (answer.status.as_u16(), nmp) {
                 (404, Some(nmp)) => Err(CliError::not_found("management policy", &nmp, "hzn nmstatus list")),
                 (200 | 201, _) => {
-                    note("the node begins again");
+                    agent.report_done("the node begins again");
                     Ok(())
                 }
                 _ => Err(agent.failed("resetting management", &answer.unexpected())),
@@ -62,7 +62,10 @@ fn path(what: &str, nmp: Option<&str>) -> Path {
 
 async fn list(agent: &Api, nmp: Option<&str>, is_long: bool) -> Outcome<View> {
     let found = agent.find("asking the agent for its management policies", &path("status", nmp)).await?;
-    Ok(view(found.unwrap_or_else(|| json!({})), is_long))
+    match (found, nmp) {
+        (None, Some(nmp)) => Err(CliError::not_found("management policy", nmp, "hzn nmstatus list")),
+        (found, _) => Ok(view(found.unwrap_or_else(|| json!({})), is_long)),
+    }
 }
 
 fn view(found: Value, is_long: bool) -> View {

@@ -24,7 +24,7 @@ pub enum PolicyCommand {
     New,
     /// Replaces the policy
     Update {
-        /// JSON file with the policy, - for standard input
+        /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "input-file", value_name = "FILE")]
         file: PathBuf,
     },
@@ -59,7 +59,7 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
         PolicyCommand::Update { file } => {
             let policy = read_json(&file, &context.settings)?;
             agent.write("setting the node's policy", Method::POST, &path, Some(&policy)).await?;
-            note("the node's policy is set");
+            agent.report_done("the node's policy is set");
             Ok(())
         }
         PolicyCommand::Patch { patch } => {
@@ -73,16 +73,16 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
                 )
             })?;
             agent.write("changing the node's policy", Method::PATCH, &path, Some(&patch)).await?;
-            note("the node's policy is changed");
+            agent.report_done("the node's policy is changed");
             Ok(())
         }
         PolicyCommand::Remove { force } => {
-            if !confirm("Remove the node's policy?", force)? {
+            if !confirm("Remove the node's policy?", force || agent.is_dry_run)? {
                 note("nothing was removed");
                 return Ok(());
             }
             agent.delete("removing the node's policy", &path).await?;
-            note("the node's policy is removed");
+            agent.report_done("the node's policy is removed");
             Ok(())
         }
     }

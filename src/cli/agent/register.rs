@@ -36,10 +36,10 @@ pub struct RegisterArguments {
     /// Name for people [default: the id]
     #[arg(short = 'm', long = "node-name", value_name = "NAME")]
     name: Option<String>,
-    /// JSON file with values for the variables of services
+    /// JSON or YAML file with values for the variables of services
     #[arg(short = 'f', long = "input-file", value_name = "FILE")]
     input_file: Option<PathBuf>,
-    /// JSON file with the policy of the node
+    /// JSON or YAML file with the policy of the node
     #[arg(long = "policy", value_name = "FILE")]
     policy: Option<PathBuf>,
     /// HA group that the node joins; made when it is not there
@@ -109,7 +109,7 @@ pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
     if let Err(error) = configure(&agent, &identity, arguments.ha_group.as_deref(), &input).await {
         return Err(undo(&agent, error).await);
     }
-    note(format!("node {} is registered", identity.node.name()));
+    agent.report_done(&format!("node {} is registered", identity.node.name()));
     match &arguments.service {
         Some(service) if !context.is_dry_run => {
             let limit = Duration::from_secs(arguments.timeout);

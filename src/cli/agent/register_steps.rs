@@ -87,7 +87,7 @@ impl AtExchange {
             "publicKey": "",
         });
         exchange.api.write(&doing, Method::PUT, &self.path().no_heartbeat(), Some(&body)).await?;
-        note(format!("node {} is created", self.node.name()));
+        exchange.api.report_done(&format!("node {} is created", self.node.name()));
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl AtExchange {
             let path = path.push("nodes").push(&self.node.id);
             exchange.api.write(&doing, Method::POST, &path, None).await?;
         }
-        note(format!("node {} is in HA group {group}", self.node.name()));
+        exchange.api.report_done(&format!("node {} is in HA group {group}", self.node.name()));
         Ok(())
     }
 

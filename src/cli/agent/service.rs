@@ -152,7 +152,7 @@ async fn set(agent: &Api, chosen: &Chosen, state: &str) -> Outcome {
     match answer.status.as_u16() {
         // As by the existing tool, nothing to change is told and is no failure.
         400 => note(String::from_utf8_lossy(&answer.body)),
-        _ if is_success(answer.status) => note(format!("the services are {state}")),
+        _ if is_success(answer.status) => agent.report_done(&format!("the services are {state}")),
         _ => return Err(agent.failed(&doing, &answer.unexpected())),
     }
     Ok(())

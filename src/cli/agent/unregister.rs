@@ -45,7 +45,7 @@ pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome 
         note("the node is not registered");
         return Ok(());
     }
-    if !confirm("Unregister this node and end all its services?", arguments.force)? {
+    if !confirm("Unregister this node and end all its services?", arguments.force || context.is_dry_run)? {
         note("the node stays registered");
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome 
     if !context.is_dry_run {
         wait_until_unregistered(&agent).await?;
     }
-    note("the node is unregistered");
+    agent.report_done("the node is unregistered");
     Ok(())
 }
 

@@ -21,9 +21,14 @@ pub enum UserInputCommand {
     /// Prints a template
     New,
     /// Replaces all values
-    #[command(visible_alias = "update")]
     Add {
-        /// JSON file with the values, - for standard input
+        /// JSON or YAML file with the values, - for standard input
+        #[arg(short = 'f', long = "file-path", value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Replaces or adds single values and keeps all others
+    Update {
+        /// JSON or YAML file with the values, - for standard input
         #[arg(short = 'f', long = "file-path", value_name = "FILE")]
         file: PathBuf,
     },
@@ -68,16 +73,22 @@ pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
         UserInputCommand::Add { file } => {
             let values: Value = read_json(&file, &context.settings)?;
             agent.write("setting the node's user input", Method::POST, &path, Some(&values)).await?;
-            note("the node's user input is set");
+            agent.report_done("the node's user input is set");
+            Ok(())
+        }
+        UserInputCommand::Update { file } => {
+            let values: Value = read_json(&file, &context.settings)?;
+            agent.write("changing the node's user input", Method::PATCH, &path, Some(&values)).await?;
+            agent.report_done("the node's user input is changed");
             Ok(())
         }
         UserInputCommand::Remove { force } => {
-            if !confirm("Remove the node's user input?", force)? {
+            if !confirm("Remove the node's user input?", force || agent.is_dry_run)? {
                 note("nothing was removed");
                 return Ok(());
             }
             agent.delete("removing the node's user input", &path).await?;
-            note("the node's user input is removed");
+            agent.report_done("the node's user input is removed");
             Ok(())
         }
     }

@@ -43,10 +43,13 @@ pub struct CheckArguments {
     /// Check every member of the node's HA group
     #[arg(long = "checkHA", visible_alias = "check-ha", global = true)]
     pub check_ha: bool,
-    /// JSON file with the policy of a node
+    /// End with status 2 when a node would not get the service
+    #[arg(long = "exit-code", global = true)]
+    pub exit_code: bool,
+    /// JSON or YAML file with the policy of a node
     #[arg(long = "node-pol", global = true, value_name = "FILE")]
     pub node_policy: Option<PathBuf>,
-    /// JSON file with the user input of a node
+    /// JSON or YAML file with the user input of a node
     #[arg(long = "node-ui", global = true, value_name = "FILE")]
     pub node_input: Option<PathBuf>,
     /// Deployment policy to check
@@ -58,7 +61,7 @@ pub struct CheckArguments {
         value_name = "POLICY"
     )]
     pub policy_id: Option<String>,
-    /// JSON file with a deployment policy
+    /// JSON or YAML file with a deployment policy
     #[arg(
         short = 'B',
         long = "deployment-pol",
@@ -67,10 +70,10 @@ pub struct CheckArguments {
         value_name = "FILE"
     )]
     pub policy_file: Option<PathBuf>,
-    /// JSON file with the policy of the service, in the place of the stored one
+    /// JSON or YAML file with the policy of the service, in the place of the stored one
     #[arg(long = "service-pol", global = true, value_name = "FILE")]
     pub service_policy: Option<PathBuf>,
-    /// JSON file with a service that is not published; repeat for more
+    /// JSON or YAML file with a service that is not published; repeat for more
     #[arg(long = "service", global = true, value_name = "FILE")]
     pub services: Vec<PathBuf>,
     #[command(subcommand)]

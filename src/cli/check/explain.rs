@@ -78,7 +78,7 @@ async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &st
 fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agbot: Option<Value>) -> View {
     let obstacles = obstacles(node, policy, compared);
     let is_compatible = compared.as_ref().is_ok_and(|verdict| verdict.is_compatible);
-    let mut table = Table::new(&["service", "how it stands"]);
+    let mut table = Table::new(&["service", "how it stands"]).keeping(&["how it stands"]);
     if let Ok(verdict) = compared {
         for (service, _) in verdict.reasons.iter().filter(|(_, reason)| *reason == super::verdict::COMPATIBLE)
         {

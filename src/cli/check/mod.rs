@@ -63,7 +63,24 @@ pub async fn run(arguments: CheckArguments, context: &Context) -> Outcome {
     }
     tell_left_out(&subjects, &verdicts, &policy);
     let inputs = arguments.long.then(|| subjects.nodes.iter().map(|node| input_of(node, &policy)).collect());
-    context.screen.show(&view(&subjects, &verdicts, inputs))
+    context.screen.show(&view(&subjects, &verdicts, inputs))?;
+    if arguments.exit_code { require_compatible(&subjects, &verdicts) } else { Ok(()) }
+}
+
+/// Fails when a node would not get the service.
+fn require_compatible(subjects: &Subjects, verdicts: &[Verdict]) -> Outcome {
+    let checked = subjects.nodes.iter().zip(verdicts);
+    let left_out = checked.filter(|(_, verdict)| !verdict.is_compatible).map(|(node, _)| node.id.as_str());
+    let left_out: Vec<&str> = left_out.collect();
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::new(
+        crate::exit::Exit::No,
+        "not every checked node is compatible",
+        format!("incompatible: {}", left_out.join(", ")),
+        "see the reasons in the output, or with: hzn explain NODE POLICY",
+    ))
 }
 
 /// Names the members that will not get the service.
@@ -82,7 +99,8 @@ fn tell_left_out(subjects: &Subjects, verdicts: &[Verdict], policy: &PolicyInput
 }
 
 fn view(subjects: &Subjects, verdicts: &[Verdict], inputs: Option<Vec<Value>>) -> View {
-    let mut table = Table::new(&["node", "service", "compatible", "why not"]);
+    let mut table =
+        Table::new(&["node", "service", "compatible", "why not"]).keeping(&["compatible", "why not"]);
     let mut map = Map::new();
     for (position, (node, verdict)) in subjects.nodes.iter().zip(verdicts).enumerate() {
         for (service, reason) in &verdict.reasons {
@@ -204,6 +222,17 @@ mod tests {
     fn verdict(reason: &str) -> Verdict {
         let reasons = BTreeMap::from([("acme/cam_2.1.0_amd64".to_owned(), reason.to_owned())]);
         Verdict { is_compatible: reason == verdict::COMPATIBLE, reasons, report: None, unplaced: None }
+    }
+
+    #[test]
+    fn an_incompatible_node_has_a_status_of_its_own() {
+        let subjects = Subjects { nodes: vec![node("p/e3"), node("p/e4")], group: None, is_map: true };
+        let exit = |second: &str| {
+            let verdicts = [verdict("Compatible"), verdict(second)];
+            require_compatible(&subjects, &verdicts).map_err(|error| (error.exit, error.why))
+        };
+        assert_eq!(exit("Compatible"), Ok(()));
+        assert_eq!(exit("x"), Err((crate::exit::Exit::No, "incompatible: p/e4".to_owned())));
     }
 
     #[test]

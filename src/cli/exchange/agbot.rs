@@ -4,13 +4,14 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::resource::Kind;
+use super::resource::{Kind, Part};
 use crate::api::is_success;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::output::{Table, View, note};
 
-const AGBOTS: Kind = Kind {
+/// Agbots.
+pub const AGBOTS: Kind = Kind {
     noun: "agbot",
     path: &["agbots"],
     member: "agbots",
@@ -118,8 +119,9 @@ impl Served {
     }
 
     async fn list(&self, context: &Context, exchange: &Exchange) -> Outcome {
-        let doing = format!("reading what agbot {} serves", self.agbot);
-        let found = exchange.api.find(&doing, &self.path(exchange)).await?;
+        let path = self.path(exchange);
+        let served = Part { kind: &AGBOTS, owner: &self.agbot, noun: self.path, path: &path };
+        let found = served.find(exchange).await?;
         let map = match found.and_then(|mut found| found.get_mut(self.member).map(Value::take)) {
             Some(Value::Object(map)) => map,
             _ => serde_json::Map::new(),
@@ -137,7 +139,9 @@ impl Served {
         let answer = exchange.api.attempt(&doing, Method::POST, &self.path(exchange), Some(&body)).await?;
         match answer.status.as_u16() {
             409 => note(format!("agbot {} served {org}/{name} already", self.agbot)),
-            _ if is_success(answer.status) => note(format!("agbot {} serves {org}/{name}", self.agbot)),
+            _ if is_success(answer.status) => {
+                exchange.api.report_done(&format!("agbot {} serves {org}/{name}", self.agbot))
+            }
             _ => return Err(exchange.api.failed(&doing, &answer.unexpected())),
         }
         Ok(())
@@ -163,7 +167,7 @@ impl Served {
                 &list_with,
             ));
         }
-        note(format!("agbot {} serves {org}/{name} no longer", self.agbot));
+        exchange.api.report_done(&format!("agbot {} serves {org}/{name} no longer", self.agbot));
         Ok(())
     }
 }

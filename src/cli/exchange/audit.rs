@@ -25,8 +25,14 @@ const PAGE: i64 = 1_000;
 /// Commands for the audit record.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// Shows who did what, oldest first
+    /// Shows who did what, newest first, without what nodes report of themselves
     List {
+        /// Show also what nodes report of themselves, such as their status
+        #[arg(short = 'a', long = "all")]
+        all: bool,
+        /// Show the oldest records first; implies --all
+        #[arg(long = "oldest-first")]
+        oldest_first: bool,
         /// Only records with greater numbers
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         after: i64,
@@ -60,8 +66,13 @@ pub enum AuditCommand {
 /// Those of the command.
 pub async fn run(command: AuditCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
-        AuditCommand::List { after, limit, caller, resource, since, until } => {
-            let filters = [("caller", caller), ("resource", resource), ("since", since), ("until", until)];
+        AuditCommand::List { all, oldest_first, after, limit, caller, resource, since, until } => {
+            let mut filters =
+                vec![("caller", caller), ("resource", resource), ("since", since), ("until", until)];
+            if !oldest_first {
+                filters.push(("newestFirst", Some("true".to_owned())));
+                filters.push(("withoutReports", (!all).then(|| "true".to_owned())));
+            }
             let records = list(exchange, after, limit, &filters).await?;
             let json: Vec<Value> = records.iter().map(|record| json!(record)).collect();
             let table = Table::of_list(&json, COLUMNS);
@@ -77,13 +88,17 @@ async fn list(
     limit: i64,
     filters: &[(&str, Option<String>)],
 ) -> Outcome<Vec<AuditRecord>> {
+    let is_descending = filters.iter().any(|(name, _)| *name == "newestFirst");
     let mut records = Vec::new();
-    let mut next = Some(after);
-    while let Some(after) = next.filter(|_| (records.len() as i64) < limit) {
+    let mut next = Some((after, None));
+    while let Some((after, before)) = next.filter(|_| (records.len() as i64) < limit) {
         let wanted = PAGE.min(limit - records.len() as i64);
         let mut path = Path::org(&exchange.org, &["audit"])
             .query("after", &after.to_string())
             .query("limit", &wanted.to_string());
+        if let Some(before) = before {
+            path = path.query("before", &i64::to_string(&before));
+        }
         for (name, value) in filters {
             if let Some(value) = value {
                 path = path.query(name, value);
@@ -91,7 +106,7 @@ async fn list(
         }
         let page: AuditAnswer = get(exchange, "reading the audit record", &path).await?;
         records.extend(page.records);
-        next = page.next;
+        next = page.next.map(|number| if is_descending { (after, Some(number)) } else { (number, None) });
     }
     Ok(records)
 }

@@ -10,7 +10,8 @@ use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_json, template};
-use crate::output::{View, note};
+use crate::output::View;
+use crate::wait::{self, Wait};
 
 /// Deployment policies.
 pub const POLICIES: Kind = Kind {
@@ -52,18 +53,22 @@ pub enum DeploymentCommand {
     Add {
         /// Name of the policy
         policy: String,
-        /// JSON file with the policy, - for standard input
+        /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Changes attributes of a deployment policy
     #[command(name = "updatepolicy", visible_alias = "update")]
     Update {
         /// Name of the policy
         policy: String,
-        /// JSON file with the attributes, - for standard input
+        /// JSON or YAML file with the attributes, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Removes a deployment policy; its service ends on every node
     #[command(name = "removepolicy", visible_aliases = ["remove", "delete"])]
@@ -88,15 +93,17 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
                 .await
         }
         DeploymentCommand::New => show_template(context),
-        DeploymentCommand::Add { policy, file } => {
+        DeploymentCommand::Add { policy, file, wait } => {
             let mut body = read_json(&file, &context.settings)?;
             without(&mut body, &EXCHANGE_ONLY);
-            POLICIES.put(exchange, &policy, &body, 403).await
+            POLICIES.put(exchange, &policy, &body, 403).await?;
+            wait::policy::follow(&wait, context, exchange, &policy).await
         }
-        DeploymentCommand::Update { policy, file } => {
+        DeploymentCommand::Update { policy, file, wait } => {
             let mut changes = read_json(&file, &context.settings)?;
             without(&mut changes, &EXCHANGE_ONLY);
-            update(exchange, &policy, changes).await
+            update(exchange, &policy, changes).await?;
+            wait::policy::follow(&wait, context, exchange, &policy).await
         }
         DeploymentCommand::Remove { policy, force } => POLICIES.remove(exchange, &policy, force).await,
     }
@@ -117,7 +124,7 @@ async fn update(exchange: &Exchange, name: &str, changes: Value) -> Outcome {
                 .api
                 .write(&doing, Method::PUT, &POLICIES.path_of(&org, Some(&id)), Some(&policy))
                 .await?;
-            note(format!("deployment policy {org}/{id} is changed"));
+            exchange.api.report_done(&format!("deployment policy {org}/{id} is changed"));
             Ok(())
         }
         changes => POLICIES.patch(exchange, name, &changes).await,

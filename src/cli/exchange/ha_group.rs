@@ -7,13 +7,16 @@ use clap::{Args, Subcommand};
 use evenkeel_client::Path;
 use serde_json::{Map, Value};
 
+use super::deployment::POLICIES;
 use super::ha_group_edit as edit;
-use super::resource::Kind;
+use super::node::NODES;
+use super::resource::{Kind, require_org, require_selectors};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
-use crate::exit::{CliError, Outcome};
+use crate::exit::{CliError, Exit, Outcome};
 use crate::input::template;
-use crate::output::{Table, View, cell_text, note};
+use crate::output::{Table, View, cell_text};
+use crate::wait::{self, Wait};
 
 /// HA groups; the exchange answers them as a list, not as a map.
 pub const GROUPS: Kind = Kind {
@@ -53,6 +56,8 @@ pub enum HaGroupCommand {
         /// Do not ask
         #[arg(short = 'f', long)]
         force: bool,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Members of an HA group
     #[command(subcommand)]
@@ -97,9 +102,11 @@ pub struct GroupArguments {
     /// What the group is for
     #[arg(short = 'd', long, conflicts_with = "file")]
     pub description: Option<String>,
-    /// JSON file with name, description and members, - for standard input
+    /// JSON or YAML file with name, description and members, - for standard input
     #[arg(short = 'f', long = "json-file", value_name = "FILE")]
     pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub wait: Wait,
 }
 
 /// Commands for single members.
@@ -129,6 +136,8 @@ pub struct MemberArguments {
     /// Do not ask
     #[arg(short = 'f', long)]
     pub force: bool,
+    #[command(flatten)]
+    pub wait: Wait,
 }
 
 impl HaGroupCommand {
@@ -164,19 +173,37 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
             context.show_watched(&watch, async || list(exchange, name.as_deref(), long).await).await
         }
         HaGroupCommand::New(group) | HaGroupCommand::Create(group) => {
-            edit::create(&edit::Group::read(&group, context)?, exchange, false).await
+            let wanted = edit::Group::read(&group, context)?;
+            edit::create(&wanted, exchange, false).await?;
+            wait::group::follow(&group.wait, context, exchange, wanted.name(), &[]).await
         }
         HaGroupCommand::Add(group) => {
-            edit::create(&edit::Group::read(&group, context)?, exchange, true).await
+            let wanted = edit::Group::read(&group, context)?;
+            let before = members_now(exchange, wanted.name(), &group.wait).await?;
+            edit::create(&wanted, exchange, true).await?;
+            follow(&group.wait, context, exchange, (wanted.name(), before)).await
         }
-        HaGroupCommand::Update(group) => edit::update(&edit::Group::read(&group, context)?, exchange).await,
-        HaGroupCommand::Remove { name, force } => GROUPS.remove(exchange, &name, force).await,
-        HaGroupCommand::Member(MemberCommand::Add(members)) => edit::add_members(&members, exchange).await,
+        HaGroupCommand::Update(group) => {
+            let wanted = edit::Group::read(&group, context)?;
+            let before = members_now(exchange, wanted.name(), &group.wait).await?;
+            edit::update(&wanted, exchange).await?;
+            follow(&group.wait, context, exchange, (wanted.name(), before)).await
+        }
+        HaGroupCommand::Remove { name, force, wait } => {
+            let before = members_now(exchange, &name, &wait).await?;
+            GROUPS.remove(exchange, &name, force).await?;
+            follow(&wait, context, exchange, (&name, before)).await
+        }
+        HaGroupCommand::Member(MemberCommand::Add(members)) => {
+            edit::add_members(&members, exchange).await?;
+            wait::group::follow(&members.wait, context, exchange, &members.name, &[]).await
+        }
         HaGroupCommand::Member(MemberCommand::Remove(members)) => {
-            edit::remove_members(&members, exchange).await
+            edit::remove_members(&members, exchange).await?;
+            wait::group::follow(&members.wait, context, exchange, &members.name, &members.nodes).await
         }
         HaGroupCommand::Free { name, node, policy, force } => {
-            if !confirm(&format!("free the claims of HA group {name}?"), force)? {
+            if !confirm(&format!("free the claims of HA group {name}?"), force || context.is_dry_run)? {
                 return Ok(());
             }
             free(context, exchange, &name, node.as_deref(), policy.as_deref()).await
@@ -185,6 +212,31 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
             context.show_watched(&watch, async || upgrades(context, exchange, &name).await).await
         }
     }
+}
+
+/// The members before a change that is waited for; none for a group that is not there.
+async fn members_now(exchange: &Exchange, name: &str, wait: &Wait) -> Outcome<Vec<String>> {
+    if wait.limit.is_none() {
+        return Ok(Vec::new());
+    }
+    match members(exchange, name).await {
+        Err(error) if error.exit == Exit::NotFound => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+/// Waits for a change that may have taken members out.
+async fn follow(
+    wait: &Wait,
+    context: &Context,
+    exchange: &Exchange,
+    (name, mut before): (&str, Vec<String>),
+) -> Outcome {
+    if wait.limit.is_some() {
+        let now = members_now(exchange, name, wait).await?;
+        before.retain(|member| !now.contains(member));
+    }
+    wait::group::follow(wait, context, exchange, name, &before).await
 }
 
 /// Reads one group, or all, by `org/name`.
@@ -201,6 +253,9 @@ pub async fn read(exchange: &Exchange, name: Option<&str>) -> Outcome<Map<String
         None => "reading the list of HA groups".to_owned(),
     };
     let answer = exchange.api.find(&doing, &GROUPS.path_of(&org, id.as_deref())).await?;
+    if answer.is_none() && name.is_none() {
+        require_org(exchange, &org).await?;
+    }
     let map = by_name(&org, answer);
     match name {
         Some(name) if map.is_empty() => Err(GROUPS.missing(name)),
@@ -236,7 +291,11 @@ async fn upgrades(context: &Context, exchange: &Exchange, name: &str) -> Outcome
     let agbot = context.agbot(exchange)?;
     let path = Path::org(&org, &["hagroups", &id, "upgrades"]);
     let found = agbot.get(&format!("reading the upgrades of HA group {name}"), &path).await?;
-    Ok(upgrades_view(found))
+    let view = upgrades_view(found);
+    if view.table.rows.is_empty() {
+        GROUPS.require(exchange, name).await?;
+    }
+    Ok(view)
 }
 
 async fn free(
@@ -256,15 +315,17 @@ async fn free(
     }
     let agbot = context.agbot(exchange)?;
     if agbot.delete(&format!("freeing the claims of HA group {name}"), &path).await? {
-        note(format!("the claims of HA group {org}/{id} are free"));
+        agbot.report_done(&format!("the claims of HA group {org}/{id} are free"));
         return Ok(());
     }
+    GROUPS.require(exchange, name).await?;
+    require_selectors(exchange, &[(&NODES, node), (&POLICIES, policy)]).await?;
     let list_with = format!("hzn exchange hagroup upgrades {name}");
     Err(CliError::not_found("claim of HA group", &format!("{org}/{id}"), &list_with))
 }
 
 fn upgrades_view(found: Value) -> View {
-    let mut table = Table::new(&["what", "policy", "node", "detail"]);
+    let mut table = Table::new(&["what", "policy", "node", "detail"]).keeping(&["node", "detail"]);
     let text = |value: &Value, pointer: &str| value.pointer(pointer).map(cell_text).unwrap_or_default();
     let held = |claim: &Value| format!("{} since {}", text(claim, "/phase"), text(claim, "/since"));
     if let Some(claim) = found.get("agent").filter(|claim| !claim.is_null()) {

@@ -60,6 +60,11 @@ impl Group {
         Ok(group)
     }
 
+    /// Name of the group.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     fn body(&self, org: &str) -> Value {
         let mut body = Map::new();
         if let Some(description) = &self.description {
@@ -87,10 +92,16 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
     let doing = format!("creating HA group {org}/{id}");
     let first = exchange.api.attempt(&doing, Method::POST, &path, Some(&body)).await?;
     if is_success(first.status) {
-        note(format!("HA group {org}/{id} is created"));
+        exchange.api.report_done(&format!("HA group {org}/{id} is created"));
         return Ok(());
     }
-    let refused = exchange.api.failed(&doing, &first.unexpected());
+    let mut refused = exchange.api.failed(&doing, &first.unexpected());
+    if first.status.as_u16() == 409 {
+        refused = refused.with_advice(format!(
+            "see what is there with: hzn exchange hagroup list -l; change a group with: hzn exchange hagroup update {id}; \
+             free a node with: hzn exchange hagroup member remove"
+        ));
+    }
     if !replaces || first.status.as_u16() != 409 {
         return Err(refused);
     }
@@ -100,7 +111,7 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
     match second.status.as_u16() {
         404 => Err(CliError { exit: crate::exit::Exit::Input, ..refused }),
         _ if is_success(second.status) => {
-            note(format!("HA group {org}/{id} is replaced"));
+            exchange.api.report_done(&format!("HA group {org}/{id} is replaced"));
             Ok(())
         }
         _ => Err(exchange.api.failed(&replacing, &second.unexpected())),
@@ -122,7 +133,7 @@ pub async fn update(group: &Group, exchange: &Exchange) -> Outcome {
     match answer.status.as_u16() {
         404 => Err(GROUPS.missing(&group.name)),
         _ if is_success(answer.status) => {
-            note(format!("HA group {org}/{id} is updated"));
+            exchange.api.report_done(&format!("HA group {org}/{id} is updated"));
             Ok(())
         }
         _ => Err(exchange.api.failed(&doing, &answer.unexpected())),
@@ -152,7 +163,7 @@ pub async fn add_members(arguments: &MemberArguments, exchange: &Exchange) -> Ou
         let path = GROUPS.path_of(&org, Some(&id)).push("nodes").push(&node);
         let doing = format!("adding node {node} to HA group {org}/{id}");
         exchange.api.write(&doing, Method::POST, &path, None).await?;
-        note(format!("node {node} is in HA group {org}/{id}"));
+        exchange.api.report_done(&format!("node {node} is in HA group {org}/{id}"));
     }
     if taken.is_empty() {
         return Ok(());
@@ -172,7 +183,7 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
     let (org, id) = exchange.split(&arguments.name);
     let present = members(exchange, &arguments.name).await?;
     let question = format!("Remove {} from HA group {org}/{id}?", arguments.nodes.join(", "));
-    if !confirm(&question, arguments.force)? {
+    if !confirm(&question, arguments.force || exchange.api.is_dry_run)? {
         note("nothing was removed");
         return Ok(());
     }
@@ -184,7 +195,7 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
         }
         let path = GROUPS.path_of(&org, Some(&id)).push("nodes").push(&node);
         exchange.api.delete(&format!("removing node {node} from HA group {org}/{id}"), &path).await?;
-        note(format!("node {node} is not in HA group {org}/{id} any more"));
+        exchange.api.report_done(&format!("node {node} is not in HA group {org}/{id} any more"));
     }
     Ok(())
 }
@@ -235,6 +246,7 @@ mod tests {
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
             description: None,
             file: file.map(std::path::Path::to_owned),
+            wait: crate::wait::Wait::default(),
         }
     }
 

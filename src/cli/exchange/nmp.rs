@@ -11,7 +11,7 @@ use super::deployment::without;
 use super::nmp_match::matching_nodes;
 use super::node::NODES;
 use super::node_part::node_management;
-use super::resource::Kind;
+use super::resource::{Kind, require_selectors};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_json, template};
@@ -57,7 +57,7 @@ pub enum NmpCommand {
     Add {
         /// Name of the policy
         nmp: String,
-        /// JSON file with the policy, - for standard input
+        /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
         /// Show the nodes that it is for
@@ -138,7 +138,7 @@ async fn set_enabled(exchange: &Exchange, nmp: &str, is_enabled: bool) -> Outcom
     let (org, id) = exchange.split(nmp);
     let doing = format!("putting management policy {org}/{id} {word}");
     exchange.api.write(&doing, Method::PUT, &NMPS.path_of(&org, Some(&id)), Some(&policy)).await?;
-    note(format!("management policy {org}/{id} is {word}"));
+    exchange.api.report_done(&format!("management policy {org}/{id} is {word}"));
     Ok(())
 }
 
@@ -154,7 +154,7 @@ async fn list_nodes(exchange: &Exchange, nmp: Option<&str>) -> Outcome<View> {
     let policies = NMPS.read(exchange, nmp).await?;
     let nodes = NODES.read(exchange, None).await?;
     let mut found = Map::new();
-    let mut table = Table::new(&["management policy", "nodes"]);
+    let mut table = Table::new(&["management policy", "nodes"]).keeping(&["nodes"]);
     let matches = matching_nodes(exchange, &policies, &nodes).await?;
     for (policy, nodes) in matches {
         table.push([policy.clone(), nodes.join(", ")]);
@@ -179,10 +179,11 @@ async fn status(exchange: &Exchange, nmp: &str, node: Option<&str>, is_long: boo
         }
     }
     if found.is_empty() {
+        require_selectors(exchange, &[(&NMPS, Some(nmp)), (&NODES, node)]).await?;
         return Err(CliError::new(
             Exit::NotFound,
             format!("no node has a status for management policy {qualified}"),
-            "no node took it up yet, or the policy does not exist",
+            "no node took it up yet",
             format!("see which nodes it is for with: hzn exchange nmp list {id} --nodes"),
         ));
     }

@@ -172,7 +172,7 @@ async fn create(
     if !is_success(answer.status) {
         return Err(exchange.api.failed(&doing, &answer.unexpected()));
     }
-    note(format!("node {org}/{id} is created"));
+    exchange.api.report_done(&format!("node {org}/{id} is created"));
     Ok(())
 }
 

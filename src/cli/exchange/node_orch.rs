@@ -10,7 +10,8 @@ use super::node::NODES;
 use crate::api::is_success;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
-use crate::output::{Table, View, note};
+use crate::output::{Table, View};
+use crate::wait::{self, Wait};
 
 /// Commands for the placing of services on a node.
 #[derive(Debug, Subcommand)]
@@ -35,6 +36,8 @@ pub struct NodeOrchSet {
     /// node, members of an HA group one at a time and never the last running copy
     #[arg(long, value_parser = availability())]
     availability: Availability,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 fn availability() -> impl TypedValueParser<Value = Availability> {
@@ -51,7 +54,13 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
         NodeOrchCommand::Show { node, watch } => {
             context.show_watched(&watch, async || show(exchange, &node).await).await
         }
-        NodeOrchCommand::Set(set) => change(exchange, &set).await,
+        NodeOrchCommand::Set(set) => {
+            change(exchange, &set).await?;
+            let (org, id) = exchange.split(&set.node);
+            let node = format!("{org}/{id}");
+            let look = async || wait::node::progress(context, exchange, &node, set.availability).await;
+            set.wait.follow(context, &format!("the availability of node {node}"), look).await
+        }
     }
 }
 
@@ -76,7 +85,7 @@ async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     if !is_success(answer.status) {
         return Err(exchange.api.failed(&doing, &answer.unexpected()));
     }
-    note(told(&format!("{org}/{id}"), set.availability));
+    exchange.api.report_done(&told(&format!("{org}/{id}"), set.availability));
     Ok(())
 }
 

@@ -6,12 +6,13 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::nmp::NMPS;
 use super::node::NODES;
-use super::resource::{remove_part, show_part};
+use super::resource::{Part, require_selectors};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
-use crate::output::{Table, View, note};
+use crate::output::{Table, View};
 
 /// Commands for parts of a node.
 #[derive(Debug, Subcommand)]
@@ -26,7 +27,7 @@ pub enum NodePartCommand {
     Addpolicy {
         /// Node that gets the policy
         node: String,
-        /// JSON file with the policy, - for standard input
+        /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "json-file", visible_alias = "input-file", value_name = "FILE")]
         file: PathBuf,
     },
@@ -34,7 +35,7 @@ pub enum NodePartCommand {
     Updatepolicy {
         /// Node whose policy is changed
         node: String,
-        /// JSON file with properties, constraints, deployment or management, - for standard input
+        /// JSON or YAML file with properties, constraints, deployment or management, - for standard input
         #[arg(short = 'f', long = "json-file", visible_alias = "input-file", value_name = "FILE")]
         file: PathBuf,
     },
@@ -92,14 +93,8 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
     };
     match command {
         NodePartCommand::Listpolicy { node } => {
-            NODES.read_one(exchange, &node).await?;
-            show_part(
-                context,
-                exchange,
-                &format!("reading the policy of node {node}"),
-                &path(&node, "policy"),
-            )
-            .await
+            let path = path(&node, "policy");
+            policy_part(&node, &path).show(context, exchange).await
         }
         NodePartCommand::Addpolicy { node, file } => {
             let policy = read_json(&file, &context.settings)?;
@@ -107,12 +102,13 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
         }
         NodePartCommand::Updatepolicy { node, file } => {
             let change = read_json(&file, &context.settings)?;
-            let doing = format!("reading the policy of node {node}");
-            let stored = exchange.api.find(&doing, &path(&node, "policy")).await?;
+            let path = path(&node, "policy");
+            let stored = policy_part(&node, &path).find(exchange).await?;
             put_policy(exchange, &node, merged(stored.unwrap_or_else(|| json!({})), change)?).await
         }
         NodePartCommand::Removepolicy { node, force } => {
-            remove_part(exchange, &format!("the policy of node {node}"), &path(&node, "policy"), force).await
+            let path = path(&node, "policy");
+            policy_part(&node, &path).remove(exchange, force).await
         }
         NodePartCommand::Listerrors { node, long } => list_errors(context, exchange, &node, long).await,
         NodePartCommand::Liststatus { node, watch } => {
@@ -121,6 +117,10 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
         NodePartCommand::Management(ManagementCommand::Status { node, policy, watch }) => {
             let look = async || {
                 let found = node_management(exchange, &node, policy.as_deref()).await?;
+                if found.is_empty() {
+                    let selectors = [(&NODES, Some(node.as_str())), (&NMPS, policy.as_deref())];
+                    require_selectors(exchange, &selectors).await?;
+                }
                 Ok(management_view(found))
             };
             context.show_watched(&watch, look).await
@@ -144,7 +144,7 @@ pub async fn put_policy(exchange: &Exchange, node: &str, mut policy: Value) -> O
         .api
         .write(&format!("setting the policy of node {org}/{id}"), Method::PUT, &path, Some(&policy))
         .await?;
-    note(format!("the policy of node {org}/{id} is set"));
+    exchange.api.report_done(&format!("the policy of node {org}/{id} is set"));
     Ok(())
 }
 
@@ -169,11 +169,15 @@ fn merged(mut stored: Value, change: Value) -> Outcome<Value> {
     Ok(stored)
 }
 
+fn policy_part<'a>(node: &'a str, path: &'a evenkeel_client::Path) -> Part<'a> {
+    Part { kind: &NODES, owner: node, noun: "policy", path }
+}
+
 async fn list_errors(context: &Context, exchange: &Exchange, node: &str, is_long: bool) -> Outcome {
     let (org, id) = exchange.split(node);
     let path = NODES.path_of(&org, Some(&id)).push("errors");
-    let found =
-        exchange.api.find(&format!("reading the errors of node {node}"), &path).await?.unwrap_or_default();
+    let part = Part { kind: &NODES, owner: node, noun: "errors", path: &path };
+    let found = part.find(exchange).await?.unwrap_or_default();
     let errors: Vec<Value> = found.get("errors").and_then(Value::as_array).cloned().unwrap_or_default();
     let table =
         Table::of_list(&errors, &[("code", "event_code"), ("message", "message"), ("hidden", "hidden")]);
@@ -185,8 +189,8 @@ async fn list_errors(context: &Context, exchange: &Exchange, node: &str, is_long
 async fn show_status(exchange: &Exchange, node: &str) -> Outcome<View> {
     let (org, id) = exchange.split(node);
     let path = NODES.path_of(&org, Some(&id)).push("status");
-    let found = exchange.api.find(&format!("reading the status of node {node}"), &path).await?;
-    let found = found.unwrap_or_else(|| json!({}));
+    let part = Part { kind: &NODES, owner: node, noun: "status", path: &path };
+    let found = part.find(exchange).await?.unwrap_or_else(|| json!({}));
     let services: Vec<Value> = found.get("services").and_then(Value::as_array).cloned().unwrap_or_default();
     let columns = [
         ("service", "serviceUrl"),

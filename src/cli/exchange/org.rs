@@ -4,7 +4,7 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::resource::Kind;
+use super::resource::{Kind, require_org};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
@@ -141,8 +141,9 @@ pub async fn run(command: OrgCommand, context: &Context, exchange: &Exchange) ->
             }
             let path = evenkeel_client::Path::org(&org, &[]);
             let doing = format!("creating organization {org}");
-            exchange.api.write(&doing, Method::POST, &path, Some(&Value::Object(body))).await?;
-            note(format!("organization {org} is created"));
+            let advice = format!("change it with: hzn exchange org update {org}");
+            exchange.api.create(&doing, &path, &Value::Object(body), &advice).await?;
+            exchange.api.report_done(&format!("organization {org} is created"));
             Ok(())
         }
         OrgCommand::Update { org, fields } => update(exchange, &org, fields.attributes()?).await,
@@ -168,7 +169,10 @@ async fn list(exchange: &Exchange, org: Option<&str>, is_long: bool) -> Outcome<
 
 async fn remove(exchange: &Exchange, org: &str, is_forced: bool) -> Outcome {
     let question = format!("Remove organization {org} with all its users, nodes, services and policies?");
-    if !crate::confirm::confirm(&question, is_forced)? {
+    if exchange.api.is_dry_run {
+        require_org(exchange, org).await?;
+    }
+    if !crate::confirm::confirm(&question, is_forced || exchange.api.is_dry_run)? {
         note("nothing was removed");
         return Ok(());
     }
@@ -176,7 +180,7 @@ async fn remove(exchange: &Exchange, org: &str, is_forced: bool) -> Outcome {
     if !exchange.api.delete(&format!("removing organization {org}"), &path).await? {
         return Err(ORGS.missing(org));
     }
-    note(format!("organization {org} is removed"));
+    exchange.api.report_done(&format!("organization {org} is removed"));
     Ok(())
 }
 
@@ -200,7 +204,7 @@ async fn update(exchange: &Exchange, org: &str, attributes: Map<String, Value>) 
         match answer.status.as_u16() {
             404 => return Err(ORGS.missing(org)),
             _ if crate::api::is_success(answer.status) => {
-                note(format!("{name} of organization {org} is changed"))
+                exchange.api.report_done(&format!("{name} of organization {org} is changed"))
             }
             _ => return Err(exchange.api.failed(&doing, &answer.unexpected())),
         }

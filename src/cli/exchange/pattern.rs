@@ -9,7 +9,8 @@ use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::read_json;
 
-const PATTERNS: Kind = Kind {
+/// Patterns.
+pub const PATTERNS: Kind = Kind {
     noun: "pattern",
     path: &["patterns"],
     member: "patterns",
@@ -32,7 +33,7 @@ pub enum PatternCommand {
     },
     /// Makes a pattern, or replaces it
     Publish {
-        /// JSON file with the pattern, - for standard input
+        /// JSON or YAML file with the pattern, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
         /// Name of the pattern [default: the member name of the file]

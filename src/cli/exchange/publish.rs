@@ -45,7 +45,7 @@ const MEMBERS: [&str; 16] = [
 /// Options of `publish`.
 #[derive(Debug, Args)]
 pub struct PublishArguments {
-    /// JSON file with the service, - for standard input
+    /// JSON or YAML file with the service, - for standard input
     #[arg(short = 'f', long = "json-file", value_name = "FILE")]
     file: PathBuf,
     /// Private key that signs [default: HZN_PRIVATE_KEY_FILE, else ~/.hzn/keys/service.private.key]
@@ -64,7 +64,7 @@ pub struct PublishArguments {
     /// Login for the image registry as REGISTRY:USER:TOKEN or REGISTRY:TOKEN; repeat for more
     #[arg(short = 'r', long = "registry-token", value_name = "LOGIN")]
     logins: Vec<String>,
-    /// JSON file with the policy of the service
+    /// JSON or YAML file with the policy of the service
     #[arg(short = 'p', long = "service-policy-file", value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Leave image tags as they are (this is always so; kept for scripts)
@@ -107,7 +107,10 @@ pub async fn publish(arguments: &PublishArguments, context: &Context, exchange: 
 }
 
 /// The members that the exchange takes, the deployments as text.
-fn body_of(file: Value, org: &str) -> Outcome<Map<String, Value>> {
+///
+/// # Errors
+/// With status 1 or 3 for a service that cannot be published.
+pub fn body_of(file: Value, org: &str) -> Outcome<Map<String, Value>> {
     let refuse = |exit, why: String| {
         CliError::new(
             exit,
@@ -216,7 +219,23 @@ fn check_pair(body: &Map<String, Value>, pem: &str, name: &str) -> Outcome {
     Ok(())
 }
 
-fn id_of(body: &Map<String, Value>, org: &str) -> String {
+/// Signs and stores a service whose members [`body_of`] has chosen, replacing one that is there.
+///
+/// # Errors
+/// With status 4 for unusable keys, 5 when the exchange refuses it.
+pub async fn publish_document(document: &Value, context: &Context, exchange: &Exchange) -> Outcome {
+    let mut body = document.as_object().cloned().unwrap_or_default();
+    let key = sign(&mut body, &KeyPaths::choose(None, None, &context.settings))?;
+    let id = id_of(&body, &exchange.org);
+    store(exchange, &id, &Value::Object(body), true).await?;
+    match key {
+        Some((name, pem)) => put_key(exchange, &id, &name, &pem).await,
+        None => Ok(()),
+    }
+}
+
+/// The id of a service, `org/url_version_arch`.
+pub fn id_of(body: &Map<String, Value>, org: &str) -> String {
     let text = |member: &str| body.get(member).and_then(Value::as_str).unwrap_or_default();
     service_id(org, text("url"), text("version"), text("arch"))
 }
@@ -226,7 +245,12 @@ async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) ->
     let (org, name) = exchange.split(id);
     let path = SERVICES.path_of(&org, Some(&name));
     let is_there = exchange.api.find(&format!("reading service {id}"), &path).await?.is_some();
-    if is_there && !confirm_by("-O", &format!("Service {id} is published already. Replace it?"), overwrites)?
+    if is_there
+        && !confirm_by(
+            "-O",
+            &format!("Service {id} is published already. Replace it?"),
+            overwrites || exchange.api.is_dry_run,
+        )?
     {
         return Ok(false);
     }
@@ -237,7 +261,7 @@ async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) ->
     if !is_success(answer.status) {
         return Err(exchange.api.failed(&doing, &answer.unexpected()));
     }
-    note(format!("service {id} is {}", if is_there { "replaced" } else { "published" }));
+    exchange.api.report_done(&format!("service {id} is {}", if is_there { "replaced" } else { "published" }));
     Ok(true)
 }
 
@@ -251,7 +275,7 @@ async fn put_key(exchange: &Exchange, id: &str, name: &str, pem: &str) -> Outcom
     if !is_success(answer.status) {
         return Err(exchange.api.failed(&doing, &answer.unexpected()));
     }
-    note(format!("key {name} is stored with service {id}"));
+    exchange.api.report_done(&format!("key {name} is stored with service {id}"));
     Ok(())
 }
 

@@ -47,6 +47,9 @@ impl Kind {
             None => format!("reading the list of {} items", self.noun),
         };
         let answer = exchange.api.find(&doing, &self.path_of(&org, id)).await?;
+        if answer.is_none() && name.is_none() {
+            require_org(exchange, &org).await?;
+        }
         let found = answer.and_then(|mut answer| match answer.get_mut(self.member).map(Value::take) {
             Some(Value::Object(map)) => Some(map),
             _ => None,
@@ -65,6 +68,17 @@ impl Kind {
     pub async fn read_one(&self, exchange: &Exchange, name: &str) -> Outcome<Value> {
         let map = self.read(exchange, Some(name)).await?;
         map.into_iter().next().map(|(_, value)| value).ok_or_else(|| self.missing(name))
+    }
+
+    /// Fails when the named one does not exist.
+    ///
+    /// # Errors
+    /// With status 8 when it is not there.
+    pub async fn require(&self, exchange: &Exchange, name: &str) -> Outcome {
+        let (org, id) = exchange.split(name);
+        let doing = format!("reading {} {name}", self.noun);
+        let found = exchange.api.find(&doing, &self.path_of(&org, Some(&id))).await?;
+        found.map(|_| ()).ok_or_else(|| self.missing(name))
     }
 
     /// Names of all, or everything about one or (`is_long`) about all.
@@ -92,9 +106,15 @@ impl Kind {
         let (org, id) = exchange.split(name);
         let path = self.path_of(&org, Some(&id));
         let doing = format!("creating {} {org}/{id}", self.noun);
+        if exchange.api.is_dry_run {
+            let is_there = exchange.api.find(&doing, &path).await?.is_some();
+            let method = if is_there { Method::PUT } else { Method::POST };
+            exchange.api.attempt(&doing, method, &path, Some(body)).await?;
+            return Ok(());
+        }
         let first = exchange.api.attempt(&doing, Method::POST, &path, Some(body)).await?;
         if is_success(first.status) {
-            note(format!("{} {org}/{id} is created", self.noun));
+            exchange.api.report_done(&format!("{} {org}/{id} is created", self.noun));
             return Ok(());
         }
         if first.status.as_u16() != conflict {
@@ -105,7 +125,7 @@ impl Kind {
         match second.status.as_u16() {
             404 => Err(exchange.api.failed(&doing, &first.unexpected())),
             _ if is_success(second.status) => {
-                note(format!("{} {org}/{id} is replaced", self.noun));
+                exchange.api.report_done(&format!("{} {org}/{id} is replaced", self.noun));
                 Ok(())
             }
             _ => Err(exchange.api.failed(&replacing, &second.unexpected())),
@@ -125,6 +145,9 @@ impl Kind {
                 "give a JSON object with the attributes to change",
             )
         })?;
+        if exchange.api.is_dry_run {
+            self.require(exchange, name).await?;
+        }
         for (member, value) in members {
             let doing = format!("changing {member} of {} {org}/{id}", self.noun);
             let path = self.path_of(&org, Some(&id));
@@ -133,7 +156,7 @@ impl Kind {
             match answer.status.as_u16() {
                 404 => return Err(self.missing(name)),
                 _ if is_success(answer.status) => {
-                    note(format!("{member} of {} {org}/{id} is changed", self.noun))
+                    exchange.api.report_done(&format!("{member} of {} {org}/{id} is changed", self.noun))
                 }
                 _ => return Err(exchange.api.failed(&doing, &answer.unexpected())),
             }
@@ -148,7 +171,10 @@ impl Kind {
     pub async fn remove(&self, exchange: &Exchange, name: &str, is_forced: bool) -> Outcome {
         let (org, id) = exchange.split(name);
         let question = format!("Remove {} {org}/{id}?", self.noun);
-        if !confirm(&question, is_forced)? {
+        if exchange.api.is_dry_run {
+            self.require(exchange, name).await?;
+        }
+        if !confirm(&question, is_forced || exchange.api.is_dry_run)? {
             note("nothing was removed");
             return Ok(());
         }
@@ -156,7 +182,7 @@ impl Kind {
         if !exchange.api.delete(&doing, &self.path_of(&org, Some(&id))).await? {
             return Err(self.missing(name));
         }
-        note(format!("{} {org}/{id} is removed", self.noun));
+        exchange.api.report_done(&format!("{} {org}/{id} is removed", self.noun));
         Ok(())
     }
 
@@ -166,27 +192,111 @@ impl Kind {
     }
 }
 
-/// Shows a part of a resource, such as a policy; nothing is shown as an empty object, as by the existing tool.
+/// Names in arguments that select entries of a list, each with its kind.
+pub type Selectors<'a> = [(&'a Kind, Option<&'a str>)];
+
+/// Fails when one of the names does not exist; called when they selected nothing.
 ///
 /// # Errors
-/// With status 5 when it cannot be read.
-pub async fn show_part(context: &Context, exchange: &Exchange, doing: &str, path: &Path) -> Outcome {
-    let found = exchange.api.find(doing, path).await?.unwrap_or_else(|| json!({}));
-    context.screen.show(&View::of(found))
+/// With status 8 for the first name that does not exist.
+pub async fn require_selectors(exchange: &Exchange, selectors: &Selectors<'_>) -> Outcome {
+    for (kind, name) in selectors {
+        if let Some(name) = name {
+            kind.require(exchange, name).await?;
+        }
+    }
+    require_org(exchange, &exchange.org).await
 }
 
-/// Removes a part of a resource after asking; one that is not there counts as removed.
+/// Fails when an organization does not exist.
 ///
 /// # Errors
-/// With status 5 when it cannot be removed.
-pub async fn remove_part(exchange: &Exchange, what: &str, path: &Path, is_forced: bool) -> Outcome {
-    if !confirm(&format!("Remove {what}?"), is_forced)? {
-        note("nothing was removed");
-        return Ok(());
+/// With status 8 when it is not there; one that the caller may not read counts as there.
+pub async fn require_org(exchange: &Exchange, org: &str) -> Outcome {
+    let doing = format!("reading organization {org}");
+    let answer = exchange.api.attempt(&doing, Method::GET, &Path::org(org, &[]), None).await?;
+    match answer.status.as_u16() {
+        404 => Err(CliError::not_found("organization", org, "hzn exchange org list")),
+        _ => Ok(()),
     }
-    let was_there = exchange.api.delete(&format!("removing {what}"), path).await?;
-    note(format!("{what} {}", if was_there { "is removed" } else { "was not there" }));
-    Ok(())
+}
+
+/// A part of a resource, such as the policy of a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// Kind of the resource that it belongs to.
+    pub kind: &'a Kind,
+    /// Name of the resource.
+    pub owner: &'a str,
+    /// What it is, such as `policy`.
+    pub noun: &'a str,
+    /// Path of the part.
+    pub path: &'a Path,
+}
+
+impl Part<'_> {
+    /// Reads the part; `None` when the resource has none.
+    ///
+    /// # Errors
+    /// With status 8 when the resource does not exist.
+    pub async fn find(&self, exchange: &Exchange) -> Outcome<Option<Value>> {
+        let found = exchange.api.find(&format!("reading {}", self.what()), self.path).await?;
+        if found.is_none() {
+            self.kind.require(exchange, self.owner).await?;
+        }
+        Ok(found)
+    }
+
+    /// Shows the part; an absent one as an empty object, as the existing tool does.
+    ///
+    /// # Errors
+    /// As [`Part::find`].
+    pub async fn show(&self, context: &Context, exchange: &Exchange) -> Outcome {
+        let found = self.find(exchange).await?.unwrap_or_else(|| json!({}));
+        context.screen.show(&View::of(found))
+    }
+
+    /// Removes the part after asking; an absent one counts as removed.
+    ///
+    /// # Errors
+    /// With status 8 when the resource does not exist.
+    pub async fn remove(&self, exchange: &Exchange, is_forced: bool) -> Outcome {
+        if !self.delete(exchange, is_forced).await? {
+            self.kind.require(exchange, self.owner).await?;
+            note(format!("{} was not there", self.what()));
+        }
+        Ok(())
+    }
+
+    /// Removes a part that is chosen by a name.
+    ///
+    /// # Errors
+    /// With status 8 when resource or part do not exist; `list_with` is the command that lists the parts.
+    pub async fn remove_named(&self, exchange: &Exchange, list_with: &str) -> Outcome {
+        if !self.delete(exchange, true).await? {
+            self.kind.require(exchange, self.owner).await?;
+            let (noun, name) = self.noun.split_once(' ').unwrap_or((self.noun, ""));
+            return Err(CliError::not_found(noun, name, list_with));
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, exchange: &Exchange, is_forced: bool) -> Outcome<bool> {
+        let what = self.what();
+        if !confirm(&format!("Remove {what}?"), is_forced || exchange.api.is_dry_run)? {
+            note("nothing was removed");
+            return Ok(true);
+        }
+        let was_there = exchange.api.delete(&format!("removing {what}"), self.path).await?;
+        if was_there {
+            exchange.api.report_done(&format!("{what} is removed"));
+        }
+        Ok(was_there)
+    }
+
+    fn what(&self) -> String {
+        format!("{} of {} {}", self.noun, self.kind.noun, self.owner)
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::publish::{PublishArguments, publish, show_verification};
-use super::resource::{Kind, remove_part, show_part};
+use super::resource::{Kind, Part};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, secret, template};
@@ -117,7 +117,7 @@ pub enum ServiceCommand {
     Addpolicy {
         /// Service that gets the policy
         service: String,
-        /// JSON file with the policy, - for standard input
+        /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
     },
@@ -154,27 +154,34 @@ pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange
         C::Listkey { service, key } => list_key(context, exchange, &service, key.as_deref()).await,
         C::Removekey { service, key } => {
             let path = part(exchange, &service, "keys").push(&key);
-            remove_part(exchange, &format!("key {key} of service {service}"), &path, true).await
+            let part = Part { kind: &SERVICES, owner: &service, noun: &format!("key {key}"), path: &path };
+            part.remove_named(exchange, &format!("hzn exchange service listkey {service}")).await
         }
         C::Listauth { service } => list_auth(context, exchange, &service).await,
         C::Removeauth { service, number } => {
             let path = part(exchange, &service, "dockauths").push(&number.to_string());
-            remove_part(exchange, &format!("login {number} of service {service}"), &path, true).await
+            let part =
+                Part { kind: &SERVICES, owner: &service, noun: &format!("login {number}"), path: &path };
+            part.remove_named(exchange, &format!("hzn exchange service listauth {service}")).await
         }
         C::Addauth { service, registry, token, username } => {
             let token = secret(&token, "token")?;
             add_auth(exchange, &service, &registry, &username, &token).await
         }
         C::Listpolicy { service } => {
-            let doing = format!("reading the policy of service {service}");
-            show_part(context, exchange, &doing, &part(exchange, &service, "policy")).await
+            let path = part(exchange, &service, "policy");
+            Part { kind: &SERVICES, owner: &service, noun: "policy", path: &path }
+                .show(context, exchange)
+                .await
         }
         C::Addpolicy { service, file } => {
             put_policy(exchange, &service, read_json(&file, &context.settings)?).await
         }
         C::Removepolicy { service, force } => {
             let path = part(exchange, &service, "policy");
-            remove_part(exchange, &format!("the policy of service {service}"), &path, force).await
+            Part { kind: &SERVICES, owner: &service, noun: "policy", path: &path }
+                .remove(exchange, force)
+                .await
         }
     }
 }
@@ -198,7 +205,7 @@ pub async fn put_policy(exchange: &Exchange, service: &str, mut policy: Value) -
         .api
         .write(&format!("setting the policy of service {service}"), Method::PUT, &path, Some(&policy))
         .await?;
-    note(format!("the policy of service {service} is set"));
+    exchange.api.report_done(&format!("the policy of service {service} is set"));
     Ok(())
 }
 
@@ -216,7 +223,7 @@ pub async fn add_auth(
     let body = json!({"registry": registry, "username": username, "token": token});
     let doing = format!("adding a login for {registry} to service {service}");
     exchange.api.write(&doing, Method::POST, &part(exchange, service, "dockauths"), Some(&body)).await?;
-    note(format!("service {service} has a login for {registry}"));
+    exchange.api.report_done(&format!("service {service} has a login for {registry}"));
     Ok(())
 }
 
@@ -224,7 +231,8 @@ async fn list_key(context: &Context, exchange: &Exchange, service: &str, key: Op
     let doing = format!("reading the keys of service {service}");
     let path = part(exchange, service, "keys");
     let Some(key) = key else {
-        let names = exchange.api.find(&doing, &path).await?.unwrap_or_else(|| json!([]));
+        let keys = Part { kind: &SERVICES, owner: service, noun: "keys", path: &path };
+        let names = keys.find(exchange).await?.unwrap_or_else(|| json!([]));
         return context.screen.show(&View::of(names));
     };
     let pem = exchange.api.client.get_text(path.push(key)).await;
@@ -235,8 +243,9 @@ async fn list_key(context: &Context, exchange: &Exchange, service: &str, key: Op
 }
 
 async fn list_auth(context: &Context, exchange: &Exchange, service: &str) -> Outcome {
-    let doing = format!("reading the registry logins of service {service}");
-    let found = exchange.api.find(&doing, &part(exchange, service, "dockauths")).await?;
+    let path = part(exchange, service, "dockauths");
+    let logins = Part { kind: &SERVICES, owner: service, noun: "registry logins", path: &path };
+    let found = logins.find(exchange).await?;
     let mut logins: Vec<Value> = found.and_then(|found| found.as_array().cloned()).unwrap_or_default();
     for login in &mut logins {
         login["token"] = Value::from("********");

@@ -1,16 +1,16 @@
 //! `hzn exchange user`: users (exchange API 4.3).
 
 use clap::Subcommand;
-use http::Method;
 use serde_json::{Value, json};
 
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::secret;
-use crate::output::{View, note};
+use crate::output::View;
 
-const USERS: Kind = Kind {
+/// Users.
+pub const USERS: Kind = Kind {
     noun: "user",
     path: &["users"],
     member: "users",
@@ -95,8 +95,9 @@ pub async fn run(command: UserCommand, context: &Context, exchange: &Exchange) -
                 "email": email.unwrap_or_else(|| if id.contains('@') { id.clone() } else { String::new() }),
             });
             let doing = format!("creating user {org}/{id}");
-            exchange.api.write(&doing, Method::POST, &USERS.path_of(&org, Some(&id)), Some(&body)).await?;
-            note(format!("user {org}/{id} is created"));
+            let advice = format!("see what has this id: hzn exchange user list {id}, or node list {id}");
+            exchange.api.create(&doing, &USERS.path_of(&org, Some(&id)), &body, &advice).await?;
+            exchange.api.report_done(&format!("user {org}/{id} is created"));
             Ok(())
         }
         UserCommand::Setpassword { user, password } => {

@@ -28,6 +28,8 @@ fn policy(purpose: &str) -> Value {
 /// An organization with an administrator `ann`, nodes `n1` to `n3`, a signed service and a deployment policy.
 fn set_up(hzn: &mut Hzn) {
     hzn.done("exchange org create acme -d plant");
+    let why = hzn.refused(5, "exchange org create acme -d plant");
+    assert!(why.contains("exchange org update acme"), "{why}");
     let made = hzn.run_with("exchange user create ann - ann@acme.com -A", "first password\n");
     assert_eq!(made.status, 0, "{}", made.errors);
     assert!(!made.errors.contains("first password"), "a secret was shown: {}", made.errors);
@@ -50,6 +52,10 @@ async fn an_administrator_works_with_groups_services_and_policies() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    for line in ["exchange -o typo node list", "exchange -o typo hagroup list", "agbot -o typo rollouts"] {
+        let why = hzn.refused(8, line);
+        assert!(why.contains("organization typo"), "hzn {line}: {why}");
+    }
     set_up(&mut hzn);
     lists_and_forms(&hzn);
     signatures(&hzn);
@@ -57,6 +63,7 @@ async fn an_administrator_works_with_groups_services_and_policies() {
     settings_of_policies(&hzn);
     emptying_a_node(&hzn);
     checks_and_explanations(&hzn);
+    wrong_names(&hzn);
     failures(&mut hzn);
 }
 
@@ -68,8 +75,16 @@ fn lists_and_forms(hzn: &Hzn) {
     assert_eq!(hzn.run("exchange service list --output yaml").output, "- acme/cam_1.0.0_amd64\n");
     assert_eq!(hzn.data("exchange business listpolicy cameras")["acme/cameras"]["label"], "cameras");
     assert_eq!(hzn.run("exchange version").output, "2.154.0\n");
-    let dry = hzn.run("exchange node remove n1 -f --dry-run -v");
+    let dry = hzn.run("exchange node remove n1 --dry-run -v");
     assert!(dry.status == 0 && dry.errors.contains("dry run: DELETE"), "{}", dry.errors);
+    assert!(!dry.errors.contains("removed"), "nothing was removed: {}", dry.errors);
+    let dry = hzn.run("exchange user create bob top-secret bob@acme.com --dry-run");
+    let sent = "dry run: POST";
+    assert!(dry.errors.contains(sent) && dry.errors.contains("bob@acme.com"), "{}", dry.errors);
+    assert!(!dry.errors.contains("created") && !dry.errors.contains("top-secret"), "{}", dry.errors);
+    let dry = hzn.run("exchange deployment addpolicy cameras -f deployment.json --dry-run --wait");
+    assert!(dry.status == 0 && dry.errors.contains("dry run: PUT"), "it is there: {}", dry.errors);
+    hzn.refused(8, "exchange node remove typo -f --dry-run");
     assert_eq!(hzn.data("exchange node list").as_array().map(Vec::len), Some(3));
 }
 
@@ -133,7 +148,8 @@ fn settings_of_policies(hzn: &Hzn) {
 fn emptying_a_node(hzn: &Hzn) {
     let shown = || hzn.data("exchange node orch show n1")["spec"]["availability"].clone();
     assert_eq!(shown(), "active");
-    let drained = hzn.run("exchange node orch set n1 --availability drain");
+    let drained = hzn.run("exchange node orch set n1 --availability drain --wait=30s");
+    assert!(drained.errors.contains("node acme/n1 is drained"), "{}", drained.errors);
     assert_eq!((drained.status, drained.output.as_str()), (0, ""), "{}", drained.errors);
     assert!(drained.errors.contains("hzn agbot agreement list --node acme/n1"), "{}", drained.errors);
     assert!(drained.errors.contains("hzn explain acme/n1 POLICY"), "{}", drained.errors);
@@ -161,6 +177,7 @@ fn checks_and_explanations(hzn: &Hzn) {
     let answer = hzn.run("deploycheck --checkHA -n n1 -b cameras");
     assert_eq!(answer.status, 0, "{}", answer.errors);
     let found: Value = serde_json::from_str(&answer.output).expect("JSON");
+    assert_eq!(hzn.run("deploycheck --checkHA -n n1 -b cameras --exit-code").status, 2);
     assert_eq!(found["allMembersCompatible"], json!(false));
     assert_eq!(found.as_object().map(serde_json::Map::len), Some(4), "three members and the summary");
     assert!(answer.errors.contains("acme/n3 of HA group acme/pair will not get cam"), "{}", answer.errors);
@@ -203,6 +220,41 @@ fn checks_and_explanations(hzn: &Hzn) {
     assert!(told.contains(&("node", "purpose == watch", &json!("clean"))), "{told:?}");
 }
 
+/// A name that does not exist is an error wherever it is given, and an answer without entries is none.
+fn wrong_names(hzn: &Hzn) {
+    assert_eq!(hzn.data("rollout status cameras"), json!([]));
+    assert_eq!(hzn.data("agbot agreement list --node n1"), json!([]));
+    assert_eq!(hzn.data("exchange node listerrors n1"), json!([]));
+    for line in [
+        "rollout status typo",
+        "rollout status --group typo",
+        "rollout pause typo",
+        "rollout pause cameras --group typo",
+        "agbot reasons --node typo",
+        "agbot reasons --policy typo",
+        "agbot agreement list --node typo",
+        "exchange hagroup upgrades typo",
+        "exchange hagroup free typo -f",
+        "exchange node listpolicy typo",
+        "exchange node removepolicy typo -f",
+        "exchange node listerrors typo",
+        "exchange node liststatus typo",
+        "exchange node management status typo",
+        "exchange node management status n1 -p typo",
+        "exchange nmp status typo",
+        "exchange service listpolicy typo_1.0.0_amd64",
+        "exchange service listkey typo_1.0.0_amd64",
+        "exchange service removekey cam_1.0.0_amd64 typo",
+        "exchange service listauth typo_1.0.0_amd64",
+        "exchange agbot listdeploymentpol typo",
+        "explain typo cameras",
+        "deploycheck -n typo -b cameras",
+    ] {
+        let why = hzn.refused(8, line);
+        assert!(why.contains("typo"), "hzn {line}: {why}");
+    }
+}
+
 fn failures(hzn: &mut Hzn) {
     hzn.refused(8, "exchange node list nobody");
     let help = hzn.run("exchange node");
@@ -214,9 +266,18 @@ fn failures(hzn: &mut Hzn) {
     hzn.refused(4, "exchange node addpolicy n1 -f missing.json");
     std::fs::write(hzn.home.join("broken.json"), "{").expect("a file");
     hzn.refused(3, "exchange node addpolicy n1 -f broken.json");
+    hzn.write("unset.json", &json!({"properties": [{"name": "site", "value": "$SITE"}]}));
+    let why = hzn.refused(1, "exchange node addpolicy n1 -f unset.json");
+    assert!(why.contains("unset.json") && why.contains("SITE"), "{why}");
     hzn.refused(5, "exchange node list -u ann:wrong");
     hzn.set("HORIZON_URL", "http://127.0.0.1:1".to_owned());
-    hzn.refused(5, "node list");
+    let why = hzn.refused(5, "node list");
+    assert!(why.contains("no agent answers") && !why.contains("no hub"), "{why}");
+    let hub = hzn.settings.iter().find(|(name, _)| *name == "HZN_EXCHANGE_URL");
+    let hub = hub.map(|(_, url)| url.clone()).unwrap_or_default();
+    hzn.set("HZN_EXCHANGE_URL", hub.replace("http://", "https://"));
+    let why = hzn.refused(5, "exchange node list");
+    assert!(why.contains(&format!("set HZN_EXCHANGE_URL to {hub}")), "{why}");
     hzn.set("HZN_EXCHANGE_URL", String::new());
     let why = hzn.refused(1, "exchange node list");
     assert!(why.contains("HZN_EXCHANGE_URL"), "{why}");

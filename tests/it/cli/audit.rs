@@ -18,7 +18,7 @@ async fn tamper(database: &TestDatabase, statement: &'static str) {
 /// The records once they are sealed: so many at least.
 async fn sealed(hzn: &Hzn, count: usize) -> Vec<Value> {
     eventually("the records are sealed", || async {
-        let records = hzn.data("exchange audit list");
+        let records = hzn.data("exchange audit list --oldest-first");
         records.as_array().filter(|records| records.len() >= count).cloned()
     })
     .await
@@ -42,6 +42,7 @@ async fn audit_is_listed_and_checked_by_command() {
     // The organization, two users, three nodes, a policy.
     let records = sealed(&hzn, 7).await;
     lists(&hzn, &records);
+    reports_are_left_out(&hzn, &hub).await;
     let end = checks(&hzn);
 
     // Somebody with the database gives one write another caller.
@@ -75,13 +76,34 @@ fn lists(hzn: &Hzn, records: &[Value]) {
     let operations: Vec<&str> =
         of_n1.as_array().expect("a list").iter().filter_map(|record| record["operation"].as_str()).collect();
     assert!(operations.len() >= 2 && operations.contains(&"replace_node_policy"), "{operations:?}");
-    let two = hzn.data(&format!("exchange audit list --after {} --limit 2", numbers[1]));
+    let newest = hzn.data("exchange audit list --all");
+    let newest: Vec<i64> =
+        newest.as_array().expect("a list").iter().filter_map(|record| record["number"].as_i64()).collect();
+    assert!(newest.len() >= numbers.len() && newest.is_sorted_by(|one, two| one > two), "{newest:?}");
+    let first = hzn.data("exchange audit list --limit 1");
+    assert_eq!(first[0]["number"].as_i64(), newest.first().copied(), "no node has reported anything");
+    let two = hzn.data(&format!("exchange audit list --oldest-first --after {} --limit 2", numbers[1]));
     assert_eq!((two[0]["number"].as_i64(), two[1]["number"].as_i64()), (Some(numbers[2]), Some(numbers[3])));
     assert_eq!(hzn.data("exchange audit list --until 2001-01-01T00:00:00Z"), json!([]));
     let table = hzn.run("exchange audit list --output table").output;
     assert!(table.starts_with("NUMBER") && table.contains("acme/ann"), "{table}");
     assert!(!table.contains("pass word") && !table.contains("token-n1"), "{table}");
     hzn.refused(1, "exchange audit verify --known nonsense");
+}
+
+/// What a node reports of itself is shown only when it is asked for.
+async fn reports_are_left_out(hzn: &Hzn, hub: &Hub) {
+    let client = must(reqwest::Client::builder().no_proxy().tls_certs_only([]).build(), "a client");
+    let status = client.put(format!("{}/v1/orgs/acme/nodes/n1/status", hub.url));
+    let status = status.basic_auth("acme/n1", Some("token-n1")).json(&json!({"services": []}));
+    assert!(must(status.send().await, "an answer").status().is_success());
+    let newest = |options: &str| {
+        let records = hzn.data(&format!("exchange audit list --limit 1 {options}"));
+        records[0]["operation"].as_str().unwrap_or_default().to_owned()
+    };
+    eventually("the report is sealed", || async { (newest("--all") == "replace_node_status").then_some(()) })
+        .await;
+    assert_eq!(newest(""), "replace_node_policy");
 }
 
 /// Answers the end of the chain, as an administrator notes it.

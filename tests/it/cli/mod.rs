@@ -1,6 +1,7 @@
 //! The command line as people and scripts use it, against a running hub and agent.
 
 mod administrator;
+mod apply;
 mod audit;
 mod node_owner;
 

@@ -1,0 +1,141 @@
+//! The documents of `hzn apply`: a kind, a name and what the resource shall be.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::exit::{CliError, Exit, Outcome};
+use crate::input::read_documents;
+use crate::settings::Settings;
+
+/// What a document is about, in the order in which they are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DocumentKind {
+    /// A service.
+    Service,
+    /// An HA group.
+    HaGroup,
+    /// A deployment policy.
+    Policy,
+    /// A management policy.
+    Nmp,
+}
+
+impl DocumentKind {
+    /// All kinds in the order in which they are applied.
+    pub const ALL: [Self; 4] = [Self::Service, Self::HaGroup, Self::Policy, Self::Nmp];
+
+    /// The word in documents and output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::HaGroup => "hagroup",
+            Self::Policy => "policy",
+            Self::Nmp => "nmp",
+        }
+    }
+}
+
+/// One document.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// What it is about.
+    pub kind: DocumentKind,
+    /// Name of the resource; a service is named by its url, version and arch.
+    #[serde(default)]
+    pub name: String,
+    /// What it shall be.
+    pub spec: Value,
+}
+
+/// Reads the documents of a file, of standard input for `-`, or of the files of a directory in the order of their names.
+///
+/// # Errors
+/// With status 3 or 4 for files that cannot be used, 1 for a document without a name.
+pub fn read(path: &Path, settings: &Settings) -> Outcome<Vec<Document>> {
+    let mut documents = Vec::new();
+    for file in files(path)? {
+        for value in read_documents(&file, settings)? {
+            let values = if let Value::Array(values) = value { values } else { vec![value] };
+            for value in values {
+                documents.push(understood(&file, value)?);
+            }
+        }
+    }
+    documents.sort_by_key(|document| document.kind);
+    Ok(documents)
+}
+
+fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
+    if path == Path::new("-") || !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let failed = |error: std::io::Error| CliError::file("reading", path, &error);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("json" | "yaml" | "yml")) {
+            found.push(file);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn understood(file: &Path, value: Value) -> Outcome<Document> {
+    let refuse = |exit: Exit, why: String| {
+        CliError::new(
+            exit,
+            format!("{} cannot be applied", file.display()),
+            why,
+            "a document has kind (service, hagroup, policy or nmp), name and spec",
+        )
+    };
+    let document: Document =
+        serde_json::from_value(value).map_err(|error| refuse(Exit::Json, error.to_string()))?;
+    if document.name.is_empty() && document.kind != DocumentKind::Service {
+        return Err(refuse(Exit::Input, format!("a document of kind {} has no name", document.kind.word())));
+    }
+    if !document.spec.is_object() {
+        return Err(refuse(Exit::Json, format!("the spec of {} is not an object", document.name)));
+    }
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_a_directory_are_applied_in_the_order_of_their_kinds() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+        write(
+            "a.yaml",
+            "kind: policy\nname: p\nspec: {label: x}\n---\nkind: hagroup\nname: g\nspec: {members: [n1]}\n",
+        );
+        write("b.json", r#"[{"kind": "service", "spec": {"url": "s"}}]"#);
+        write("README.md", "no document");
+        let documents = read(folder.path(), &Settings::default()).expect("documents");
+        let kinds: Vec<&str> = documents.iter().map(|document| document.kind.word()).collect();
+        assert_eq!(kinds, ["service", "hagroup", "policy"]);
+    }
+
+    #[test]
+    fn documents_without_name_or_with_unknown_members_are_refused() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let exit = |text: &str| {
+            let file = folder.path().join("d.yaml");
+            std::fs::write(&file, text).expect("a file");
+            read(&file, &Settings::default()).map_err(|error| error.exit).map(|documents| documents.len())
+        };
+        assert_eq!(exit("kind: policy\nspec: {}\n"), Err(Exit::Input));
+        assert_eq!(exit("kind: node\nname: n\nspec: {}\n"), Err(Exit::Json));
+        assert_eq!(exit("kind: nmp\nname: n\nspecs: {}\n"), Err(Exit::Json));
+        assert_eq!(exit("kind: nmp\nname: n\nspec: {}\n"), Ok(1));
+    }
+}

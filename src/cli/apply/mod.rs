@@ -1,0 +1,213 @@
+//! `hzn apply`: makes services, HA groups and policies of an organization what documents say, and tells what changed.
+
+mod diff;
+mod document;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use self::diff::{Change, changes};
+use self::document::{Document, DocumentKind};
+use crate::api::is_success;
+use crate::context::{Context, Exchange, UserOptions};
+use crate::exchange::deployment::{POLICIES, without};
+use crate::exchange::ha_group::{self, GROUPS};
+use crate::exchange::nmp::NMPS;
+use crate::exchange::publish;
+use crate::exchange::resource::Kind;
+use crate::exchange::service::SERVICES;
+use crate::exit::Outcome;
+use crate::output::{Table, View};
+use crate::wait::{self, Wait};
+
+/// What only the exchange sets.
+const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
+
+/// Options of `apply`.
+#[derive(Debug, Args)]
+pub struct ApplyArguments {
+    #[command(flatten)]
+    user: UserOptions,
+    /// YAML or JSON file with documents, a directory of such files, - for standard input; a document has kind (service,
+    /// hagroup, policy or nmp), name and spec, which is what the command for that kind takes
+    #[arg(short = 'f', long = "file", value_name = "FILE|DIR")]
+    file: PathBuf,
+    /// Remove resources of these kinds that have this label (an HA group: this description) and that no document names
+    #[arg(long, value_name = "LABEL")]
+    prune: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+/// What is done to a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Create,
+    Update,
+    Keep,
+    Remove,
+}
+
+impl Action {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Keep => "unchanged",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+/// One resource with what is done to it.
+struct Step {
+    kind: DocumentKind,
+    /// `org/name`.
+    name: String,
+    action: Action,
+    changes: Vec<Change>,
+    /// What it shall be.
+    wanted: Value,
+}
+
+/// Applies documents.
+///
+/// # Errors
+/// With status 1, 3 or 4 for documents that cannot be used, 5 when the exchange refuses one, 11 to 13 with `--wait`.
+pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
+    let exchange = context.exchange(&arguments.user, None)?;
+    let documents = document::read(&arguments.file, &context.settings)?;
+    let mut steps = Vec::new();
+    for document in documents {
+        steps.push(plan(document, &exchange).await?);
+    }
+    if let Some(label) = &arguments.prune {
+        let removed = surplus(label, &steps, &exchange).await?;
+        steps.extend(removed);
+    }
+    for step in &steps {
+        carry_out(step, context, &exchange).await?;
+    }
+    context.screen.show(&view(&steps))?;
+    let changed = |step: &&Step| matches!(step.action, Action::Create | Action::Update);
+    for step in steps.iter().filter(changed).filter(|step| step.kind == DocumentKind::Policy) {
+        let wanted = async || {
+            let policy = wait::policy::WantedPolicy::read(&exchange, &step.name).await?;
+            policy.progress(context, &exchange).await
+        };
+        arguments.wait.follow(context, &format!("deployment policy {}", step.name), wanted).await?;
+    }
+    Ok(())
+}
+
+fn kind_of(kind: DocumentKind) -> Kind {
+    match kind {
+        DocumentKind::Service => SERVICES,
+        DocumentKind::HaGroup => GROUPS,
+        DocumentKind::Policy => POLICIES,
+        DocumentKind::Nmp => NMPS,
+    }
+}
+
+/// Compares a document with what is stored.
+async fn plan(document: Document, exchange: &Exchange) -> Outcome<Step> {
+    let Document { kind, name, mut spec } = document;
+    let (name, wanted) = if kind == DocumentKind::Service {
+        let service = publish::body_of(spec, &exchange.org)?;
+        (publish::id_of(&service, &exchange.org), Value::Object(service))
+    } else {
+        without(&mut spec, &EXCHANGE_ONLY);
+        let (org, id) = exchange.split(&name);
+        (format!("{org}/{id}"), spec)
+    };
+    let stored = stored(kind, &name, exchange).await?;
+    let changes = stored.as_ref().map(|stored| changes(stored, &wanted)).unwrap_or_default();
+    let action = match &stored {
+        None => Action::Create,
+        Some(_) if changes.is_empty() => Action::Keep,
+        Some(_) => Action::Update,
+    };
+    Ok(Step { kind, name, action, changes, wanted })
+}
+
+async fn stored(kind: DocumentKind, name: &str, exchange: &Exchange) -> Outcome<Option<Value>> {
+    let (org, id) = exchange.split(name);
+    let resource = kind_of(kind);
+    let doing = format!("reading {} {name}", resource.noun);
+    let found = exchange.api.find(&doing, &resource.path_of(&org, Some(&id))).await?;
+    Ok(found.and_then(|found| match found.get(resource.member)? {
+        Value::Object(map) => map.values().next().cloned(),
+        Value::Array(list) => list.first().cloned(),
+        _ => None,
+    }))
+}
+
+/// The resources with a label that no document names; last what others may refer to.
+async fn surplus(label: &str, steps: &[Step], exchange: &Exchange) -> Outcome<Vec<Step>> {
+    let named: BTreeSet<(DocumentKind, &str)> =
+        steps.iter().map(|step| (step.kind, step.name.as_str())).collect();
+    let mut found = Vec::new();
+    for kind in DocumentKind::ALL.into_iter().rev() {
+        let (resources, member): (Map<String, Value>, &str) = match kind {
+            DocumentKind::HaGroup => (ha_group::read(exchange, None).await?, "description"),
+            other => (kind_of(other).read(exchange, None).await?, "label"),
+        };
+        for (name, resource) in resources {
+            let has_label = resource.get(member).and_then(Value::as_str) == Some(label);
+            // Lists hold public resources of other organizations too.
+            let is_own = exchange.split(&name).0 == exchange.org;
+            if has_label && is_own && !named.contains(&(kind, name.as_str())) {
+                found.push(Step {
+                    kind,
+                    name,
+                    action: Action::Remove,
+                    changes: Vec::new(),
+                    wanted: Value::Null,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn carry_out(step: &Step, context: &Context, exchange: &Exchange) -> Outcome {
+    let (org, id) = exchange.split(&step.name);
+    let kind = kind_of(step.kind);
+    let path = kind.path_of(&org, Some(&id));
+    let doing = format!("{} {} {}", step.action.word(), kind.noun, step.name);
+    let method = match step.action {
+        Action::Keep => return Ok(()),
+        Action::Remove => {
+            exchange.api.delete(&doing, &path).await?;
+            return Ok(());
+        }
+        Action::Create | Action::Update if step.kind == DocumentKind::Service => {
+            return publish::publish_document(&step.wanted, context, exchange).await;
+        }
+        Action::Create => Method::POST,
+        Action::Update => Method::PUT,
+    };
+    let answer = exchange.api.attempt(&doing, method, &path, Some(&step.wanted)).await?;
+    if is_success(answer.status) { Ok(()) } else { Err(exchange.api.failed(&doing, &answer.unexpected())) }
+}
+
+fn view(steps: &[Step]) -> View {
+    let mut table = Table::new(&["kind", "name", "action", "changes"]).keeping(&["name", "action"]);
+    let shown = steps.iter().map(|step| {
+        let changes: Vec<String> = step.changes.iter().map(Change::text).collect();
+        table.push([
+            step.kind.word().to_owned(),
+            step.name.clone(),
+            step.action.word().to_owned(),
+            changes.join("; "),
+        ]);
+        json!({"kind": step.kind.word(), "name": step.name, "action": step.action.word(),
+               "changes": step.changes.iter().map(Change::json).collect::<Vec<Value>>()})
+    });
+    let json = Value::Array(shown.collect());
+    View::new(json, table)
+}

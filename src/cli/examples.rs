@@ -1,0 +1,124 @@
+//! Examples in the help of the commands that are used most.
+
+use clap::Command;
+
+/// Commands with their examples; a test reads every line as the program would.
+const EXAMPLES: [(&str, &[&str]); 21] = [
+    ("apply", &["hzn apply -f plant.yaml --dry-run", "hzn apply -f plant/ --prune 'Line 1' --wait"]),
+    ("exchange org create", &["hzn exchange org create plant --description 'Plant 1'"]),
+    ("exchange user create", &["hzn exchange user create --admin ada - ada@plant.example < password"]),
+    ("exchange node list", &["hzn exchange node list", "hzn exchange node list edge-1 --output yaml"]),
+    ("exchange node create", &["hzn exchange node create edge-1 - < edge-1.token"]),
+    ("exchange node addpolicy", &["hzn exchange node addpolicy edge-1 -f node-policy.yaml"]),
+    (
+        "exchange node orch set",
+        &[
+            "hzn exchange node orch set edge-1 --availability drain --wait=30m",
+            "hzn exchange node orch set edge-1 --availability active",
+        ],
+    ),
+    (
+        "exchange service list",
+        &["hzn exchange service list", "hzn exchange service list watch_1.0.0_amd64 -l"],
+    ),
+    (
+        "exchange service publish",
+        &[
+            "hzn exchange service publish -f watch.json",
+            "hzn exchange service publish -f watch.yaml -k my.key -O",
+        ],
+    ),
+    ("exchange deployment listpolicy", &["hzn exchange deployment listpolicy watch-line-1"]),
+    (
+        "exchange deployment addpolicy",
+        &[
+            "hzn exchange deployment addpolicy watch-line-1 -f policy.yaml --wait",
+            "hzn exchange deployment addpolicy watch-line-1 -f policy.json --dry-run",
+        ],
+    ),
+    (
+        "exchange deployment updatepolicy",
+        &["hzn exchange deployment updatepolicy watch-line-1 -f version-2.yaml --wait=15m"],
+    ),
+    (
+        "exchange hagroup create",
+        &["hzn exchange hagroup create line-1 --nodeId edge-1 --nodeId edge-2 --nodeId edge-3"],
+    ),
+    ("exchange hagroup list", &["hzn exchange hagroup list", "hzn exchange hagroup list line-1"]),
+    ("exchange hagroup upgrades", &["hzn exchange hagroup upgrades line-1 --watch"]),
+    (
+        "exchange audit list",
+        &[
+            "hzn exchange audit list --limit 20",
+            "hzn exchange audit list --caller plant/ada --since 2030-01-31T00:00:00Z",
+        ],
+    ),
+    (
+        "agbot reasons",
+        &["hzn agbot reasons --policy watch-line-1", "hzn agbot reasons --node edge-1 --watch=5"],
+    ),
+    (
+        "rollout status",
+        &["hzn rollout status watch-line-1 --watch", "hzn rollout status watch-line-1 --wait=20m"],
+    ),
+    ("rollout undo", &["hzn rollout undo watch-line-1 --group line-1 --wait"]),
+    (
+        "deploycheck",
+        &[
+            "hzn deploycheck -n edge-1 -b watch-line-1",
+            "hzn deploycheck --ha-group line-1 -B policy.yaml --exit-code",
+        ],
+    ),
+    ("explain", &["hzn explain edge-1 watch-line-1", "hzn explain edge-1 watch-line-1 --watch"]),
+];
+
+/// The examples of a command, whose path is without `hzn`.
+pub fn of(path: &str) -> Option<&'static [&'static str]> {
+    EXAMPLES.iter().find(|(command, _)| *command == path).map(|(_, lines)| *lines)
+}
+
+/// Adds the examples to the help of their commands.
+pub fn add(mut command: Command) -> Command {
+    for (path, lines) in EXAMPLES {
+        let text = format!("Examples:\n  {}", lines.join("\n  "));
+        let words: Vec<&str> = path.split(' ').collect();
+        command = at(command, &words, &text);
+    }
+    command
+}
+
+fn at(command: Command, path: &[&str], text: &str) -> Command {
+    match path.split_first() {
+        Some((word, rest)) => command.mut_subcommand(word, |inner| at(inner, rest, text)),
+        None => command.after_help(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_understood() {
+        for (path, lines) in EXAMPLES {
+            for line in lines {
+                assert!(
+                    line.starts_with(&format!("hzn {path} ")) || *line == format!("hzn {path}"),
+                    "{line}"
+                );
+                let shell = line.split(" < ").next().unwrap_or(line);
+                let words = shell.split(' ').map(|word| word.trim_matches('\''));
+                // A quoted blank is no separator; what follows it would be another word here.
+                let words: Vec<&str> =
+                    if shell.contains('\'') { shell.split('\'').collect() } else { words.collect() };
+                let words: Vec<&str> = if shell.contains('\'') {
+                    let (before, quoted) = (words[0], words[1]);
+                    before.split_whitespace().chain([quoted]).chain(words[2].split_whitespace()).collect()
+                } else {
+                    words
+                };
+                assert!(crate::command().try_get_matches_from(&words).is_ok(), "not understood: {line}");
+            }
+        }
+    }
+}

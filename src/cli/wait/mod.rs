@@ -1,0 +1,221 @@
+//! `--wait`: follows a change until it has taken effect, with the progress on standard error.
+
+pub mod group;
+pub mod node;
+pub mod policy;
+pub mod rollout;
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use evenkeel_client::Path;
+use serde_json::Value;
+
+use crate::context::{Context, Exchange};
+use crate::exit::{CliError, Exit, Outcome};
+use crate::output::note;
+
+/// Between two requests.
+const PERIOD: Duration = Duration::from_millis(300);
+/// An outcome counts when it was seen so many times in a row, because the agbot may not have decided on the change yet.
+const TIMES_DONE: u32 = 2;
+/// The same for an outcome that ends the command with a failure.
+const TIMES_FAILED: u32 = 5;
+
+/// Waits for the effect of a change.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Wait {
+    /// Wait until the change has taken effect, at most for this time, such as 90s, 10m or 1h [default: 10m]; ends with
+    /// status 11 when it failed or was rolled back, 12 when a rollout is held, 13 when the time ended first
+    #[arg(long = "wait", value_name = "TIMEOUT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "10m", value_parser = duration)]
+    pub limit: Option<Duration>,
+}
+
+/// How far a change is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// It has taken effect.
+    Done(String),
+    /// It has not, and this is what it waits for.
+    Pending(String),
+    /// It will not.
+    Failed(String),
+    /// It does not go on until somebody acts.
+    Held(String),
+}
+
+impl Progress {
+    fn text(&self) -> &str {
+        match self {
+            Self::Done(text) | Self::Pending(text) | Self::Failed(text) | Self::Held(text) => text,
+        }
+    }
+
+    /// How many times in a row it must be seen before it counts; none for what is still under way.
+    fn times_needed(&self) -> Option<u32> {
+        match self {
+            Self::Done(_) => Some(TIMES_DONE),
+            Self::Failed(_) | Self::Held(_) => Some(TIMES_FAILED),
+            Self::Pending(_) => None,
+        }
+    }
+}
+
+impl Wait {
+    /// Follows a change until it has taken effect; returns at once without `--wait` and in a dry run. `change` names it.
+    ///
+    /// # Errors
+    /// With status 11, 12 or 13 when it did not take effect, and those of `look` but for a server that does not answer.
+    pub async fn follow(
+        &self,
+        context: &Context,
+        change: &str,
+        look: impl AsyncFn() -> Outcome<Progress>,
+    ) -> Outcome {
+        let Some(limit) = self.limit.filter(|_| !context.is_dry_run) else { return Ok(()) };
+        let deadline = Instant::now() + limit;
+        let mut seen = Progress::Pending(String::new());
+        let mut times = 0;
+        loop {
+            match look().await {
+                Ok(now) => {
+                    if now.text() != seen.text() {
+                        note(now.text());
+                    }
+                    times = if now == seen { times + 1 } else { 1 };
+                    seen = now;
+                }
+                // The hub may be restarted meanwhile.
+                Err(error) if error.is_retryable => times = 0,
+                Err(error) => return Err(error),
+            }
+            if seen.times_needed().is_some_and(|needed| times >= needed) {
+                return outcome(change, seen);
+            }
+            if Instant::now() >= deadline {
+                return Err(timed_out(change, &seen, limit));
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+}
+
+fn outcome(change: &str, end: Progress) -> Outcome {
+    let advice = "see the rollouts with: hzn rollout status, and the reasons with: hzn agbot reasons";
+    match end {
+        Progress::Failed(why) => {
+            Err(CliError::new(Exit::WaitFailed, format!("{change} has failed"), why, advice))
+        }
+        Progress::Held(why) => Err(CliError::new(
+            Exit::WaitHeld,
+            format!("{change} is held"),
+            why,
+            "go on with: hzn rollout resume, or go back with: hzn rollout undo",
+        )),
+        Progress::Done(_) | Progress::Pending(_) => Ok(()),
+    }
+}
+
+fn timed_out(change: &str, last: &Progress, limit: Duration) -> CliError {
+    let why = match last.text() {
+        "" => "the agbot has not answered".to_owned(),
+        text => text.to_owned(),
+    };
+    let what = format!("{change} has not taken effect after {} seconds", limit.as_secs());
+    CliError::new(Exit::WaitTimeout, what, why, "wait longer with --wait=TIMEOUT; the change itself goes on")
+}
+
+/// Reads a list of the agbot for an organization, such as `reasons`.
+///
+/// # Errors
+/// With status 5 when the agbot does not answer.
+pub async fn read(context: &Context, exchange: &Exchange, org: &str, what: &str) -> Outcome<Value> {
+    let path = Path::org(org, &["agbot", what]);
+    context.agbot(exchange)?.get(&format!("asking the agbot for its {what}"), &path).await
+}
+
+/// The elements of a list in an answer.
+pub fn entries<'a>(answer: &'a Value, member: &str) -> &'a [Value] {
+    answer.get(member).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A text inside an entry, empty when it is not there.
+pub fn text<'a>(entry: &'a Value, pointer: &str) -> &'a str {
+    entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A span of time: a number of seconds, or one with the unit s, m or h.
+fn duration(given: &str) -> Result<Duration, String> {
+    let (number, unit) = match given.find(|letter: char| !letter.is_ascii_digit()) {
+        Some(at) => given.split_at(at),
+        None => (given, "s"),
+    };
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err("give a number of seconds, or one with the unit s, m or h, such as 10m".to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| "it does not begin with a number".to_owned())?;
+    number.checked_mul(factor).map(Duration::from_secs).ok_or_else(|| "it is too long".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::output::Screen;
+    use crate::settings::Settings;
+
+    fn context() -> Context {
+        let screen = Screen { format: None };
+        Context { settings: Settings::default(), screen, is_verbose: false, is_dry_run: false }
+    }
+
+    async fn follow(limit: Duration, states: Vec<Progress>) -> Result<(), Exit> {
+        let states = RefCell::new(states);
+        let look = async || {
+            let mut states = states.borrow_mut();
+            Ok(if states.len() > 1 { states.remove(0) } else { states[0].clone() })
+        };
+        let wait = Wait { limit: Some(limit) };
+        wait.follow(&context(), "the change", look).await.map_err(|error| error.exit)
+    }
+
+    fn done() -> Progress {
+        Progress::Done("done".to_owned())
+    }
+
+    fn held() -> Progress {
+        Progress::Held("held".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outcome_counts_when_it_lasts() {
+        let long = Duration::from_secs(600);
+        let pending = Progress::Pending("1 of 2".to_owned());
+        assert_eq!(follow(long, vec![pending.clone(), done()]).await, Ok(()));
+        // What was true before the agbot decided on the change is no outcome of it.
+        assert_eq!(follow(long, vec![held(), held(), pending.clone(), done()]).await, Ok(()));
+        assert_eq!(follow(long, vec![pending, held()]).await, Err(Exit::WaitHeld));
+        assert_eq!(follow(long, vec![Progress::Failed("x".to_owned())]).await, Err(Exit::WaitFailed));
+    }
+
+    #[tokio::test]
+    async fn time_that_is_over_has_a_status_of_its_own() {
+        let pending = Progress::Pending("1 of 2".to_owned());
+        assert_eq!(follow(Duration::ZERO, vec![pending]).await, Err(Exit::WaitTimeout));
+    }
+
+    #[test]
+    fn spans_of_time_have_units() {
+        let seconds = |text: &str| duration(text).map(|span| span.as_secs());
+        assert_eq!(
+            (seconds("90"), seconds("90s"), seconds("10m"), seconds("1h")),
+            (Ok(90), Ok(90), Ok(600), Ok(3600))
+        );
+        assert!(["", "m", "5d", "-1", "1.5m"].iter().all(|text| duration(text).is_err()));
+    }
+}
