@@ -1,5 +1,6 @@
 //! What the demo makes at the hub, through the public API like everybody else.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel_client::model::PutNode;
@@ -114,11 +115,51 @@ impl Fleet {
         Ok(())
     }
 
+    /// How each node stands with the policy, in words.
+    pub async fn reasons(&self) -> Result<BTreeMap<String, String>, ClientError> {
+        let found: Option<Value> =
+            self.user.get(evenkeel_client::Path::org(ORG, &["agbot", "reasons"])).await?;
+        let reasons = found.as_ref().and_then(|found| found.get("reasons")?.as_array());
+        let text =
+            |reason: &Value, member: &str| reason.get(member).and_then(Value::as_str).map(str::to_owned);
+        let of_node = |reason: &Value| {
+            let node = text(reason, "node")?;
+            let id = node.split_once('/').map_or(node.as_str(), |(_, id)| id);
+            Some((id.to_owned(), without_instants(&text(reason, "text")?).to_owned()))
+        };
+        Ok(reasons.into_iter().flatten().filter_map(of_node).collect())
+    }
+
     fn policy(&self, version: &str) -> Value {
         json!({
             "label": "Watch on every member of the group",
             "service": {"name": SERVICE, "org": ORG, "arch": self.arch, "serviceVersions": [{"version": version}]},
             "constraints": [format!("openhorizon.hagroup == {GROUP}")],
         })
+    }
+}
+
+/// The beginning of a sentence before the instants that it names, which would change it all the time.
+fn without_instants(text: &str) -> &str {
+    let ends = [" since 2", ", at most until 2", "; waiting until 2", " until 2"];
+    let end = ends.iter().filter_map(|end| text.find(end)).min();
+    &text[..end.unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_shown_without_instants() {
+        assert_eq!(without_instants("runs version 2.0.0"), "runs version 2.0.0");
+        assert_eq!(
+            without_instants("the service runs and is watched until 2026-11-22T23:35:25Z"),
+            "the service runs and is watched"
+        );
+        assert_eq!(
+            without_instants("busy on plant/edge-1 since 2026-11-22, at most until 2026-11-22"),
+            "busy on plant/edge-1"
+        );
     }
 }

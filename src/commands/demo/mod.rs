@@ -18,6 +18,7 @@ use evenkeel_runtime::{ExitStatus, Failure};
 use fleet::Fleet;
 use observer::{Observer, Seen};
 use processes::{Processes, log_file};
+use tokio::signal::unix::{SignalKind, signal};
 use view::View;
 
 /// PostgreSQL may have to be fetched first.
@@ -25,6 +26,8 @@ const HUB_PATIENCE: Duration = Duration::from_secs(600);
 const DEPLOY_PATIENCE: Duration = Duration::from_secs(120);
 const ROLL_PATIENCE: Duration = Duration::from_secs(240);
 const LOOK: Duration = Duration::from_millis(20);
+/// Between two questions to the agbot how the nodes stand.
+const REASONS_PERIOD: Duration = Duration::from_millis(250);
 
 /// Options of `demo`.
 #[derive(Debug, Args)]
@@ -69,12 +72,25 @@ async fn run_demo(arguments: DemoArguments) -> Result<(), Failure> {
     let mut processes = Processes::default();
     let outcome = tokio::select! {
         outcome = play(&arguments, &folder, &mut processes) => outcome,
-        stopped = tokio::signal::ctrl_c() => stopped.map_err(|error| broken(&error)),
+        stopped = stop_signal() => stopped.map(|()| println!("\nstopping the agents and the hub")),
     };
     processes.stop();
     // The copies of the service see that their folder is gone and end.
     let _ = std::fs::remove_dir_all(folder.join("sockets"));
     outcome
+}
+
+/// Returns when the demo shall end: Ctrl-C, SIGTERM, or the terminal was closed.
+async fn stop_signal() -> Result<(), Failure> {
+    let on = |kind: SignalKind| signal(kind).map_err(|error| broken(&error));
+    let (mut interrupt, mut terminate, mut hang_up) =
+        (on(SignalKind::interrupt())?, on(SignalKind::terminate())?, on(SignalKind::hangup())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
 }
 
 async fn play(arguments: &DemoArguments, folder: &Path, processes: &mut Processes) -> Result<(), Failure> {
@@ -102,20 +118,21 @@ async fn play(arguments: &DemoArguments, folder: &Path, processes: &mut Processe
     let deployed_at = Instant::now();
     fleet.create_policy("1.0.0").await.map_err(|error| refused(&error))?;
     view.tell("published service 1.0.0 and a deployment policy for the members of the group");
-    await_version(&observer, &mut view, &nodes, "1.0.0", DEPLOY_PATIENCE, processes).await?;
+    let mut stage = Stage { fleet: &fleet, observer: &observer, view: &mut view, nodes: &nodes };
+    stage.await_version("1.0.0", DEPLOY_PATIENCE, processes).await?;
     let deploy_time = deployed_at.elapsed();
 
-    view.tell("publishing 2.0.0; the agbot rolls it through the group, one member at a time");
+    stage.view.tell("publishing 2.0.0; the agbot rolls it through the group, one member at a time");
     observer.begin_counting();
     fleet.publish_service("2.0.0", &sockets).await.map_err(|error| refused(&error))?;
     let rolled_at = Instant::now();
     fleet.change_policy("2.0.0").await.map_err(|error| refused(&error))?;
-    await_version(&observer, &mut view, &nodes, "2.0.0", ROLL_PATIENCE, processes).await?;
+    stage.await_version("2.0.0", ROLL_PATIENCE, processes).await?;
     let roll_time = rolled_at.elapsed();
     let seen = observer.seen();
-    summary(&hub, &fleet, folder, deploy_time, roll_time, &seen)?;
+    summary(deploy_time, roll_time, &seen);
     if !arguments.exit {
-        println!("The hub stays up until Ctrl-C.");
+        invite(&hub, &fleet, folder)?;
         std::future::pending::<()>().await;
     }
     match seen.lowest {
@@ -217,50 +234,50 @@ fn start_agent(
     processes.start(node, &arguments, &[], &log_file(folder, node))
 }
 
-/// Waits until every node answers with the version.
-async fn await_version(
-    observer: &Observer,
-    view: &mut View,
-    nodes: &[String],
-    version: &str,
-    patience: Duration,
-    processes: &mut Processes,
-) -> Result<(), Failure> {
-    let until = Instant::now() + patience;
-    loop {
-        let seen = observer.seen();
-        view.show(&seen.versions);
-        if nodes.iter().all(|node| seen.versions.get(node).is_some_and(|found| found == version)) {
-            return Ok(());
+/// Everything that is looked at while a version spreads.
+struct Stage<'a> {
+    fleet: &'a Fleet,
+    observer: &'a Observer,
+    view: &'a mut View,
+    nodes: &'a [String],
+}
+
+impl Stage<'_> {
+    /// Waits until every node answers with the version.
+    async fn await_version(
+        &mut self,
+        version: &str,
+        limit: Duration,
+        processes: &mut Processes,
+    ) -> Result<(), Failure> {
+        let fail = |text: String| Err(Failure::new(ExitStatus::Failure, text));
+        let until = Instant::now() + limit;
+        let mut asked_at: Option<Instant> = None;
+        loop {
+            let seen = self.observer.seen();
+            self.view.show(&seen.versions);
+            if self.nodes.iter().all(|node| seen.versions.get(node).is_some_and(|found| found == version)) {
+                return Ok(());
+            }
+            if let Some(name) = processes.find_ended() {
+                return fail(format!("the process {name} has ended unexpectedly"));
+            }
+            if Instant::now() > until {
+                return fail(format!("not every node runs {version} after {} s", limit.as_secs()));
+            }
+            if asked_at.is_none_or(|at| at.elapsed() >= REASONS_PERIOD) {
+                asked_at = Some(Instant::now());
+                // A busy agbot is asked again; what was shown stays meanwhile.
+                if let Ok(reasons) = self.fleet.reasons().await {
+                    self.view.show_reasons(&reasons);
+                }
+            }
+            tokio::time::sleep(LOOK).await;
         }
-        if let Some(name) = processes.find_ended() {
-            return Err(Failure::new(
-                ExitStatus::Failure,
-                format!("the process {name} has ended unexpectedly"),
-            ));
-        }
-        if Instant::now() > until {
-            return Err(Failure::new(
-                ExitStatus::Failure,
-                format!("not every node runs {version} after {} s", patience.as_secs()),
-            ));
-        }
-        tokio::time::sleep(LOOK).await;
     }
 }
 
-fn summary(
-    hub: &Hub,
-    fleet: &Fleet,
-    folder: &Path,
-    deploy_time: Duration,
-    roll_time: Duration,
-    seen: &Seen,
-) -> Result<(), Failure> {
-    let (login, password) = fleet.login();
-    let login_file = folder.join("login");
-    write_private_file(&login_file, format!("{login}:{password}\n").as_bytes())
-        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+fn summary(deploy_time: Duration, roll_time: Duration, seen: &Seen) {
     println!();
     println!("Summary");
     println!("  time to first deployment   {:.1} s", deploy_time.as_secs_f64());
@@ -271,6 +288,14 @@ fn summary(
         seen.looks,
         LOOK.as_millis()
     );
+}
+
+/// Tells how to use the hub, which goes on.
+fn invite(hub: &Hub, fleet: &Fleet, folder: &Path) -> Result<(), Failure> {
+    let (login, password) = fleet.login();
+    let login_file = folder.join("login");
+    write_private_file(&login_file, format!("{login}:{password}\n").as_bytes())
+        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
     println!("  API and its document       {0}/v1 and {0}/docs", hub.url);
     println!("  log in                     user and password are in {}", login_file.display());
     println!(
@@ -279,6 +304,7 @@ fn summary(
         hub.url,
         fleet::ORG
     );
+    println!("The hub stays up until Ctrl-C.");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The real processes of the demo: a hub and its agents, ended with it.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// Longest wait for processes to end by themselves.
-const PATIENCE: Duration = Duration::from_secs(12);
+const STOP_LIMIT: Duration = Duration::from_secs(12);
 
 /// Processes that end when the demo ends.
 #[derive(Default)]
@@ -37,6 +38,8 @@ impl Processes {
         let child = Command::new(program)
             .args(arguments)
             .envs(environment.iter().copied())
+            // Ctrl-C goes to the whole group of the terminal; these are ended by the demo, in their order.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)
@@ -53,20 +56,30 @@ impl Processes {
             .find_map(|(name, child)| matches!(child.try_wait(), Ok(Some(_))).then(|| name.clone()))
     }
 
-    /// Ends everything, agents before the hub; kills what does not end in time.
+    /// Ends everything, the agents together and then the hub; kills what does not end in time.
     pub fn stop(&mut self) {
-        while let Some((_, mut child)) = self.running.pop() {
-            if let Ok(id) = i32::try_from(child.id()) {
-                // It may have ended already.
-                let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
-            }
-            let until = Instant::now() + PATIENCE;
-            while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            let _ = child.kill();
-            let _ = child.wait();
+        let first = self.running.len().min(1);
+        let agents = self.running.split_off(first);
+        end(agents);
+        end(std::mem::take(&mut self.running));
+    }
+}
+
+/// Ends processes at the same time.
+fn end(mut processes: Vec<(String, Child)>) {
+    for (_, child) in &processes {
+        if let Ok(id) = i32::try_from(child.id()) {
+            // It may have ended already.
+            let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
         }
+    }
+    let until = Instant::now() + STOP_LIMIT;
+    for (_, child) in &mut processes {
+        while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

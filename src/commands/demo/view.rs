@@ -4,11 +4,17 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
+use evenkeel_cli::shortened;
+
+/// Width where the terminal has none.
+const USUAL_WIDTH: usize = 80;
+
 /// Shows what happens.
 pub struct View {
     began: Instant,
     nodes: Vec<String>,
     shown: BTreeMap<String, String>,
+    reasons: BTreeMap<String, String>,
     is_live: bool,
     drawn_lines: usize,
 }
@@ -19,19 +25,20 @@ impl View {
             began: Instant::now(),
             nodes: nodes.to_vec(),
             shown: BTreeMap::new(),
+            reasons: BTreeMap::new(),
             is_live: std::io::stdout().is_terminal(),
             drawn_lines: 0,
         }
     }
 
-    /// Tells one thing that happened.
+    /// Reports one thing that happened.
     pub fn tell(&mut self, text: &str) {
         self.erase();
         println!("{:7.2}s  {text}", self.began.elapsed().as_secs_f64());
         self.draw();
     }
 
-    /// Shows which version answers on each node; says so only when something changed.
+    /// Shows which version answers on each node; reports only what changed.
     pub fn show(&mut self, versions: &BTreeMap<String, String>) {
         if *versions == self.shown {
             return;
@@ -47,22 +54,51 @@ impl View {
             .collect();
         self.shown = versions.clone();
         let running = versions.len();
-        self.tell(&format!("{:<44} copies running: {running}", changes.join(", ")));
+        self.tell(&format!("{:<28} copies running: {running}", changes.join(", ")));
+    }
+
+    /// Shows what the agbot says of each node: in the table on a terminal, elsewhere as a line when it changed.
+    pub fn show_reasons(&mut self, reasons: &BTreeMap<String, String>) {
+        if *reasons == self.reasons {
+            return;
+        }
+        let changed: Vec<String> = reasons
+            .iter()
+            .filter(|(node, text)| self.reasons.get(*node) != Some(*text))
+            .map(|(node, text)| format!("{node}: {text}"))
+            .collect();
+        self.reasons = reasons.clone();
+        if self.is_live {
+            self.erase();
+            self.draw();
+            return;
+        }
+        changed.iter().for_each(|line| self.tell(line));
     }
 
     fn draw(&mut self) {
         if !self.is_live {
             return;
         }
-        println!("  ┌──────────────┬──────────────┐");
-        for node in &self.nodes {
-            let version = self.shown.get(node).map_or("-", String::as_str);
-            println!("  │ {node:<12} │ {version:<12} │");
-        }
-        println!("  └──────────────┴──────────────┘");
-        self.drawn_lines = self.nodes.len() + 2;
+        let width = comfy_table::Table::new().width().map_or(USUAL_WIDTH, usize::from);
+        let rows = self.rows(if width == 0 { USUAL_WIDTH } else { width });
+        self.drawn_lines = rows.len();
+        rows.iter().for_each(|row| println!("{row}"));
         // A closed terminal is no reason to stop.
         let _ = std::io::stdout().flush();
+    }
+
+    /// One line per node: its id and version whole, and as many words of the agbot's reason as fit.
+    fn rows(&self, width: usize) -> Vec<String> {
+        let longest = self.nodes.iter().map(|node| node.chars().count()).max().unwrap_or_default();
+        let row = |node: &String| {
+            let version = self.shown.get(node).map_or("-", String::as_str);
+            let start = format!("  {node:<longest$}  {version:<7}  ");
+            let reason = self.reasons.get(node).map_or("", String::as_str);
+            let room = width.saturating_sub(start.chars().count() + 1);
+            format!("{start}{}", shortened(reason, room)).trim_end().to_owned()
+        };
+        self.nodes.iter().map(row).collect()
     }
 
     fn erase(&mut self) {
@@ -70,5 +106,23 @@ impl View {
             print!("\x1b[{}A\x1b[J", self.drawn_lines);
             self.drawn_lines = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_versions_are_whole_and_lines_fit_at_60_columns() {
+        let nodes: Vec<String> = ["edge-1", "edge-20"].map(str::to_owned).into();
+        let mut view = View::new(&nodes);
+        let said = "plant/line-1 is busy with the rollout of plant/watch-everywhere on plant/edge-1";
+        view.reasons = BTreeMap::from([("edge-20".to_owned(), said.to_owned())]);
+        view.shown = BTreeMap::from([("edge-20".to_owned(), "1.0.0".to_owned())]);
+        let rows = view.rows(60);
+        assert_eq!(rows[0], "  edge-1   -");
+        assert!(rows[1].starts_with("  edge-20  1.0.0    plant/line-1 is busy") && rows[1].ends_with('…'));
+        assert!(rows.iter().all(|row| row.chars().count() < 60), "{rows:?}");
     }
 }
