@@ -16,7 +16,7 @@ pub use client::{Answer, Client};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
-pub use retry::RetryPolicy;
+pub use retry::{RetryDelay, RetryPolicy};
 pub use transport::{HttpSettings, Transport};
 
 #[cfg(test)]
