@@ -66,6 +66,8 @@ pub struct HubState {
     pub file_versions: Value,
     pub grants: bool,
     pub asked: u32,
+    /// So many searches for services are answered with 503.
+    pub failing_lookups: u32,
     last_key: String,
     next_message: i64,
 }
@@ -373,8 +375,14 @@ async fn file_versions(State(hub): Hub) -> Json<Value> {
     Json(if versions.is_null() { json!({}) } else { versions })
 }
 
-async fn list_services() -> Json<Value> {
+async fn list_services(State(hub): Hub) -> Response {
+    let mut state = hub.state();
+    if state.failing_lookups > 0 {
+        state.failing_lookups -= 1;
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     Json(json!({"services": {"acme/web_1.0.0_amd64": {"url": "web", "version": "1.0.0", "arch": "amd64"}}}))
+        .into_response()
 }
 
 async fn get_agbot() -> Json<Value> {

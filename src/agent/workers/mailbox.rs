@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use evenkeel_client::{
-    ClientError,
+    ClientError, RetryDelay,
     model::{NodeMessage, Service},
 };
 use evenkeel_domain::policy::internal::InternalPolicy;
@@ -15,7 +15,8 @@ use evenkeel_wire::{
     },
     base64_text,
 };
-use tokio::time::sleep;
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep_until};
 
 use super::Signals;
 use crate::{
@@ -32,8 +33,11 @@ use crate::{
 
 /// Envelopes that are remembered to tell copies.
 const REMEMBERED: usize = 500;
-/// Pause before a message that could not be judged is looked at again.
-const PAUSE: Duration = Duration::from_secs(5);
+/// Messages opened and looked up at once.
+const CONCURRENCY: usize = 8;
+/// Pause before messages that could not be judged are looked at again; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Services whose definition and keys a node reads for one proposal.
 const MOST_KEYS: usize = 50;
 
@@ -52,6 +56,24 @@ enum Fate {
     Keep,
 }
 
+/// A message, as far as it can be taken without the core.
+enum Prepared {
+    /// It means this.
+    Event(Box<Event>),
+    /// What it needs cannot be read now.
+    NotYet,
+    /// It cannot be used, for this reason.
+    Useless(String),
+}
+
+/// Waits until an instant; for ever when there is none.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Mailbox {
     pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, signals: Arc<Signals>) -> Self {
         Self { hub, handle, settings, signals, seen: ReplayGuard::new(REMEMBERED), dropped: 0 }
@@ -59,18 +81,28 @@ impl Mailbox {
 
     /// Runs until cancelled or the core ends.
     pub async fn run(mut self) {
+        let mut delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut retry_at = None;
         loop {
-            self.signals.mail.notified().await;
-            while let Ok(is_done) = self.read_all().await {
-                if is_done {
-                    break;
+            // A notification that comes while messages are read is kept, and lets them be read once more.
+            tokio::select! {
+                () = self.signals.mail.notified() => {}
+                () = at(retry_at) => {}
+            }
+            match self.read_all().await {
+                Ok(true) => {
+                    delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
+                    retry_at = None;
                 }
-                sleep(PAUSE).await;
+                Ok(false) => retry_at = Some(Instant::now() + delay.next_pause()),
+                Err(Ended) => return,
             }
         }
     }
 
     /// Reads every message once; false when some have to be looked at again.
+    ///
+    /// Several are opened and looked up at once; the core gets them in their order.
     async fn read_all(&mut self) -> Result<bool, Ended> {
         let messages = match self.hub.exchange.list_node_messages(&self.hub.org, &self.hub.id).await {
             Ok(messages) => messages,
@@ -80,12 +112,17 @@ impl Mailbox {
             }
         };
         let mut is_done = true;
-        for message in messages {
-            let fate = self.process(&message).await?;
-            is_done &= match fate {
-                Fate::Keep => false,
-                Fate::Delete => self.delete(&message).await,
-            };
+        for batch in messages.chunks(CONCURRENCY) {
+            let prepared = join_all(batch.iter().map(|message| self.prepare(message))).await;
+            let mut finished = Vec::new();
+            for (message, prepared) in batch.iter().zip(prepared) {
+                match self.finish(message, prepared).await? {
+                    Fate::Keep => is_done = false,
+                    Fate::Delete => finished.push(message),
+                }
+            }
+            let deleted = join_all(finished.into_iter().map(|message| self.delete(message))).await;
+            is_done &= deleted.into_iter().all(|is_deleted| is_deleted);
         }
         Ok(is_done)
     }
@@ -100,35 +137,49 @@ impl Mailbox {
         }
     }
 
-    async fn process(&mut self, entry: &NodeMessage) -> Result<Fate, Ended> {
+    /// Opens a message and looks up what the core needs to judge it.
+    async fn prepare(&self, entry: &NodeMessage) -> Prepared {
         let message = match self.open(entry).await {
             Ok(message) => message,
-            Err(reason) => {
-                self.dropped += 1;
-                tracing::warn!(agbot = entry.agbot_id, reason, dropped = self.dropped, "message is dropped");
-                return Ok(Fate::Delete);
-            }
+            Err(reason) => return Prepared::Useless(reason),
         };
         let from = entry.agbot_id.clone();
-        let event = match &message.body {
+        Prepared::Event(Box::new(match &message.body {
             Body::Proposal { terms, .. } => match self.look_up(terms).await {
                 Ok(facts) => Event::Proposal { from, message, facts },
                 Err(error) if error.is_retryable() => {
                     tracing::debug!(%error, "proposal waits for its service's keys");
-                    return Ok(Fate::Keep);
+                    return Prepared::NotYet;
                 }
                 // Without keys no signature verifies: the proposal will be ignored.
                 Err(_) => Event::Proposal { from, message, facts: ProposalFacts::default() },
             },
             _ => Event::Message { from, message },
+        }))
+    }
+
+    /// Hands a message to the core, which has written down what follows when this returns.
+    async fn finish(&mut self, entry: &NodeMessage, prepared: Prepared) -> Result<Fate, Ended> {
+        // A copy may have been opened beside it.
+        let prepared = match self.seen.check(&entry.message) {
+            Err(error) => Prepared::Useless(error.to_string()),
+            Ok(()) => prepared,
         };
-        self.handle.apply(event).await?;
-        self.seen.record(&entry.message);
+        match prepared {
+            Prepared::NotYet => return Ok(Fate::Keep),
+            Prepared::Useless(reason) => {
+                self.dropped += 1;
+                tracing::warn!(agbot = entry.agbot_id, reason, dropped = self.dropped, "message is dropped");
+            }
+            Prepared::Event(event) => {
+                self.handle.apply(*event).await?;
+                self.seen.record(&entry.message);
+            }
+        }
         Ok(Fate::Delete)
     }
 
     async fn open(&self, entry: &NodeMessage) -> Result<Message, String> {
-        self.seen.check(&entry.message).map_err(|error| error.to_string())?;
         let sender = base64_text::decode(&entry.agbot_pub_key).map_err(|error| error.to_string())?;
         let (key, text) = (self.hub.key.clone(), entry.message.clone());
         let opened: Result<Vec<u8>, EnvelopeError> =
