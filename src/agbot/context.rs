@@ -18,7 +18,10 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::backlog::{Backlog, Counted};
 use crate::observe::log::RecordLog;
+use crate::observe::lookup::Lookup;
+use crate::outbox::Outbox;
 use crate::{AgbotError, AgbotSettings, ClaimBatches, ServingAgbot};
 
 /// Longest queue before observers wait for the engine.
@@ -53,12 +56,19 @@ pub struct Context {
     pub public_key: PublicKey,
     /// Told when the mailbox may hold something.
     pub mail: Notify,
+    /// Told when messages that were left in the mailbox are to be handled again.
+    pub retry_messages: Notify,
+    /// Records that are to be read.
+    pub(crate) lookup: Lookup,
+    /// What is still to be delivered to the exchange.
+    pub(crate) outbox: Outbox,
     /// Told when everything shall be compared with the exchange.
     pub reload: Notify,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
     placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
     dropped_messages: AtomicU64,
+    mailbox_backlog: Mutex<Counted>,
     is_loaded: AtomicBool,
 }
 
@@ -84,11 +94,15 @@ impl Context {
             database,
             instance,
             mail: Notify::new(),
+            retry_messages: Notify::new(),
+            lookup: Lookup::default(),
+            outbox: Outbox::default(),
             reload: Notify::new(),
             inputs: sender,
             model: RwLock::new(Model::new(settings.planner.clone())),
             placements: Mutex::default(),
             dropped_messages: AtomicU64::new(0),
+            mailbox_backlog: Mutex::default(),
             is_loaded: AtomicBool::new(false),
             settings,
         };
@@ -199,6 +213,22 @@ impl Context {
     #[must_use]
     pub fn dropped_messages(&self) -> u64 {
         self.dropped_messages.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_mailbox_backlog(&self, count: u64, oldest_at: Option<Timestamp>) {
+        *self.mailbox_backlog.lock().unwrap_or_else(PoisonError::into_inner) = Counted { count, oldest_at };
+    }
+
+    /// Messages of nodes that are not handled yet, as far as the mailbox was read.
+    #[must_use]
+    pub fn mailbox_backlog(&self) -> Backlog {
+        self.mailbox_backlog.lock().unwrap_or_else(PoisonError::into_inner).at(self.now())
+    }
+
+    /// Effects on the exchange that are committed and not delivered yet, of all agbots of the database.
+    #[must_use]
+    pub fn outbox_backlog(&self) -> Backlog {
+        self.outbox.counted().at(self.now())
     }
 
     pub(crate) fn set_loaded(&self) {

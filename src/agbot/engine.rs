@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use evenkeel_planner::command::{Command, Decision, MessageFate};
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::event::Event;
+use evenkeel_planner::event::{Event, Outcome};
+use futures_util::future::join_all;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::act;
@@ -61,13 +62,16 @@ fn take(context: &Arc<Context>, input: Input, hands: &Arc<Semaphore>) {
     let now = context.now();
     match input {
         Input::Message(event, answer) => {
-            let fate = look(context, &event, now, hands).unwrap_or(MessageFate::Leave);
-            // The mailbox may have given up waiting; the message then comes again.
-            let _ = answer.send(fate);
+            let decision = reconcile(context, &event, now);
+            let (own, others) = decision.commands.split_at(decision.message_commands);
+            start(context, others, hands);
+            let fate = decision.message.unwrap_or(MessageFate::Leave);
+            tokio::spawn(settle(context.clone(), own.to_vec(), fate, (hands.clone(), answer)));
         }
         Input::Events(events) if events.len() < BULK => {
             for event in &events {
-                look(context, event, now, hands);
+                let decision = reconcile(context, event, now);
+                start(context, &decision.commands, hands);
             }
         }
         Input::Events(events) => {
@@ -75,38 +79,86 @@ fn take(context: &Arc<Context>, input: Input, hands: &Arc<Semaphore>) {
                 let mut model = context.model_mut();
                 events.iter().for_each(|event| model.apply(event, now));
             }
-            look(context, &Event::FullReconcile, now, hands);
+            note_partitions(context, &events);
+            let decision = reconcile(context, &Event::FullReconcile, now);
+            start(context, &decision.commands, hands);
         }
     }
 }
 
-/// Applies one event, decides, and sets the commands to work.
-fn look(
-    context: &Arc<Context>,
-    event: &Event,
-    now: Timestamp,
-    hands: &Arc<Semaphore>,
-) -> Option<MessageFate> {
-    let Decision { commands, message, report, .. } = {
+/// Applies one event and decides.
+fn reconcile(context: &Context, event: &Event, now: Timestamp) -> Decision {
+    let mut decision = {
         let mut model = context.model_mut();
         model.apply(event, now);
         let decision = decide(&model, event, now, rand::random());
         model.note(&decision, now);
         decision
     };
-    for told in &report.events {
+    note_partitions(context, std::slice::from_ref(event));
+    look_up_unknown(context, event);
+    for told in &decision.report.events {
         tracing::info!(kind = told.kind, "{}", told.text);
     }
-    context.keep_placements(report.pairs);
-    for command in commands {
-        tokio::spawn(carry_out(context.clone(), command, hands.clone()));
-    }
-    message
+    context.keep_placements(std::mem::take(&mut decision.report.pairs));
+    decision
 }
 
-async fn carry_out(context: Arc<Context>, command: Command, hands: Arc<Semaphore>) {
+/// Messages and effects that were left to another agbot may be this agbot's now.
+fn note_partitions(context: &Context, events: &[Event]) {
+    if events.iter().any(|event| matches!(event, Event::PartitionsChanged { .. })) {
+        context.outbox.wake();
+        context.retry_messages.notify_one();
+    }
+}
+
+/// Asks for the records of agreements that the model does not know: nothing could be decided about them.
+fn look_up_unknown(context: &Context, event: &Event) {
+    if !context.is_loaded() {
+        return;
+    }
+    let model = context.model();
+    let unknown = match event {
+        Event::FullReconcile => model.unknown_agreements().cloned().collect(),
+        Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsChanged { node, .. } => {
+            model.unknown_agreements_of(node).cloned().collect()
+        }
+        Event::Message { message } if model.agreement(&message.agreement).is_none() => {
+            vec![message.agreement.clone()]
+        }
+        _ => Vec::new(),
+    };
+    context.lookup.want(unknown);
+}
+
+fn start(context: &Arc<Context>, commands: &[Command], hands: &Arc<Semaphore>) {
+    for command in commands {
+        tokio::spawn(carry_out(context.clone(), command.clone(), hands.clone()));
+    }
+}
+
+/// Carries out the commands that a message led to, and tells the mailbox what becomes of the message: it is done when they all are.
+async fn settle(
+    context: Arc<Context>,
+    commands: Vec<Command>,
+    fate: MessageFate,
+    (hands, answer): (Arc<Semaphore>, oneshot::Sender<MessageFate>),
+) {
+    let outcomes = commands.into_iter().map(|command| carry_out(context.clone(), command, hands.clone()));
+    let are_done = join_all(outcomes).await.into_iter().all(|is_done| is_done);
+    // The mailbox has ended with the process when it does not listen any more.
+    let _ = answer.send(if are_done { fate } else { MessageFate::Leave });
+}
+
+/// Carries out one command; answers whether it succeeded.
+async fn carry_out(context: Arc<Context>, command: Command, hands: Arc<Semaphore>) -> bool {
     // The semaphore is never closed.
-    let _permit = hands.acquire_owned().await;
+    let permit = hands.acquire_owned().await;
     let outcome = act::carry_out(&context, &command).await;
+    drop(permit);
+    let is_done = matches!(outcome, Outcome::Done | Outcome::ClaimTaken { .. });
     context.tell(vec![Event::CommandOutcome { command: Box::new(command), outcome }]).await;
+    // Now, because the reply to a message must not reach the engine before the outcome of the command that sent it.
+    context.outbox.wake_if_new();
+    is_done
 }

@@ -7,17 +7,20 @@ pub mod api;
 pub mod settings;
 
 mod act;
+mod backlog;
 mod context;
 mod engine;
 mod error;
 mod lease;
 mod mailbox;
 mod observe;
+mod outbox;
 mod purge;
 mod serve;
 
 pub use act::{ClaimBatches, ClaimEnd, UpgradeQuestion};
 pub use api::AgbotApi;
+pub use backlog::Backlog;
 pub use context::Context;
 pub use error::AgbotError;
 pub use serve::ServingAgbot;
@@ -60,7 +63,9 @@ impl Agbot {
         tasks.spawn(observe::status::run_slow(context.clone(), shutdown.clone()));
         tasks.spawn(observe::status::run_heartbeats(context.clone(), shutdown.clone()));
         tasks.spawn(observe::log::run(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::lookup::run(context.clone(), shutdown.clone()));
         tasks.spawn(mailbox::run(context.clone(), shutdown.clone()));
+        tasks.spawn(outbox::run(context.clone(), shutdown.clone()));
         tasks.spawn(purge::run(context.clone(), shutdown.clone()));
         tasks.spawn(purge::run_log(context.clone(), shutdown));
         Ok(Agbot { context, tasks })
@@ -69,6 +74,18 @@ impl Agbot {
     /// The state that the agbot's workers share.
     pub fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// Messages of nodes that are not handled yet.
+    #[must_use]
+    pub fn mailbox_backlog(&self) -> Backlog {
+        self.context.mailbox_backlog()
+    }
+
+    /// Effects on the exchange that are committed and not delivered yet, of all agbots of the database.
+    #[must_use]
+    pub fn outbox_backlog(&self) -> Backlog {
+        self.context.outbox_backlog()
     }
 
     /// The agbot's own API.

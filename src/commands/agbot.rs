@@ -117,6 +117,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
+    super::agbot_metrics::observe(&front.metrics, &agbot);
     front.serve(
         &lifecycle,
         listener,

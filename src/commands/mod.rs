@@ -1,6 +1,7 @@
 //! Composition roots: each subcommand reads its settings, wires the crates together and runs them.
 
 mod agbot;
+mod agbot_metrics;
 mod agent;
 mod bench;
 mod demo;

@@ -15,6 +15,8 @@ use tokio::net::TcpListener;
 pub struct Front {
     /// The process's dependencies; roles add theirs.
     pub health: Health,
+    /// What `/metrics` shows; roles add theirs.
+    pub metrics: Metrics,
     http_metrics: HttpMetrics,
     tls: Option<TlsSettings>,
     limits: HttpLimits,
@@ -36,7 +38,7 @@ impl Front {
             // Taking a connection proves that it answers.
             async move { database.acquire().await.map(drop).map_err(|error| error.to_string()) }
         });
-        Self { health, http_metrics: HttpMetrics::new(&metrics), tls, limits }
+        Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits }
     }
 
     /// The URL of an address that this front serves.

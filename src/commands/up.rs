@@ -168,6 +168,7 @@ async fn serve(
     let outcome = match shutdown.run_until_cancelled(agbot).await {
         Some(Ok(agbot)) => {
             api.open(&agbot);
+            super::agbot_metrics::observe(&front.metrics, &agbot);
             let announced = announce(folder, &front.url(address));
             if announced.is_ok() {
                 shutdown.cancelled().await;

@@ -237,9 +237,10 @@ impl Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageFate {
-    /// It is handled: delete it once the commands are carried out.
+    /// It is handled: delete it when every command it led to has succeeded.
     Delete,
-    /// It is for another agbot or for a record not seen yet: leave it until its time to live is over.
+    /// It is for another agbot, for a record not seen yet, or waits for a command that is being carried out: keep it and handle it
+    /// again later.
     Leave,
 }
 
@@ -261,6 +262,8 @@ pub struct Decision {
     pub commands: Vec<Command>,
     /// What became of the event's message; none for other events.
     pub message: Option<MessageFate>,
+    /// Number of commands, from the first, that the message led to; its fate depends on their outcomes.
+    pub message_commands: usize,
     /// Pairs to look at again, earliest first; a tick at or after that instant does it.
     pub watches: Vec<Watch>,
     /// Why, and why not.

@@ -20,6 +20,7 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     let mut pass = Pass::new(model, now, seed);
     if let Event::Message { message } = event {
         messages::handle(&mut pass, message);
+        pass.close_message();
     }
     let focus = focus::of(model, event, now);
     pair::plan_all(&mut pass, &focus);

@@ -50,9 +50,9 @@ fn agreement_ids_come_from_the_seed() {
 
 /// An operator's next change must not wait half a minute because two commands met.
 #[test]
-fn refused_command_is_tried_again_soon_and_a_failed_one_when_it_may_have_been_lost() {
+fn command_that_was_not_carried_out_is_tried_again_soon() {
     let why = String::new;
-    for (outcome, pause) in [(Outcome::Refused { why: why() }, 2), (Outcome::Failed { why: why() }, 5)] {
+    for (outcome, pause) in [(Outcome::Refused { why: why() }, 2), (Outcome::Failed { why: why() }, 1)] {
         let (mut model, now) = settled_world(3);
         let (node, at) = (model.nodes.values().next().unwrap().facts.clone(), |secs| later(now, secs));
         let drain = Event::NodeChanged {
@@ -73,5 +73,24 @@ fn refused_command_is_tried_again_soon_and_a_failed_one_when_it_may_have_been_lo
         };
         assert!(!repeats(at(pause - 1)), "not before {pause} s");
         assert!(repeats(at(pause)), "after {pause} s");
+    }
+}
+
+#[test]
+fn pause_after_a_failed_command_doubles_up_to_the_limit() {
+    let (mut model, mut now) = settled_world(3);
+    let node = model.nodes.values().next().unwrap().facts.clone();
+    let availability = crate::facts::Availability::Drain;
+    let drain =
+        Event::NodeChanged { node: Box::new(crate::facts::NodeFacts { availability, ..node.clone() }) };
+    model.apply(&drain, now);
+    let command = decide(&model, &drain, now, 1).commands.first().unwrap().clone();
+    let key = command.action.key();
+    for pause in [1, 2, 4, 5, 5] {
+        let outcome = Outcome::Failed { why: String::new() };
+        let event = Event::CommandOutcome { command: Box::new(command.clone()), outcome };
+        model.apply(&event, now);
+        assert_eq!(model.pending_until(&key, now), Some(later(now, pause)));
+        now = later(now, pause);
     }
 }

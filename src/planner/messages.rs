@@ -75,8 +75,7 @@ fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         // A second yes needs no answer: the first one had it, and the node asks if that was lost.
         AgreementState::Finalized { .. } => {}
         AgreementState::Ended { .. } => refuse_reply(pass, lease, agreement),
-        AgreementState::Proposed => match pair::old_instance(pass, lease, &agreement.node, &agreement.policy)
-        {
+        AgreementState::Proposed => match pair::old_instance(pass, &agreement.node, &agreement.policy) {
             Some(blocked) => {
                 pass.wait(agreement, blocked);
                 // Read again after a restart of the agbot; until then the replica remembers it.

@@ -19,11 +19,14 @@ use crate::{
     pass::Pass,
     report::{Blocked, Placement},
     rolling::{self, floor},
-    usage::{Backoff, later, secs_since, usage_after_cancel},
+    usage::{Backoff, later, usage_after_cancel},
 };
 
-/// A node gets so long to stop the instance of an ended agreement before the next one may start, and is told again after half of it.
+/// A node gets so long to stop the instance of an ended agreement before the next one may start; the cancel is repeated after half of it.
 pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
+
+/// A node that reports without an agreement that it should have is asked about it after so long, and again.
+const MISSING_SECS: u64 = 60;
 
 /// Plans every pair in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
@@ -38,6 +41,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
         let blocked = Blocked::OtherAgbot { partition: model.partition_of(node) };
         return pass.place(node, policy, Placement::NotPlaced { blocked });
     };
+    repeat_cancels(pass, lease, node, policy);
     match model.live_agreement(node, policy) {
         Some(agreement) => plan_present(pass, lease, agreement),
         None => match may_propose(pass, node, policy) {
@@ -91,29 +95,34 @@ fn check_backoff(
     }
 }
 
-/// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the agreement before it, and is told
-/// again to stop it.
+/// Cancels again what the node still reports although it is over: the message may have been lost with the mailbox it was in.
+///
+/// A node that is down reads nothing, and what it reported counts again only when it is heard.
+fn repeat_cancels(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId) {
+    let (model, now) = (pass.model, pass.now);
+    if model.settings.broken.ignores_reports || model.liveness(node, now) != Liveness::Alive {
+        return;
+    }
+    for (agreement, reason, due_at) in model.reported_after_end(node, policy) {
+        if now < due_at {
+            pass.watch((node, policy), due_at);
+            continue;
+        }
+        let action = Action::RepeatCancel { agreement: agreement.clone(), node: node.clone(), reason };
+        pass.issue(lease, action, (node, policy));
+    }
+}
+
+/// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the agreement before it.
 ///
 /// The proposal itself does not wait, so that a node that polls seldom finds it together with the cancel. What starts the new instance is
 /// the acknowledgement.
-pub(crate) fn old_instance(
-    pass: &mut Pass<'_>,
-    lease: Lease,
-    node: &NodeId,
-    policy: &PolicyId,
-) -> Option<Blocked> {
-    let (model, now) = (pass.model, pass.now);
-    let (ended, at) = model.lingering(node, policy)?;
+pub(crate) fn old_instance(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+    let (ended, at) = pass.model.lingering(node, policy)?;
     let until = later(at, STOP_CONFIRMATION_SECS);
-    if now >= until {
+    if pass.now >= until {
         return None;
     }
-    if secs_since(at, now) >= STOP_CONFIRMATION_SECS / 2 {
-        let reason = model.ended_reason(ended).unwrap_or(CancelReason::POLICY_CHANGED);
-        let action = Action::RepeatCancel { agreement: ended.id.clone(), node: node.clone(), reason };
-        pass.issue(lease, action, (node, policy));
-    }
-    pass.watch((node, policy), later(at, STOP_CONFIRMATION_SECS / 2));
     pass.watch((node, policy), until);
     Some(Blocked::OldCopyStopping { agreement: ended.id.clone(), until })
 }
@@ -197,7 +206,7 @@ fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: 
         return cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
     }
     let pair = (&agreement.node, &agreement.policy);
-    let old_instance = old_instance(pass, lease, &agreement.node, &agreement.policy);
+    let old_instance = old_instance(pass, &agreement.node, &agreement.policy);
     if pass.model.proposal_status(agreement).is_accepted {
         return match old_instance {
             Some(blocked) => pass.wait(agreement, blocked),
@@ -320,12 +329,19 @@ fn health_failure(pass: &mut Pass<'_>, agreement: &Agreement) -> Option<CancelRe
     None
 }
 
-/// Asks the node now and then whether it still has the agreement.
+/// Asks the node whether it still has the agreement: now and then, and when its reports say otherwise.
+///
+/// A report alone ends nothing: an agent may report a service only once its images are loaded.
 fn verify(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+    let Some(final_at) = agreement.finalized_at() else { return };
     let interval = pass.model.settings.verification_interval_secs;
-    let Some(final_at) = agreement.finalized_at().filter(|_| interval > 0) else { return };
+    let asked_at = agreement.verified_at.map_or(final_at, |at| at.max(final_at));
+    let regular = (interval > 0).then(|| later(asked_at, interval));
+    let missing_since =
+        pass.model.missing_since(agreement, pass.now).filter(|_| !pass.model.settings.broken.ignores_reports);
+    let missing = missing_since.map(|since| later(since.max(asked_at), MISSING_SECS));
+    let Some(due_at) = regular.into_iter().chain(missing).min() else { return };
     let pair = (&agreement.node, &agreement.policy);
-    let due_at = later(agreement.verified_at.map_or(final_at, |at| at.max(final_at)), interval);
     if pass.now < due_at {
         return pass.watch(pair, due_at);
     }

@@ -27,6 +27,10 @@ pub(crate) struct Pass<'a> {
     pub now: Timestamp,
     /// What becomes of the event's message.
     pub message: Option<MessageFate>,
+    /// Number of commands that the message led to.
+    pub message_commands: usize,
+    /// Whether a command was not issued because the same one is being carried out.
+    pub is_waiting_for_command: bool,
     /// True when nothing will be carried out, so that it does not matter who owns the partition.
     explains_only: bool,
     seed: u64,
@@ -43,6 +47,8 @@ impl<'a> Pass<'a> {
             model,
             now,
             message: None,
+            message_commands: 0,
+            is_waiting_for_command: false,
             explains_only: false,
             seed,
             commands: Vec::new(),
@@ -86,6 +92,7 @@ impl<'a> Pass<'a> {
         let timeout = self.model.settings.command_timeout_secs;
         if let Some(until) = self.model.pending_until(&key, self.now) {
             self.watch(pair, until);
+            self.is_waiting_for_command = true;
             return false;
         }
         if let Action::Cancel { agreement, .. } = &action {
@@ -151,6 +158,15 @@ impl<'a> Pass<'a> {
         AgreementId::from_text(&text)
     }
 
+    /// Closes the handling of the event's message: what is issued from here on does not decide its fate.
+    pub fn close_message(&mut self) {
+        self.message_commands = self.commands.len();
+        // What the message asks for is not done by this decision, and the command under way may fail.
+        if self.is_waiting_for_command {
+            self.message = Some(MessageFate::Leave);
+        }
+    }
+
     /// Records how many nodes were left out without being looked at.
     pub fn rule_out(&mut self, counts: BTreeMap<PolicyId, u64>) {
         self.report.ruled_out = counts;
@@ -160,6 +176,12 @@ impl<'a> Pass<'a> {
         let mut watches: Vec<Watch> = self.watches.into_iter().collect();
         watches.sort();
         self.report.events.dedup();
-        Decision { commands: self.commands, message: self.message, watches, report: self.report }
+        Decision {
+            commands: self.commands,
+            message: self.message,
+            message_commands: self.message_commands,
+            watches,
+            report: self.report,
+        }
     }
 }

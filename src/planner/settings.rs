@@ -231,4 +231,8 @@ pub struct BrokenRules {
     pub(crate) trusts_agreements: bool,
     /// Updates any number of groups at once.
     pub(crate) ignores_parallelism: bool,
+    /// Does not compare what nodes report with the records.
+    pub(crate) ignores_reports: bool,
+    /// Sends messages after the commit without an outbox, so that they are lost with the process.
+    pub(crate) loses_messages: bool,
 }

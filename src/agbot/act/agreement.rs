@@ -2,7 +2,6 @@
 //!
 //! Source: agreement protocol 2.4.
 
-use evenkeel_client::model::AgreementService;
 use evenkeel_planner::agreement::{Agreement, CancelReason, PendingUpdate};
 use evenkeel_planner::claims::ClaimRef;
 use evenkeel_planner::command::Lease;
@@ -18,6 +17,7 @@ use serde_json::json;
 use super::{check_lease, message, terms};
 use crate::AgbotError;
 use crate::context::Context;
+use crate::outbox::{Effect, Subject, enqueue, supersede};
 
 const LIVE_KEY: &str = "agreement_node_policy_live_key";
 
@@ -41,7 +41,7 @@ pub(super) struct End<'a> {
     pub tells_node: bool,
 }
 
-/// Records the agreement, then proposes it.
+/// Records the agreement with its proposal.
 pub(super) async fn propose(
     context: &Context,
     lease: Lease,
@@ -50,7 +50,9 @@ pub(super) async fn propose(
 ) -> Result<(), AgbotError> {
     let offer = terms::offer(context, agreement)?;
     let record = serde_json::to_value(agreement)?;
-    let is_new = retry("agreement.propose", || async {
+    let subject = Subject { node: &agreement.node, agreement: &agreement.id };
+    let effects = [Effect::message(&agreement.id, offer), Effect::record(agreement, "Formed Proposal")];
+    retry("agreement.propose", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         check_claim(&mut tx, claim).await?;
@@ -71,15 +73,13 @@ pub(super) async fn propose(
             }
             other => other?,
         };
+        if is_new {
+            enqueue(context, &mut tx, lease, subject, &effects).await?;
+        }
         tx.commit().await?;
-        Ok(is_new)
+        Ok(())
     })
-    .await?;
-    if !is_new {
-        return Ok(());
-    }
-    message::send(context, &agreement.node, &agreement.id, offer).await?;
-    put_state(context, agreement, "Formed Proposal").await
+    .await
 }
 
 /// Answers a positive reply, and makes the agreement final when it is still wanted.
@@ -89,34 +89,37 @@ pub(super) async fn acknowledge(
     reply: &Reply<'_>,
     decision: bool,
 ) -> Result<(), AgbotError> {
+    let subject = Subject { node: reply.node, agreement: reply.id };
     if !decision {
-        return message::send(context, reply.node, reply.id, Body::ReplyAck { decision: false }).await;
+        return message::send(context, lease, subject, Body::ReplyAck { decision: false }).await;
     }
     let usage = reply.usage.map(serde_json::to_value).transpose()?;
-    let agreement = retry("agreement.finalize", || async {
+    retry("agreement.finalize", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         let agreement = locked(&mut tx, reply.id).await?;
-        let now = context.now();
-        let done = if agreement.finalized_at().is_some() {
-            agreement
-        } else {
-            agreement.finalize(now).map_err(|error| AgbotError::Refused(error.to_string()))?
-        };
-        table::update_agreement(&mut tx, reply.id.as_str(), &serde_json::to_value(&done)?, None).await?;
-        if let Some(policy) = reply.policy {
-            table::set_usage(&mut tx, reply.node.as_str(), policy.as_str(), usage.as_ref()).await?;
+        // What was done already is delivered already, or waits in the outbox.
+        if agreement.finalized_at().is_none() {
+            let done =
+                agreement.finalize(context.now()).map_err(|error| AgbotError::Refused(error.to_string()))?;
+            table::update_agreement(&mut tx, reply.id.as_str(), &serde_json::to_value(&done)?, None).await?;
+            if let Some(policy) = reply.policy {
+                table::set_usage(&mut tx, reply.node.as_str(), policy.as_str(), usage.as_ref()).await?;
+            }
+            let effects = [
+                Effect::record(&done, "Producer agreed"),
+                Effect::message(reply.id, Body::ReplyAck { decision: true }),
+                Effect::record(&done, "Finalized Agreement"),
+            ];
+            enqueue(context, &mut tx, lease, subject, &effects).await?;
         }
         tx.commit().await?;
-        Ok::<Agreement, AgbotError>(done)
+        Ok(())
     })
-    .await?;
-    put_state(context, &agreement, "Producer agreed").await?;
-    message::send(context, reply.node, reply.id, Body::ReplyAck { decision: true }).await?;
-    put_state(context, &agreement, "Finalized Agreement").await
+    .await
 }
 
-/// Ends an agreement: first in the records, then in the exchange and on the node.
+/// Ends an agreement in the records, in the exchange and on the node.
 pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Result<(), AgbotError> {
     let usage = end.usage.map(serde_json::to_value).transpose()?;
     let backoff = end.backoff.map(serde_json::to_value).transpose()?;
@@ -126,6 +129,11 @@ pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Re
         usage,
         backoff,
     };
+    let subject = Subject { node: end.node, agreement: end.id };
+    let mut effects = vec![Effect::DeleteAgreement];
+    if end.tells_node {
+        effects.push(Effect::message(end.id, message::cancel(end.reason)));
+    }
     retry("agreement.cancel", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
@@ -145,17 +153,13 @@ pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Re
                 detail: json!({"agreement": end.id.as_str(), "reason": end.reason.0, "text": end.reason.text()}),
             };
             events::insert_event(&mut tx, &event).await?;
+            supersede(&mut tx, end.id).await?;
+            enqueue(context, &mut tx, lease, subject, &effects).await?;
         }
         tx.commit().await?;
-        Ok::<(), AgbotError>(())
+        Ok(())
     })
-    .await?;
-    let (org, id) = (&context.settings.org, &context.settings.id);
-    context.client.delete_agbot_agreement(org, id, end.id.as_str()).await?;
-    if end.tells_node {
-        message::cancel(context, end.id, end.node, end.reason).await?;
-    }
-    Ok(())
+    .await
 }
 
 /// Sends changed terms of a running agreement.
@@ -163,16 +167,13 @@ pub(super) async fn send_update(
     context: &Context,
     lease: Lease,
     id: &AgreementId,
-    node: &NodeId,
     terms_digest: u64,
 ) -> Result<(), AgbotError> {
-    let agreement = change(context, lease, id, |mut agreement, sent_at| {
+    change(context, lease, id, |agreement, sent_at| {
         agreement.pending_update = Some(PendingUpdate { terms_digest, sent_at });
-        agreement
+        Ok(vec![Effect::message(&agreement.id, terms::update(context, agreement)?)])
     })
-    .await?;
-    let body = terms::update(context, &agreement)?;
-    message::send(context, node, id, body).await
+    .await
 }
 
 /// Records that the node took the update.
@@ -182,13 +183,12 @@ pub(super) async fn record_update(
     id: &AgreementId,
     terms_digest: u64,
 ) -> Result<(), AgbotError> {
-    change(context, lease, id, |mut agreement, _| {
+    change(context, lease, id, |agreement, _| {
         agreement.terms_digest = terms_digest;
         agreement.pending_update = None;
-        agreement
+        Ok(Vec::new())
     })
-    .await?;
-    Ok(())
+    .await
 }
 
 /// Stores usage and back-off of a pair.
@@ -216,23 +216,26 @@ pub(super) async fn update_usage(
     .await
 }
 
+/// Changes a live agreement; `edit` returns what follows at the exchange.
 async fn change(
     context: &Context,
     lease: Lease,
     id: &AgreementId,
-    edit: impl Fn(Agreement, jiff::Timestamp) -> Agreement,
-) -> Result<Agreement, AgbotError> {
+    edit: impl Fn(&mut Agreement, jiff::Timestamp) -> Result<Vec<Effect>, AgbotError>,
+) -> Result<(), AgbotError> {
     retry("agreement.change", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
-        let agreement = locked(&mut tx, id).await?;
+        let mut agreement = locked(&mut tx, id).await?;
         if !agreement.is_live() {
             return Err(AgbotError::Refused("the agreement is over".to_owned()));
         }
-        let changed = edit(agreement, context.now());
-        table::update_agreement(&mut tx, id.as_str(), &serde_json::to_value(&changed)?, None).await?;
+        let effects = edit(&mut agreement, context.now())?;
+        table::update_agreement(&mut tx, id.as_str(), &serde_json::to_value(&agreement)?, None).await?;
+        let subject = Subject { node: &agreement.node, agreement: id };
+        enqueue(context, &mut tx, lease, subject, &effects).await?;
         tx.commit().await?;
-        Ok(changed)
+        Ok(())
     })
     .await
 }
@@ -253,17 +256,4 @@ async fn check_claim(tx: &mut PgConnection, claim: Option<&ClaimRef>) -> Result<
     } else {
         Err(AgbotError::Refused(format!("the claim on {} is gone or somebody else's", claim.group)))
     }
-}
-
-async fn put_state(context: &Context, agreement: &Agreement, state: &str) -> Result<(), AgbotError> {
-    // Without its organization, which stands beside it.
-    let pattern = agreement.policy.pattern().unwrap_or_default().to_owned();
-    let service = AgreementService {
-        orgid: agreement.policy.org().to_owned(),
-        pattern,
-        url: agreement.service_key.name().to_owned(),
-    };
-    let (org, id) = (&context.settings.org, &context.settings.id);
-    context.client.put_agbot_agreement(org, id, agreement.id.as_str(), &service, state).await?;
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Carries out commands: one executor each, safe to repeat, each checking its lease and claim in its own transaction.
 //!
-//! No transaction is open across a network call. Source: `evenkeel_planner::command`.
+//! No transaction is open across a network call: what follows at the exchange is enqueued in the transaction ([`crate::outbox`]). Source: `evenkeel_planner::command`.
 
 mod agreement;
 mod claim;
@@ -14,9 +14,11 @@ use evenkeel_planner::command::{Action, Command, Lease};
 use evenkeel_planner::event::Outcome;
 use evenkeel_store::PgConnection;
 use evenkeel_store::agbot::partition::{self, LeaseRow};
+use evenkeel_wire::agreement::Body;
 
 use crate::AgbotError;
 use crate::context::Context;
+use crate::outbox::Subject;
 
 /// Carries out one command and says how it ended.
 pub(crate) async fn carry_out(context: &Context, command: &Command) -> Outcome {
@@ -40,7 +42,9 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
             agreement::propose(context, lease, agreement, claim.as_ref()).await?
         }
         Action::RepeatProposal { agreement } => {
-            message::send(context, &agreement.node, &agreement.id, terms::offer(context, agreement)?).await?;
+            let subject = Subject { node: &agreement.node, agreement: &agreement.id };
+            let offer = terms::offer(context, agreement)?;
+            message::send(context, lease, subject, offer).await?;
         }
         Action::AcknowledgeReply { agreement, node, policy, decision, usage } => {
             let reply =
@@ -61,20 +65,24 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
             agreement::cancel(context, lease, &end).await?;
         }
         Action::RepeatCancel { agreement, node, reason } => {
-            message::cancel(context, agreement, node, *reason).await?;
+            message::send(context, lease, Subject { node, agreement }, message::cancel(*reason)).await?;
         }
-        Action::SendVerification { agreement, node } => message::verify(context, agreement, node).await?,
+        Action::SendVerification { agreement, node } => {
+            message::send(context, lease, Subject { node, agreement }, Body::Verification).await?;
+        }
         Action::AnswerVerification { agreement, node, exists } => {
-            message::answer_verification(context, agreement, node, *exists).await?;
+            let body = Body::VerificationReply { exists: *exists };
+            message::send(context, lease, Subject { node, agreement }, body).await?;
         }
-        Action::SendPolicyUpdate { agreement, node, terms_digest } => {
-            agreement::send_update(context, lease, agreement, node, *terms_digest).await?;
+        Action::SendPolicyUpdate { agreement, terms_digest, .. } => {
+            agreement::send_update(context, lease, agreement, *terms_digest).await?;
         }
         Action::RecordUpdateAccepted { agreement, terms_digest } => {
             agreement::record_update(context, lease, agreement, *terms_digest).await?;
         }
         Action::RefuseUpdate { agreement, node, update_type } => {
-            message::refuse_update(context, agreement, node, update_type).await?;
+            let body = Body::UpdateReply { update_type: update_type.clone(), accepted: false };
+            message::send(context, lease, Subject { node, agreement }, body).await?;
         }
         Action::TakeClaim { request } => return claim::take(context, lease, request).await,
         Action::AdvanceClaim { claim, phase, deadline } => {

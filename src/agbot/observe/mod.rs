@@ -2,6 +2,7 @@
 
 pub mod facts;
 pub mod log;
+pub(crate) mod lookup;
 mod orchestration;
 mod other_agbots;
 pub mod read;
@@ -67,8 +68,8 @@ async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotEr
     events.extend(other_agbots::changed(context, &served).await?);
     context.tell(events).await;
     context.records.compare(context).await?;
-    context.tell(vec![Event::FullReconcile]).await;
     context.set_loaded();
+    context.tell(vec![Event::FullReconcile]).await;
     context.mail.notify_one();
     let read_at = Instant::now();
     while read_at.elapsed() < context.settings.reconcile_period {
@@ -112,13 +113,18 @@ async fn publish_key(context: &Context) -> Result<(), AgbotError> {
 async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -> Result<bool, AgbotError> {
     let mut seen = BTreeSet::new();
     let mut is_stale = false;
+    let is_own =
+        |change: &ResourceChange| change.org_id == context.settings.org && change.id == context.settings.id;
+    // Before anything is read, which takes time and may fail.
+    if changes.iter().any(|change| change.resource == "agbotmsgs" && is_own(change)) {
+        context.mail.notify_one();
+    }
     for change in changes {
         if !seen.insert((&change.org_id, &change.resource, &change.id, &change.operation)) {
             continue;
         }
-        let is_own = change.org_id == context.settings.org && change.id == context.settings.id;
+        let is_own = is_own(change);
         match change.resource.as_str() {
-            "agbotmsgs" if is_own => context.mail.notify_one(),
             "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
             "org" if context.settings.serves_new_orgs && change.operation == "created" => {
                 // The entries come back as changes of this agbot, and what is new is read then.

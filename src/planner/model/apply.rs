@@ -90,6 +90,7 @@ impl Model {
                 // What was issued under a lost lease may never have been carried out.
                 self.pending.retain(|_, _| is_same);
                 self.claim_requests.retain(|_, _| is_same);
+                self.failures.retain(|_, _| is_same);
             }
             _ => {}
         }
@@ -323,21 +324,32 @@ impl Model {
         }
     }
 
+    /// Forgets agreements that ended long ago; those that their nodes still report stay, because they are to be canceled again.
     fn forget_old(&mut self, now: Timestamp) {
-        let is_old = |agreement: &Agreement| match agreement.state {
-            AgreementState::Ended { at, .. } => secs_since(at, now) >= ENDED_MEMORY_SECS,
-            _ => false,
-        };
-        let agreements = &mut self.agreements;
-        self.ended.retain(|_, ids| {
-            ids.retain(|id| {
-                let forget = agreements.get(id).is_none_or(is_old);
-                if forget {
-                    agreements.remove(id);
+        let is_old = |id: &AgreementId| {
+            self.agreements.get(id).is_none_or(|agreement| match agreement.state {
+                AgreementState::Ended { at, .. } => {
+                    secs_since(at, now) >= ENDED_MEMORY_SECS && !self.is_reported(agreement)
                 }
-                !forget
-            });
-            !ids.is_empty()
-        });
+                _ => false,
+            })
+        };
+        let old: Vec<(NodeId, AgreementId)> = self
+            .ended
+            .iter()
+            .flat_map(|(node, ids)| ids.iter().map(move |id| (node, id)))
+            .filter(|(_, id)| is_old(id))
+            .map(|(node, id)| (node.clone(), id.clone()))
+            .collect();
+        for (node, id) in old {
+            self.agreements.remove(&id);
+            self.repetitions.remove(&id);
+            if let Some(ids) = self.ended.get_mut(&node) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.ended.remove(&node);
+                }
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ pub mod policy_index;
 mod proposal;
 mod query;
 mod record;
+mod reported;
 mod view;
 
 pub use apply::ENDED_MEMORY_SECS;
@@ -20,6 +21,7 @@ pub use node::NodeRecord;
 pub(crate) use proposal::ProposalStatus;
 pub use query::{Liveness, Observed};
 pub use record::RecordKeys;
+use reported::Repetition;
 pub use view::Known;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +70,10 @@ pub struct Model {
     pub(crate) ended: BTreeMap<NodeId, BTreeSet<AgreementId>>,
     /// What became of proposals that are not final yet.
     proposals: BTreeMap<AgreementId, ProposalStatus>,
+    /// Cancels that were repeated because the node still reports the agreement.
+    pub(crate) repetitions: BTreeMap<AgreementId, Repetition>,
+    /// How often in a row a command could not be carried out.
+    pub(crate) failures: BTreeMap<CommandKey, u32>,
     /// Since when the copy of a live agreement is reported as not running.
     pub(crate) not_running_since: BTreeMap<AgreementId, Timestamp>,
     pub(crate) usage: BTreeMap<(NodeId, PolicyId), WorkloadUsage>,
@@ -213,6 +219,10 @@ impl Model {
             self.pending.insert(command.action.key(), until);
             if let Action::TakeClaim { request } = &command.action {
                 self.claim_requests.insert((request.group.clone(), request.scope.clone()), until);
+            }
+            if let Action::RepeatCancel { agreement, .. } = &command.action {
+                let count = self.repetitions.get(agreement).map_or(0, |last| last.count) + 1;
+                self.repetitions.insert(agreement.clone(), Repetition { count, at: now });
             }
         }
         self.queue_for_parallelism(&decision.report);

@@ -19,6 +19,9 @@ impl Model {
         if let Action::TakeClaim { request } = &command.action {
             self.claim_requests.remove(&(request.group.clone(), request.scope.clone()));
         }
+        if !matches!(outcome, Outcome::Failed { .. }) {
+            self.failures.remove(&command.action.key());
+        }
         match outcome {
             Outcome::Done => self.apply_done(&command.action, now),
             Outcome::ClaimTaken { claim } => {
@@ -29,8 +32,10 @@ impl Model {
                 self.pending.insert(command.action.key(), later(now, REFUSED_SECS));
             }
             Outcome::Failed { .. } => {
-                let until = later(now, self.settings.command_timeout_secs);
-                self.pending.insert(command.action.key(), until);
+                let count = self.failures.entry(command.action.key()).or_default();
+                let pause = (1_u64 << (*count).min(20)).min(self.settings.command_timeout_secs);
+                *count = count.saturating_add(1);
+                self.pending.insert(command.action.key(), later(now, pause));
             }
         }
     }

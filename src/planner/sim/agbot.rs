@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    agent::ToAgent,
+    database::Row,
     exchange::Resource,
     tail::{Tail, catch_up},
     world::{Happening, World},
@@ -13,7 +13,7 @@ use crate::{
     command::{Action, Command, MessageFate},
     decide::decide,
     event::{Event, Outcome},
-    ids::{AgreementId, GroupId, NodeId},
+    ids::{AgreementId, GroupId},
     model::Model,
 };
 
@@ -30,7 +30,8 @@ pub(crate) struct Agbot {
     leases: BTreeMap<u32, u64>,
     feed_position: usize,
     pub tail: Tail,
-    handled: BTreeSet<u64>,
+    /// Messages whose commands are being carried out, with the number of commands left.
+    in_work: BTreeMap<u64, usize>,
 }
 
 impl Agbot {
@@ -43,7 +44,7 @@ impl Agbot {
             leases: BTreeMap::new(),
             feed_position: 0,
             tail: Tail::default(),
-            handled: BTreeSet::new(),
+            in_work: BTreeMap::new(),
         }
     }
 }
@@ -71,6 +72,11 @@ pub(crate) fn kill(world: &mut World, index: usize) {
         agbot.incarnation += 1;
         world.note(format!("agbot {index} dies"));
     }
+    if world.settings.broken.loses_messages {
+        let leases = &world.database.leases;
+        let is_lost = |partition| leases.get(&partition).is_some_and(|lease| lease.owner == index);
+        world.database.outbox.retain(|row| !is_lost(row.partition));
+    }
 }
 
 /// Looks at everything new and decides about it.
@@ -87,7 +93,13 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
     for event in new_events(world, index) {
         handle(world, index, &event, None);
     }
+    look_up_unknown(world, index);
     read_mail(world, index);
+    deliver(world, index, incarnation);
+    // It may have died while it sent.
+    if !world.agbots.get(index).is_some_and(|one| one.is_up && one.incarnation == incarnation) {
+        return;
+    }
     let now = world.now();
     let is_due = world.agbots[index].model.next_watch_at().is_none_or(|at| at <= now);
     if is_due || world.chance(0.1) {
@@ -141,11 +153,25 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     events
 }
 
+/// Reads the records of agreements that nodes report or send messages about, and that the model does not know.
+fn look_up_unknown(world: &mut World, index: usize) {
+    let model = &world.agbots[index].model;
+    let of_mail = world.mailbox.iter().map(|mail| &mail.message.agreement);
+    let of_mail = of_mail.filter(|id| model.agreement(id).is_none());
+    let unknown: BTreeSet<AgreementId> = model.unknown_agreements().chain(of_mail).cloned().collect();
+    for id in unknown {
+        if let Some(event) = world.database.read(&Row::Agreement(id)) {
+            handle(world, index, &event, None);
+        }
+    }
+}
+
 fn read_mail(world: &mut World, index: usize) {
     let now_millis = world.millis;
     world.mailbox.retain(|mail| now_millis < mail.expires_millis);
-    let handled = &world.agbots[index].handled;
-    let mails: Vec<_> = world.mailbox.iter().filter(|mail| !handled.contains(&mail.id)).cloned().collect();
+    let in_work = &world.agbots[index].in_work;
+    let mails: Vec<_> =
+        world.mailbox.iter().filter(|mail| !in_work.contains_key(&mail.id)).cloned().collect();
     for mail in mails {
         handle(world, index, &Event::Message { message: Box::new(mail.message) }, Some(mail.id));
     }
@@ -162,10 +188,13 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
         decision
     });
     let incarnation = agbot.incarnation;
-    if let Some(id) = mail
-        && decision.message == Some(MessageFate::Delete)
-    {
-        agbot.handled.insert(id);
+    let mail = mail.filter(|_| decision.message == Some(MessageFate::Delete));
+    match mail {
+        Some(id) if decision.message_commands == 0 => world.mailbox.retain(|mail| mail.id != id),
+        Some(id) => {
+            agbot.in_work.insert(id, decision.message_commands);
+        }
+        None => {}
     }
     for event in &decision.report.events {
         let line = format!("agbot {index}: {} {}", event.kind, event.text);
@@ -174,14 +203,63 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
             world.watchman.held_count += 1;
         }
     }
-    for command in decision.commands {
+    for (number, command) in decision.commands.into_iter().enumerate() {
         let delay = world.between(5, 300);
-        world.schedule(delay, Happening::Execute { agbot: index, incarnation, command: Box::new(command) });
+        let mail = mail.filter(|_| number < decision.message_commands);
+        let command = Box::new(command);
+        world.schedule(delay, Happening::Execute { agbot: index, incarnation, command, mail });
+    }
+}
+
+/// A command that a message led to was carried out: the message is deleted when all of them succeeded, else handled again.
+fn note_for_mail(world: &mut World, index: usize, id: u64, outcome: &Outcome) {
+    let in_work = &mut world.agbots[index].in_work;
+    let is_done = matches!(outcome, Outcome::Done | Outcome::ClaimTaken { .. });
+    match in_work.get_mut(&id) {
+        Some(left) if is_done && *left > 1 => *left -= 1,
+        Some(_) => {
+            in_work.remove(&id);
+            if is_done {
+                world.mailbox.retain(|mail| mail.id != id);
+            }
+        }
+        None => {}
+    }
+}
+
+/// Sends what the outbox holds for the partitions of this agbot, in order.
+pub(crate) fn deliver(world: &mut World, index: usize, incarnation: u32) {
+    let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
+    else {
+        return;
+    };
+    if world.millis < agbot.paused_until_millis {
+        return;
+    }
+    let now = world.now();
+    let mut rows = world.database.take_deliverable(index, now).into_iter();
+    while let Some(row) = rows.next() {
+        // A node that is gone gets nothing.
+        if world.exchange.nodes.contains_key(&row.node) {
+            world.send_to_agent(&row.node, &row.message);
+        }
+        if world.chance(world.faults.crash_after_commit / 4.0) {
+            world.database.outbox =
+                std::iter::once(row).chain(rows).chain(world.database.outbox.drain(..)).collect();
+            kill(world, index);
+            return world.note(format!("agbot {index} died after it sent a message, before it noted that"));
+        }
     }
 }
 
 /// Carries out a command: transaction first, then what goes over the network.
-pub(crate) fn execute(world: &mut World, index: usize, incarnation: u32, command: Command) {
+pub(crate) fn execute(
+    world: &mut World,
+    index: usize,
+    incarnation: u32,
+    command: Command,
+    mail: Option<u64>,
+) {
     let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
     else {
         return;
@@ -189,7 +267,7 @@ pub(crate) fn execute(world: &mut World, index: usize, incarnation: u32, command
     if world.millis < agbot.paused_until_millis {
         let wait = agbot.paused_until_millis - world.millis;
         let command = Box::new(command);
-        return world.schedule(wait, Happening::Execute { agbot: index, incarnation, command });
+        return world.schedule(wait, Happening::Execute { agbot: index, incarnation, command, mail });
     }
     let now = world.now();
     let group = group_of(&command.action).and_then(|group| agbot.model.group(group)).cloned();
@@ -201,12 +279,14 @@ pub(crate) fn execute(world: &mut World, index: usize, incarnation: u32, command
     }
     if world.chance(world.faults.crash_after_commit) {
         kill(world, index);
-        world.note(format!("agbot {index} died after a commit, before it told anybody"));
+        world.note(format!("agbot {index} died after a commit, before it sent or told anything"));
         return;
     }
-    if outcome == Outcome::Done {
-        tell_agent(world, index, &command.action);
+    if let Some(id) = mail {
+        note_for_mail(world, index, id, &outcome);
     }
+    let delay = world.between(1, 100);
+    world.schedule(delay, Happening::DeliverOutbox { agbot: index, incarnation });
     let event = Event::CommandOutcome { command: Box::new(command), outcome };
     handle(world, index, &event, None);
 }
@@ -222,41 +302,6 @@ fn cancelled(action: &Action) -> Option<&AgreementId> {
     match action {
         Action::Cancel { agreement, .. } => Some(agreement),
         _ => None,
-    }
-}
-
-fn tell_agent(world: &mut World, index: usize, action: &Action) {
-    let (node, message): (NodeId, ToAgent) = match action {
-        Action::Propose { agreement, .. } | Action::RepeatProposal { agreement } => {
-            let proposal = ToAgent::Proposal {
-                agreement: agreement.id.clone(),
-                policy: agreement.policy.clone(),
-                service: agreement.service_key.clone(),
-                version: agreement.version.clone(),
-            };
-            (agreement.node.clone(), proposal)
-        }
-        Action::AcknowledgeReply { agreement, node, decision, .. } => {
-            (node.clone(), ToAgent::ReplyAck { agreement: agreement.clone(), decision: *decision })
-        }
-        Action::Cancel { agreement, node, reason, tells_node: true, .. }
-        | Action::RepeatCancel { agreement, node, reason } => {
-            (node.clone(), ToAgent::Cancel { agreement: agreement.clone(), reason: reason.0 })
-        }
-        Action::SendVerification { agreement, node } => {
-            (node.clone(), ToAgent::Verification { agreement: agreement.clone() })
-        }
-        Action::AnswerVerification { agreement, node, exists } => {
-            (node.clone(), ToAgent::VerificationReply { agreement: agreement.clone(), exists: *exists })
-        }
-        Action::SendPolicyUpdate { agreement, node, .. } => {
-            (node.clone(), ToAgent::PolicyUpdate { agreement: agreement.clone() })
-        }
-        _ => return,
-    };
-    let known = world.agbots[index].model.node(&node).is_some();
-    if known {
-        world.send_to_agent(&node, &message);
     }
 }
 

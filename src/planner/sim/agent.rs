@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::world::{Happening, Quality, World};
 use crate::{
+    command::Action,
     event::{AgreementMessage, MessageBody},
     facts::{NodeStatusFacts, ObservedService},
     ids::{AgreementId, NodeId, PolicyId, ServiceKey},
@@ -13,11 +14,12 @@ use crate::{
 
 const HEARTBEAT_MILLIS: u64 = 4_000;
 const VERIFY_MILLIS: u64 = 15_000;
+const MOST_UNANSWERED: u32 = 5;
 const ACKNOWLEDGE_TIMEOUT_MILLIS: u64 = 20_000;
 const START_TIMEOUT_MILLIS: u64 = 12_000;
 
 /// Is a message to an agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ToAgent {
     Proposal { agreement: AgreementId, policy: PolicyId, service: ServiceKey, version: String },
     ReplyAck { agreement: AgreementId, decision: bool },
@@ -28,6 +30,49 @@ pub(crate) enum ToAgent {
 }
 
 impl ToAgent {
+    /// Returns the message that a command sends, with its receiver.
+    pub fn of(action: &Action) -> Option<(NodeId, Self)> {
+        Some(match action {
+            Action::Propose { agreement, .. } | Action::RepeatProposal { agreement } => {
+                let proposal = Self::Proposal {
+                    agreement: agreement.id.clone(),
+                    policy: agreement.policy.clone(),
+                    service: agreement.service_key.clone(),
+                    version: agreement.version.clone(),
+                };
+                (agreement.node.clone(), proposal)
+            }
+            Action::AcknowledgeReply { agreement, node, decision, .. } => {
+                (node.clone(), Self::ReplyAck { agreement: agreement.clone(), decision: *decision })
+            }
+            Action::Cancel { agreement, node, reason, tells_node: true, .. }
+            | Action::RepeatCancel { agreement, node, reason } => {
+                (node.clone(), Self::Cancel { agreement: agreement.clone(), reason: reason.0 })
+            }
+            Action::SendVerification { agreement, node } => {
+                (node.clone(), Self::Verification { agreement: agreement.clone() })
+            }
+            Action::AnswerVerification { agreement, node, exists } => {
+                (node.clone(), Self::VerificationReply { agreement: agreement.clone(), exists: *exists })
+            }
+            Action::SendPolicyUpdate { agreement, node, .. } => {
+                (node.clone(), Self::PolicyUpdate { agreement: agreement.clone() })
+            }
+            _ => return None,
+        })
+    }
+
+    pub fn agreement(&self) -> &AgreementId {
+        match self {
+            Self::Proposal { agreement, .. }
+            | Self::ReplyAck { agreement, .. }
+            | Self::Cancel { agreement, .. }
+            | Self::Verification { agreement }
+            | Self::VerificationReply { agreement, .. }
+            | Self::PolicyUpdate { agreement } => agreement,
+        }
+    }
+
     pub fn text(&self) -> String {
         match self {
             Self::Proposal { agreement, policy, version, .. } => {
@@ -74,6 +119,8 @@ pub(crate) struct Held {
     pub container: Container,
     /// True when an agbot outside the world made it, which answers for it.
     pub is_foreign: bool,
+    /// Verifications sent since the last answer.
+    pub unanswered: u32,
 }
 
 /// Is one agent with its machine.
@@ -117,11 +164,18 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     agent.is_up = true;
     agent.incarnation += 1;
+    // A restarted agent verifies what it holds; one that goes on does not.
+    agent.held.values_mut().for_each(|held| held.unanswered = held.unanswered.max(1));
     let mail = std::mem::take(&mut agent.mail);
+    let unacknowledged: Vec<AgreementId> =
+        agent.held.iter().filter(|(_, held)| !held.is_acknowledged).map(|(id, _)| id.clone()).collect();
     let starting: Vec<AgreementId> =
         agent.held.iter().filter(|(_, held)| held.is_acknowledged).map(|(id, _)| id.clone()).collect();
     schedule(world, node, 10, AgentTimer::Heartbeat);
     schedule(world, node, 50, AgentTimer::Verify);
+    for agreement in unacknowledged {
+        schedule(world, node, ACKNOWLEDGE_TIMEOUT_MILLIS, AgentTimer::AcknowledgeTimeout { agreement });
+    }
     for message in mail {
         receive(world, node, message);
     }
@@ -184,6 +238,7 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
                 is_acknowledged: false,
                 container: Container::None,
                 is_foreign: false,
+                unanswered: 0,
             };
             agent.held.insert(agreement.clone(), held);
             send(world, node, &agreement, MessageBody::Reply { decision: true });
@@ -195,6 +250,8 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
                 && !held.is_acknowledged
             {
                 held.is_acknowledged = true;
+                // Every agreement is verified once, even when all is well.
+                held.unanswered = 1;
                 start_container(world, node, &agreement);
             }
         }
@@ -202,7 +259,11 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
         | ToAgent::VerificationReply { agreement, exists: false } => {
             end(world, node, &agreement, Some(106), "the agbot does not know it");
         }
-        ToAgent::VerificationReply { exists: true, .. } => {}
+        ToAgent::VerificationReply { agreement, exists: true } => {
+            if let Some(held) = agent.held.get_mut(&agreement) {
+                held.unanswered = 0;
+            }
+        }
         ToAgent::Cancel { agreement, reason } => {
             end(world, node, &agreement, None, &format!("cancelled, {reason}"))
         }
@@ -232,6 +293,7 @@ pub(crate) fn agree_with_another_agbot(world: &mut World, node: &NodeId, policy:
         is_acknowledged: true,
         container: Container::Running,
         is_foreign: true,
+        unanswered: 0,
     };
     agent.held.insert(AgreementId::from_text(&format!("foreign-{node}")), held);
     report_soon(world, node);
@@ -282,23 +344,8 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
             let jitter = world.between(0, 500);
             schedule(world, node, HEARTBEAT_MILLIS + jitter, AgentTimer::Heartbeat);
         }
-        AgentTimer::Report => {
-            let services = agent.held.iter().filter(|(_, held)| held.is_acknowledged).map(|(id, held)| {
-                let is_running = held.container == Container::Running;
-                let (service, version) = (held.service.clone(), held.version.clone());
-                ObservedService { agreement: Some(id.clone()), service, version, is_running }
-            });
-            let status = NodeStatusFacts { services: services.collect(), reported_at: Some(now) };
-            world.exchange.put_status(node, status);
-        }
-        AgentTimer::Verify => {
-            let own = agent.held.iter().filter(|(_, held)| !held.is_foreign);
-            let held: Vec<AgreementId> = own.map(|(id, _)| id.clone()).collect();
-            for agreement in held {
-                send(world, node, &agreement, MessageBody::Verification);
-            }
-            schedule(world, node, VERIFY_MILLIS, AgentTimer::Verify);
-        }
+        AgentTimer::Report => report(world, node),
+        AgentTimer::Verify => verify(world, node),
         AgentTimer::AcknowledgeTimeout { agreement } => {
             if agent.held.get(&agreement).is_some_and(|held| !held.is_acknowledged) {
                 end(world, node, &agreement, Some(107), "never acknowledged");
@@ -310,6 +357,36 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
             end(world, node, &agreement, Some(103), "the service ended by itself")
         }
     }
+}
+
+/// Reports what the node holds.
+pub(crate) fn report(world: &mut World, node: &NodeId) {
+    let now = world.now();
+    let Some(agent) = world.agents.get(node) else { return };
+    let services = agent.held.iter().filter(|(_, held)| held.is_acknowledged).map(|(id, held)| {
+        let is_running = held.container == Container::Running;
+        let (service, version) = (held.service.clone(), held.version.clone());
+        ObservedService { agreement: Some(id.clone()), service, version, is_running }
+    });
+    let status = NodeStatusFacts { services: services.collect(), reported_at: Some(now) };
+    world.exchange.put_status(node, status);
+}
+
+/// Asks again about agreements whose verification was not answered, and gives them up after several.
+fn verify(world: &mut World, node: &NodeId) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    let (mut asked, mut given_up) = (Vec::new(), Vec::new());
+    for (id, held) in agent.held.iter_mut().filter(|(_, held)| held.unanswered > 0 && !held.is_foreign) {
+        held.unanswered += 1;
+        if held.unanswered > MOST_UNANSWERED { &mut given_up } else { &mut asked }.push(id.clone());
+    }
+    for agreement in given_up {
+        end(world, node, &agreement, Some(122), "verification failed repeatedly");
+    }
+    for agreement in asked {
+        send(world, node, &agreement, MessageBody::Verification);
+    }
+    schedule(world, node, VERIFY_MILLIS, AgentTimer::Verify);
 }
 
 fn started(world: &mut World, node: &NodeId, agreement: &AgreementId) {

@@ -19,6 +19,7 @@ use crate::{
         Rollout,
         action::{Asker, RolloutAction, act},
     },
+    sim::agent::ToAgent,
     usage::{Backoff, WorkloadUsage, later, secs_since},
 };
 
@@ -39,9 +40,18 @@ pub(crate) enum Row {
     Rollout(GroupId, PolicyId),
 }
 
+/// Is a message that is not delivered yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OutboxRow {
+    pub partition: u32,
+    pub node: NodeId,
+    pub message: ToAgent,
+}
+
 /// Is the database.
 #[derive(Debug, Default)]
 pub(crate) struct Database {
+    pub outbox: Vec<OutboxRow>,
     pub leases: BTreeMap<u32, LeaseRow>,
     pub agreements: BTreeMap<AgreementId, Agreement>,
     pub usage: BTreeMap<(NodeId, PolicyId), (Option<WorkloadUsage>, Option<Backoff>)>,
@@ -135,6 +145,7 @@ impl Database {
             Action::UpdateUsage { node, policy, usage, backoff } => {
                 self.put_usage(node, policy, usage.clone(), backoff.clone());
             }
+            // Each is only a message.
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }
             | Action::RepeatProposal { .. }
@@ -142,7 +153,33 @@ impl Database {
             | Action::AnswerVerification { .. }
             | Action::RefuseUpdate { .. } => {}
         }
+        self.enqueue(command);
         Ok(Outcome::Done)
+    }
+
+    /// Writes the message of a command in the command's transaction.
+    fn enqueue(&mut self, command: &Command) {
+        if let Action::Cancel { agreement, .. } = &command.action {
+            // Its end makes everything before pointless.
+            self.outbox.retain(|row| row.message.agreement() != agreement);
+        }
+        if let Some((node, message)) = ToAgent::of(&command.action) {
+            let row = OutboxRow { partition: command.lease.partition, node, message };
+            if matches!(row.message, ToAgent::Proposal { .. }) || !self.outbox.contains(&row) {
+                self.outbox.push(row);
+            }
+        }
+    }
+
+    /// Takes the messages that an agbot has to deliver: those of the partitions it holds.
+    pub fn take_deliverable(&mut self, owner: usize, now: Timestamp) -> Vec<OutboxRow> {
+        let leases = &self.leases;
+        let is_own = |row: &OutboxRow| {
+            leases.get(&row.partition).is_some_and(|lease| lease.owner == owner && lease.until > now)
+        };
+        let (own, others) = std::mem::take(&mut self.outbox).into_iter().partition(is_own);
+        self.outbox = others;
+        own
     }
 
     fn check_lease(&self, lease: Lease) -> Result<(), String> {

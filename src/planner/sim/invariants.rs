@@ -202,6 +202,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
             }
         }
     }
+    waiting.extend(unowned(world));
     waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
     let open = world.database.rollouts.values().filter(|rollout| {
         use crate::rolling::RolloutState as State;
@@ -209,6 +210,29 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     });
     waiting.extend(open.map(|rollout| format!("a rollout stayed open: {rollout:?}")));
     waiting
+}
+
+/// Returns what nodes run without an agreement of the agbot, and agreements of the agbot that nodes do not know.
+fn unowned(world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    for (node, agent) in &world.agents {
+        for (id, held) in
+            agent.held.iter().filter(|(_, held)| held.container != Container::None && !held.is_foreign)
+        {
+            let record = world.database.agreements.get(id);
+            if !record.is_some_and(|agreement| agreement.is_live() && agreement.node == *node) {
+                found.push(format!("{node} runs {} {} without an owner", held.policy, held.version));
+            }
+        }
+    }
+    let is_final = |agreement: &&Agreement| agreement.finalized_at().is_some();
+    for agreement in world.database.agreements.values().filter(is_final) {
+        let agent = world.agents.get(&agreement.node);
+        if !agent.is_some_and(|agent| agent.held.contains_key(&agreement.id)) {
+            found.push(format!("{} does not know {}", agreement.node, world.agreement_text(&agreement.id)));
+        }
+    }
+    found
 }
 
 /// Tests what must be true once faults are over: everything wanted runs, and nothing else.

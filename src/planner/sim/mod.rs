@@ -46,6 +46,8 @@ mod scenarios_drain;
 #[cfg(test)]
 mod scenarios_failover;
 #[cfg(test)]
+mod scenarios_lost;
+#[cfg(test)]
 mod scenarios_other_agbot;
 #[cfg(test)]
 mod scenarios_parallelism;

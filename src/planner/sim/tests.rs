@@ -79,6 +79,14 @@ fn simulator_notices_that_update_parallelism_is_not_enforced() {
 }
 
 #[test]
+fn simulator_notices_instances_that_nobody_owns() {
+    let broken = BrokenRules { loses_messages: true, ignores_reports: true, ..BrokenRules::default() };
+    let (failure, ..) = run(200, 1_500, broken);
+    let text = failure.expect("an agbot whose messages die with it must be caught");
+    assert!(text.contains("without an owner") || text.contains("does not know"), "{text}");
+}
+
+#[test]
 fn same_seed_gives_the_same_schedule_to_the_byte() {
     let traces: BTreeMap<Vec<String>, u64> = (0..3).map(|_| (simulate(7, 800).trace, 0)).collect();
     assert_eq!(traces.len(), 1);

@@ -35,7 +35,9 @@ pub(crate) enum Happening {
     /// An agbot reads the log of changed records.
     Tail { agbot: usize, incarnation: u32 },
     /// An agbot carries out a command.
-    Execute { agbot: usize, incarnation: u32, command: Box<Command> },
+    Execute { agbot: usize, incarnation: u32, command: Box<Command>, mail: Option<u64> },
+    /// An agbot delivers its part of the outbox.
+    DeliverOutbox { agbot: usize, incarnation: u32 },
     /// A message reaches an agent.
     Deliver { node: NodeId, message: ToAgent },
     /// A message reaches the agbots' mailbox.
@@ -55,7 +57,7 @@ pub(crate) struct Faults {
     pub doubled: f64,
     /// Longest delay of a late message, milliseconds.
     pub late_millis: u64,
-    /// Share of commands after whose transaction the agbot crashes.
+    /// Share of commands after whose transaction the agbot crashes, before it has sent or told anything.
     pub crash_after_commit: f64,
 }
 
@@ -140,7 +142,7 @@ fn settings(broken: BrokenRules) -> PlannerSettings {
         lock_stale_secs: 60,
         protocol_timeout_secs: 15,
         agreement_timeout_secs: 15,
-        verification_interval_secs: 20,
+        verification_interval_secs: 0,
         command_timeout_secs: 5,
         backoff_base_secs: 2,
         backoff_max_secs: 20,
@@ -213,8 +215,11 @@ impl World {
         match happening {
             Happening::Poll { agbot, incarnation } => super::agbot::poll(self, agbot, incarnation),
             Happening::Tail { agbot, incarnation } => super::tail::tail(self, agbot, incarnation),
-            Happening::Execute { agbot, incarnation, command } => {
-                super::agbot::execute(self, agbot, incarnation, *command);
+            Happening::Execute { agbot, incarnation, command, mail } => {
+                super::agbot::execute(self, agbot, incarnation, *command, mail);
+            }
+            Happening::DeliverOutbox { agbot, incarnation } => {
+                super::agbot::deliver(self, agbot, incarnation);
             }
             Happening::Deliver { node, message } => super::agent::receive(self, &node, message),
             Happening::DeliverToAgbots { message } => {

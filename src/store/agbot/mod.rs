@@ -1,4 +1,4 @@
-//! Tables of the agbot: leases of partitions, agreements, claims, rollouts, their log of changes, events.
+//! Tables of the agbot: leases of partitions, agreements, claims, rollouts, their log of changes, events, outbox.
 //!
 //! Records are kept as JSON of the planner's types beside the columns that rules and indexes need.
 
@@ -7,5 +7,6 @@ pub mod change;
 pub mod claim;
 pub mod event;
 pub mod offered;
+pub mod outbox;
 pub mod partition;
 pub mod rollout;

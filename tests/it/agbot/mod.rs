@@ -2,6 +2,7 @@
 
 mod administer;
 mod claim_batch;
+mod crash;
 mod drain;
 mod in_process;
 mod other_agbot;

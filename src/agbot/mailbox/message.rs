@@ -1,65 +1,24 @@
-//! Reads the mailbox: opens envelopes, tells the engine, deletes what is done.
+//! Opens envelopes and reads what they say as an event.
 //!
-//! Source: agreement protocol 1.2 and 1.3. An envelope that does not open, was seen before, or speaks in another's name is dropped and
-//! counted; it changes nothing.
+//! Source: agreement protocol 1.2 and 1.3. An envelope that does not open, or speaks in another's name, changes nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel_client::model::AgbotMessage;
-use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::{AgreementMessage, Event, MessageBody};
 use evenkeel_planner::ids::{AgreementId, NodeId};
-use evenkeel_wire::agreement::{Body, Message, PROTOCOL, PublicKey, ReplayGuard, open};
-use tokio_util::sync::CancellationToken;
+use evenkeel_wire::agreement::{Body, Message, PROTOCOL, PublicKey, open};
 
-use crate::AgbotError;
 use crate::context::Context;
 
-const PAGE: u32 = 500;
-/// How often the mailbox is looked at when nothing says that there is something.
-const PERIOD: Duration = Duration::from_secs(10);
-/// Envelopes remembered to tell copies from new messages.
-const REMEMBERED: usize = 20_000;
-
-/// Runs until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut guard = ReplayGuard::new(REMEMBERED);
-    loop {
-        tokio::select! {
-            () = context.mail.notified() => {}
-            () = tokio::time::sleep(PERIOD) => {}
-            () = shutdown.cancelled() => return,
-        }
-        if !context.is_loaded() {
-            continue;
-        }
-        if let Err(error) = read(&context, &mut guard).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the mailbox could not be read");
-        }
-    }
-}
-
-async fn read(context: &Arc<Context>, guard: &mut ReplayGuard) -> Result<(), AgbotError> {
-    let (org, id) = (&context.settings.org, &context.settings.id);
-    let messages = context.client.list_agbot_messages(org, id, PAGE).await?;
-    for message in messages {
-        let fate = match guard.check(&message.message) {
-            Ok(()) => handle(context, &message).await,
-            Err(_) => {
-                context.count_dropped_message();
-                MessageFate::Delete
-            }
-        };
-        if fate == MessageFate::Delete {
-            context.client.delete_agbot_message(org, id, message.msg_id).await?;
-            guard.record(&message.message);
-        }
-    }
-    Ok(())
-}
-
-async fn handle(context: &Arc<Context>, message: &AgbotMessage) -> MessageFate {
+/// Opens a message; `None` when it is of no use to anybody.
+///
+/// # Errors
+/// When the process is ending: nothing is known about the message then.
+pub(super) async fn event(
+    context: &Arc<Context>,
+    message: &AgbotMessage,
+) -> Result<Option<Event>, tokio::task::JoinError> {
     let opener = context.clone();
     let (text, sender_key) = (message.message.clone(), message.node_pub_key.clone());
     // Private key operations take milliseconds: not on the threads that serve everybody.
@@ -67,13 +26,8 @@ async fn handle(context: &Arc<Context>, message: &AgbotMessage) -> MessageFate {
         let sender = PublicKey::from_base64(&sender_key).ok()?;
         open(&text, &opener.key, sender.spki_der(), &mut rand::rng()).ok()
     })
-    .await;
-    let Some(event) = opened.ok().flatten().and_then(|bytes| event_of(&message.node_id, &bytes)) else {
-        context.count_dropped_message();
-        tracing::warn!(node.id = message.node_id, "dropped a message that cannot be used");
-        return MessageFate::Delete;
-    };
-    context.tell_message(event).await
+    .await?;
+    Ok(opened.and_then(|bytes| event_of(&message.node_id, &bytes)))
 }
 
 /// The event a message means; `None` when it is not one for an agbot, or names another sender than the exchange does.

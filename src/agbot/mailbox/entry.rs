@@ -1,0 +1,59 @@
+//! One message on its way through the mailbox.
+
+use std::sync::Arc;
+
+use evenkeel_client::RetryDelay;
+use evenkeel_client::model::AgbotMessage;
+use evenkeel_planner::command::MessageFate;
+use evenkeel_planner::event::Event;
+use jiff::Timestamp;
+
+use super::message;
+use crate::context::Context;
+
+/// A message that is still in the exchange's mailbox.
+pub(super) struct Entry {
+    pub sender: String,
+    pub sent_at: Option<Timestamp>,
+    pub delay: RetryDelay,
+    /// How far it is; none while it is being handled.
+    pub stage: Option<Stage>,
+}
+
+/// How far a message is.
+pub(super) enum Stage {
+    /// As it came.
+    Sealed(Box<AgbotMessage>),
+    /// Opened, to be handled by the engine.
+    Opened(Event),
+    /// To be deleted.
+    Done,
+}
+
+/// Takes a message as far as it goes; `None` when it is deleted, else where it is to go on after a pause.
+pub(super) async fn process(context: Arc<Context>, id: i64, mut stage: Stage) -> Option<Stage> {
+    if let Stage::Sealed(sealed) = stage {
+        stage = match message::event(&context, &sealed).await {
+            Ok(Some(event)) => Stage::Opened(event),
+            Ok(None) => {
+                context.count_dropped_message();
+                tracing::warn!(node.id = sealed.node_id, "dropped a message that cannot be used");
+                Stage::Done
+            }
+            Err(_) => return Some(Stage::Sealed(sealed)),
+        };
+    }
+    if let Stage::Opened(event) = stage
+        && context.tell_message(event.clone()).await == MessageFate::Leave
+    {
+        return Some(Stage::Opened(event));
+    }
+    let (org, agbot) = (&context.settings.org, &context.settings.id);
+    match context.client.delete_agbot_message(org, agbot, id).await {
+        Ok(_) => None,
+        Err(error) => {
+            tracing::debug!(message.id = id, error = &error as &dyn std::error::Error, "message not deleted");
+            Some(Stage::Done)
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Reads the mailbox and hands its messages to the engine until each is done.
+//!
+//! A message is deleted when the commands it led to have succeeded, or when it is of no use to anybody. One that cannot be handled now
+//! is handled again after a pause that starts short and doubles; the others do not wait for it.
+
+mod entry;
+mod message;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_client::RetryDelay;
+use evenkeel_client::model::AgbotMessage;
+use evenkeel_wire::agreement::ReplayGuard;
+use tokio::task::{self, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use entry::{Entry, Stage, process};
+
+use crate::AgbotError;
+use crate::context::Context;
+use crate::observe::facts::instant;
+
+/// New messages read at once.
+const PAGE: usize = 500;
+/// How often the mailbox is read when nothing says that there is something.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Messages handled at once.
+const CONCURRENCY: usize = 16;
+/// Envelopes remembered to tell copies from new messages.
+const REMEMBERED: usize = 20_000;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Runs until shutdown.
+pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
+    let mut mailbox = Mailbox::new(context.clone());
+    loop {
+        let next_at = mailbox.next_at();
+        // A notification that comes while messages are read is kept, and lets them be read once more.
+        tokio::select! {
+            () = context.mail.notified() => mailbox.read_at = Instant::now(),
+            () = context.retry_messages.notified() => mailbox.retry_all(),
+            Some(ended) = mailbox.running.join_next_with_id() => mailbox.note(ended),
+            () = tokio::time::sleep_until(next_at) => {}
+            () = shutdown.cancelled() => return,
+        }
+        mailbox.pass().await;
+    }
+}
+
+struct Mailbox {
+    context: Arc<Context>,
+    guard: ReplayGuard,
+    entries: BTreeMap<i64, Entry>,
+    /// When messages that wait are to be handled.
+    due: BTreeSet<(Instant, i64)>,
+    running: JoinSet<Option<Stage>>,
+    /// Message of each running task.
+    ids: HashMap<task::Id, i64>,
+    /// Senders whose message is being handled: those of one sender are handled in order.
+    busy: HashSet<String>,
+    /// Messages that are due and wait for an earlier one of their sender.
+    behind: HashMap<String, BTreeSet<i64>>,
+    /// When the mailbox is read next.
+    read_at: Instant,
+    read_delay: RetryDelay,
+}
+
+impl Mailbox {
+    fn new(context: Arc<Context>) -> Self {
+        Self {
+            context,
+            guard: ReplayGuard::new(REMEMBERED),
+            entries: BTreeMap::new(),
+            due: BTreeSet::new(),
+            running: JoinSet::new(),
+            ids: HashMap::new(),
+            busy: HashSet::new(),
+            behind: HashMap::new(),
+            read_at: Instant::now(),
+            read_delay: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
+        }
+    }
+
+    fn next_at(&self) -> Instant {
+        let due = self.due.first().map(|(at, _)| *at).filter(|_| self.running.len() < CONCURRENCY);
+        due.map_or(self.read_at, |due| due.min(self.read_at))
+    }
+
+    async fn pass(&mut self) {
+        // What a message is about is not known before everything was read; then the mailbox is read again.
+        if !self.context.is_loaded() {
+            self.read_at = Instant::now() + PERIOD;
+            return;
+        }
+        while let Some(ended) = self.running.try_join_next_with_id() {
+            self.note(ended);
+        }
+        if self.read_at <= Instant::now() {
+            match self.read().await {
+                Ok(()) => {
+                    self.read_at = Instant::now() + PERIOD;
+                    self.read_delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "mailbox not read");
+                    self.read_at = Instant::now() + self.read_delay.next_pause();
+                }
+            }
+        }
+        self.start();
+        let oldest_at = self.entries.first_key_value().and_then(|(_, entry)| entry.sent_at);
+        self.context.set_mailbox_backlog(self.entries.len() as u64, oldest_at);
+    }
+
+    async fn read(&mut self) -> Result<(), AgbotError> {
+        let (org, id) = (&self.context.settings.org, &self.context.settings.id);
+        // Messages that stay must not hide those that come after them.
+        let most = self.entries.len() + PAGE;
+        let limit = u32::try_from(most).unwrap_or(u32::MAX);
+        let messages = self.context.client.list_agbot_messages(org, id, limit).await?;
+        if messages.len() < most {
+            let listed: BTreeSet<i64> = messages.iter().map(|message| message.msg_id).collect();
+            // Others have handled them, or they have expired.
+            self.entries.retain(|id, entry| entry.stage.is_none() || listed.contains(id));
+            let entries = &self.entries;
+            self.due.retain(|(_, id)| entries.contains_key(id));
+        }
+        for message in messages {
+            if !self.entries.contains_key(&message.msg_id) {
+                self.add(message);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, message: AgbotMessage) {
+        let is_new = self.guard.check(&message.message).is_ok();
+        self.guard.record(&message.message);
+        if !is_new {
+            self.context.count_dropped_message();
+        }
+        let id = message.msg_id;
+        let entry = Entry {
+            sender: message.node_id.clone(),
+            sent_at: instant(&message.time_sent),
+            delay: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
+            stage: Some(if is_new { Stage::Sealed(Box::new(message)) } else { Stage::Done }),
+        };
+        self.entries.insert(id, entry);
+        self.due.insert((Instant::now(), id));
+    }
+
+    /// Starts what is due, as far as there is room.
+    fn start(&mut self) {
+        let now = Instant::now();
+        while self.running.len() < CONCURRENCY {
+            let Some((_, id)) = self.due.first().copied().filter(|(at, _)| *at <= now) else { return };
+            self.due.pop_first();
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            if self.busy.contains(&entry.sender) {
+                self.behind.entry(entry.sender.clone()).or_default().insert(id);
+                continue;
+            }
+            let Some(stage) = entry.stage.take() else { continue };
+            self.busy.insert(entry.sender.clone());
+            let handle = self.running.spawn(process(self.context.clone(), id, stage));
+            self.ids.insert(handle.id(), id);
+        }
+    }
+
+    fn note(&mut self, ended: Result<(task::Id, Option<Stage>), task::JoinError>) {
+        let (task, left) = match ended {
+            Ok((task, left)) => (task, left),
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "handling a message failed");
+                (error.id(), Some(Stage::Done))
+            }
+        };
+        let Some(id) = self.ids.remove(&task) else { return };
+        let Some(mut entry) = self.entries.remove(&id) else { return };
+        self.busy.remove(&entry.sender);
+        let now = Instant::now();
+        for id in self.behind.remove(&entry.sender).into_iter().flatten() {
+            self.due.insert((now, id));
+        }
+        if let Some(stage) = left {
+            self.due.insert((now + entry.delay.next_pause(), id));
+            entry.stage = Some(stage);
+            self.entries.insert(id, entry);
+        }
+    }
+
+    /// Handles at once what waits for a retry: the reason to leave it may be gone.
+    fn retry_all(&mut self) {
+        let now = Instant::now();
+        self.due = std::mem::take(&mut self.due).into_iter().map(|(at, id)| (at.min(now), id)).collect();
+    }
+}

@@ -1,0 +1,83 @@
+//! Delivers one effect of the outbox.
+
+use evenkeel_planner::ids::NodeId;
+use evenkeel_store::agbot::outbox::OutboxRow;
+use evenkeel_wire::agreement::{PublicKey, seal};
+
+use super::Effect;
+use crate::AgbotError;
+use crate::context::Context;
+
+/// Delivers an effect, or drops it when it can never be delivered: its node is gone, or the exchange refuses it as malformed.
+///
+/// # Errors
+/// What may be otherwise later.
+pub(super) async fn deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotError> {
+    match try_to_deliver(context, row).await {
+        Err(AgbotError::Exchange(error)) if error.is_not_found() => {
+            tracing::debug!(
+                node.id = row.node,
+                agreement.id = row.agreement,
+                "effect dropped: the node is gone"
+            );
+            Ok(())
+        }
+        Err(error) if is_useless(&error) => {
+            tracing::warn!(
+                node.id = row.node,
+                agreement.id = row.agreement,
+                error = &error as &dyn std::error::Error,
+                "effect dropped: it can never be delivered"
+            );
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+async fn try_to_deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotError> {
+    let (org, id) = (&context.settings.org, &context.settings.id);
+    match serde_json::from_value(row.effect.clone())? {
+        Effect::SendMessage { text } => send(context, &NodeId::from_text(&row.node), text).await?,
+        Effect::PutAgreement { service, state } => {
+            context.client.put_agbot_agreement(org, id, &row.agreement, &service, &state).await?;
+        }
+        Effect::DeleteAgreement => {
+            context.client.delete_agbot_agreement(org, id, &row.agreement).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Answers whether the same attempt would fail for ever.
+fn is_useless(error: &AgbotError) -> bool {
+    match error {
+        AgbotError::Exchange(error) => matches!(error.status(), Some(400 | 413 | 422)),
+        AgbotError::Key(_) | AgbotError::Envelope(_) | AgbotError::Record(_) => true,
+        _ => false,
+    }
+}
+
+/// Seals a message and puts it into the mailbox of a node. A node that is not registered has no key and gets none.
+async fn send(context: &Context, node: &NodeId, text: String) -> Result<(), AgbotError> {
+    let known = context.model().node(node).map(|record| record.facts.public_key.clone()).unwrap_or_default();
+    let key = if known.is_empty() {
+        match context.client.node(node.org(), node.name()).await? {
+            Some(node) if !node.public_key.is_empty() => node.public_key,
+            _ => return Ok(()),
+        }
+    } else {
+        known
+    };
+    let sender = context.key.clone();
+    // Private key operations take milliseconds: not on the threads that serve everybody.
+    let sealed = tokio::task::spawn_blocking(move || {
+        let receiver = PublicKey::from_base64(&key)?;
+        Ok::<String, AgbotError>(seal(text.as_bytes(), &sender, &receiver, &mut rand::rng())?)
+    })
+    .await
+    .map_err(|_| AgbotError::Refused("the agbot is stopping".to_owned()))??;
+    let seconds = context.settings.message_time.as_secs();
+    context.client.send_to_node(node.org(), node.name(), &sealed, seconds).await?;
+    Ok(())
+}

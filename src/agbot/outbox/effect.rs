@@ -1,0 +1,46 @@
+//! The effects that the outbox holds.
+
+use evenkeel_client::model::AgreementService;
+use evenkeel_planner::agreement::Agreement;
+use evenkeel_planner::ids::AgreementId;
+use evenkeel_wire::agreement::{Body, Message};
+use serde::{Deserialize, Serialize};
+
+/// One thing to do at the exchange. Each may be done twice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub(crate) enum Effect {
+    /// Seals a protocol message and puts it into the node's mailbox.
+    SendMessage {
+        /// The message, not sealed yet: the node's key may change until it is delivered.
+        text: String,
+    },
+    /// Writes the agbot's record of the agreement.
+    PutAgreement {
+        /// The service it is about.
+        service: AgreementService,
+        /// Where it stands, in the words of the exchange.
+        state: String,
+    },
+    /// Removes the agbot's record of the agreement.
+    DeleteAgreement,
+}
+
+impl Effect {
+    /// A message about an agreement.
+    pub(crate) fn message(agreement: &AgreementId, body: Body) -> Self {
+        Self::SendMessage { text: Message::new(agreement.as_str(), body).to_json() }
+    }
+
+    /// The record of an agreement that has reached a state.
+    pub(crate) fn record(agreement: &Agreement, state: &str) -> Self {
+        // Without its organization, which stands beside it.
+        let pattern = agreement.policy.pattern().unwrap_or_default().to_owned();
+        let service = AgreementService {
+            orgid: agreement.policy.org().to_owned(),
+            pattern,
+            url: agreement.service_key.name().to_owned(),
+        };
+        Self::PutAgreement { service, state: state.to_owned() }
+    }
+}

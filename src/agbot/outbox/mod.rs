@@ -1,0 +1,319 @@
+//! The outbox: what a commit makes necessary at the exchange, delivered until it succeeds.
+//!
+//! A command writes its effects in its own transaction ([`enqueue`]) and wakes the deliverer, which is the only sender. Effects of one
+//! node are delivered in order, those of different nodes at once. Whoever holds the partition delivers, so that the effects of an
+//! agbot that died are delivered by the one that takes over. An effect may be delivered twice; the protocol allows for that.
+
+mod deliver;
+mod effect;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel_client::RetryDelay;
+use evenkeel_planner::command::Lease;
+use evenkeel_planner::ids::{AgreementId, NodeId};
+use evenkeel_store::agbot::outbox::{self as table, OutboxBacklog, OutboxKey, OutboxRow};
+use evenkeel_store::{PgConnection, StoreError};
+use tokio::sync::Notify;
+use tokio::task::{self, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use effect::Effect;
+
+use crate::AgbotError;
+use crate::backlog::Counted;
+use crate::context::Context;
+
+/// Nodes that effects are delivered to at once.
+const CONCURRENCY: usize = 32;
+/// Rows read at once.
+const PAGE: i64 = 512;
+/// How often the table is read when nothing says that there is something: for rows of an agbot that died.
+const PERIOD: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What commands and the deliverer share.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    wake: Notify,
+    has_new: AtomicBool,
+    counted: Mutex<Counted>,
+}
+
+impl Outbox {
+    /// Wakes the deliverer if something was enqueued since the last call.
+    pub(crate) fn wake_if_new(&self) {
+        if self.has_new.swap(false, Ordering::AcqRel) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Wakes the deliverer: other partitions than before are held.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// What waited in the outbox of all agbots when it was last counted.
+    pub(crate) fn counted(&self) -> Counted {
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The agreement that effects belong to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub node: &'a NodeId,
+    pub agreement: &'a AgreementId,
+}
+
+/// Writes effects that are delivered once the transaction has committed.
+pub(crate) async fn enqueue(
+    context: &Context,
+    tx: &mut PgConnection,
+    lease: Lease,
+    subject: Subject<'_>,
+    effects: &[Effect],
+) -> Result<(), AgbotError> {
+    insert(context, tx, (lease, subject), effects, false).await
+}
+
+/// The same, without what is still to be delivered for the agreement: delivering it again right after would say nothing new.
+pub(crate) async fn enqueue_once(
+    context: &Context,
+    tx: &mut PgConnection,
+    lease: Lease,
+    subject: Subject<'_>,
+    effects: &[Effect],
+) -> Result<(), AgbotError> {
+    insert(context, tx, (lease, subject), effects, true).await
+}
+
+async fn insert(
+    context: &Context,
+    tx: &mut PgConnection,
+    (lease, subject): (Lease, Subject<'_>),
+    effects: &[Effect],
+    skips_queued: bool,
+) -> Result<(), AgbotError> {
+    if effects.is_empty() {
+        return Ok(());
+    }
+    let key = OutboxKey {
+        partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
+        node: subject.node.as_str(),
+        agreement: subject.agreement.as_str(),
+    };
+    let effects = effects.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    table::insert_effects(tx, key, &effects, context.now(), skips_queued).await?;
+    context.outbox.has_new.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Drops the effects of an agreement that are not delivered yet, because its end makes them pointless.
+pub(crate) async fn supersede(tx: &mut PgConnection, agreement: &AgreementId) -> Result<(), StoreError> {
+    table::delete_of_agreement(tx, agreement.as_str()).await
+}
+
+/// Runs until shutdown. What is not delivered by then stays for the next holder of the partition.
+pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
+    let mut deliverer = Deliverer::new(context.clone());
+    loop {
+        let next_at = deliverer.next_pass_at();
+        tokio::select! {
+            () = context.outbox.wake.notified() => {}
+            Some(ended) = deliverer.running.join_next_with_id() => deliverer.note(ended),
+            () = tokio::time::sleep_until(next_at) => {}
+            () = shutdown.cancelled() => return,
+        }
+        deliverer.pass().await;
+    }
+}
+
+/// How the delivery of a node's effects ended.
+struct Report {
+    delivered: Vec<i64>,
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Complete,
+    /// What failed concerns this node.
+    Failed,
+    /// The exchange does not answer, to whomever it is about.
+    Unreachable,
+}
+
+/// Something that is tried again later.
+struct Waiting {
+    until: Instant,
+    delay: RetryDelay,
+}
+
+impl Waiting {
+    /// Nothing has failed.
+    fn none() -> Self {
+        Self { until: Instant::now(), delay: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE) }
+    }
+
+    fn extend(&mut self) {
+        self.until = Instant::now() + self.delay.next_pause();
+    }
+}
+
+struct Deliverer {
+    context: Arc<Context>,
+    running: JoinSet<Report>,
+    /// Node of each running task, with the pauses of its failures so far.
+    nodes: HashMap<task::Id, (String, Option<Waiting>)>,
+    /// Nodes whose delivery failed and is not running again.
+    waiting: HashMap<String, Waiting>,
+    delivered: Vec<i64>,
+    counted_at: Option<Instant>,
+    /// After a failure to read or delete rows.
+    paused: Waiting,
+    /// After a failure that every node would have met.
+    outage: Waiting,
+    passed_at: Instant,
+}
+
+impl Deliverer {
+    fn new(context: Arc<Context>) -> Self {
+        Self {
+            context,
+            running: JoinSet::new(),
+            nodes: HashMap::new(),
+            waiting: HashMap::new(),
+            delivered: Vec::new(),
+            counted_at: None,
+            paused: Waiting::none(),
+            outage: Waiting::none(),
+            passed_at: Instant::now(),
+        }
+    }
+
+    /// When something is to be tried again, at the latest.
+    fn next_pass_at(&self) -> Instant {
+        let period = self.passed_at + PERIOD;
+        let due = self.waiting.values().map(|waiting| waiting.until).min();
+        // When there is no room the end of a delivery is the next event.
+        let due = due.filter(|_| self.has_room()).map_or(period, |due| due.min(period));
+        due.max(self.paused.until).max(self.outage.until)
+    }
+
+    fn has_room(&self) -> bool {
+        self.running.len() < CONCURRENCY
+    }
+
+    fn note(&mut self, ended: Result<(task::Id, Report), task::JoinError>) {
+        let (id, report) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Report { delivered: Vec::new(), end: End::Failed }),
+        };
+        self.delivered.extend(report.delivered);
+        let Some((node, failures)) = self.nodes.remove(&id) else { return };
+        if report.end == End::Complete {
+            self.outage = Waiting::none();
+            return;
+        }
+        let mut failures = failures.unwrap_or_else(Waiting::none);
+        failures.extend();
+        self.waiting.insert(node, failures);
+        // Deliveries that failed together count once.
+        if report.end == End::Unreachable && self.outage.until <= Instant::now() {
+            self.outage.extend();
+        }
+    }
+
+    async fn pass(&mut self) {
+        while let Some(ended) = self.running.try_join_next_with_id() {
+            self.note(ended);
+        }
+        if Instant::now() < self.paused.until {
+            return;
+        }
+        match self.try_pass().await {
+            Ok(()) => self.paused = Waiting::none(),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "outbox not read");
+                self.paused.extend();
+            }
+        }
+    }
+
+    async fn try_pass(&mut self) -> Result<(), StoreError> {
+        self.passed_at = Instant::now();
+        let mut connection = self.context.database.acquire().await?;
+        if !self.delivered.is_empty() {
+            table::delete_delivered(&mut connection, &self.delivered).await?;
+            self.delivered.clear();
+        }
+        if self.has_room() && self.outage.until <= self.passed_at {
+            let except = self.excluded();
+            let rows = table::list_deliverable(&mut connection, self.context.instance, &except, PAGE).await?;
+            self.start(rows);
+        }
+        if self.counted_at.is_none_or(|at| at.elapsed() >= PERIOD) {
+            self.counted_at = Some(Instant::now());
+            let OutboxBacklog { count, oldest_at } = table::get_backlog(&mut connection).await?;
+            *self.context.outbox.counted.lock().unwrap_or_else(PoisonError::into_inner) =
+                Counted { count: count.unsigned_abs(), oldest_at };
+        }
+        connection.release();
+        Ok(())
+    }
+
+    /// Nodes that are being delivered to, or wait after a failure.
+    fn excluded(&self) -> Vec<String> {
+        let waiting = self.waiting.iter().filter(|(_, waiting)| self.passed_at < waiting.until);
+        self.nodes.values().map(|(node, _)| node).chain(waiting.map(|(node, _)| node)).cloned().collect()
+    }
+
+    fn start(&mut self, rows: Vec<OutboxRow>) {
+        // What is due and has no row any more was dropped or delivered by somebody else.
+        let (waiting, mut due): (HashMap<_, _>, HashMap<_, _>) =
+            self.waiting.drain().partition(|(_, waiting)| self.passed_at < waiting.until);
+        self.waiting = waiting;
+        let mut of_nodes: BTreeMap<String, Vec<OutboxRow>> = BTreeMap::new();
+        for row in rows {
+            of_nodes.entry(row.node.clone()).or_default().push(row);
+        }
+        // The node whose effects have waited longest comes first.
+        let mut of_nodes: Vec<_> = of_nodes.into_iter().collect();
+        of_nodes.sort_by_key(|(_, rows)| rows.first().map(|row| row.sequence));
+        for (node, rows) in of_nodes.into_iter().take(CONCURRENCY.saturating_sub(self.running.len())) {
+            let handle = self.running.spawn(deliver_in_order(self.context.clone(), rows));
+            let failures = due.remove(&node);
+            self.nodes.insert(handle.id(), (node, failures));
+        }
+    }
+}
+
+/// Delivers the effects of one node, up to the first that fails.
+async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report {
+    let mut delivered = Vec::new();
+    for row in rows {
+        if let Err(error) = deliver::deliver(&context, &row).await {
+            tracing::debug!(
+                node.id = row.node,
+                agreement.id = row.agreement,
+                error = &error as &dyn std::error::Error,
+                "effect not delivered, will be tried again"
+            );
+            let end = if is_outage(&error) { End::Unreachable } else { End::Failed };
+            return Report { delivered, end };
+        }
+        delivered.push(row.sequence);
+    }
+    Report { delivered, end: End::Complete }
+}
+
+/// Answers whether a delivery to any other node would fail as well.
+fn is_outage(error: &AgbotError) -> bool {
+    matches!(error, AgbotError::Exchange(error) if error.status() != Some(429) && error.is_retryable())
+}

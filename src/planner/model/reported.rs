@@ -1,0 +1,97 @@
+//! Compares the agreements that nodes report with the records.
+
+use jiff::Timestamp;
+
+use super::{Liveness, Model, NodeRecord};
+use crate::{
+    agreement::{Agreement, AgreementState, CancelReason},
+    ids::{AgreementId, NodeId, PolicyId},
+    pair::STOP_CONFIRMATION_SECS,
+    usage::later,
+};
+
+/// Longest pause between two repetitions of a cancel.
+const LONGEST_PAUSE_SECS: u64 = 600;
+
+/// When the cancel of an agreement was repeated last, and how often so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Repetition {
+    pub count: u32,
+    pub at: Timestamp,
+}
+
+impl NodeRecord {
+    /// Returns the agreements that the node says it holds, in its status or in its list in the exchange.
+    fn reported(&self) -> impl Iterator<Item = &AgreementId> {
+        let services = self.status.iter().flat_map(|status| &status.services);
+        let running = services.filter_map(|service| service.agreement.as_ref());
+        running.chain(self.agreements.iter().flatten())
+    }
+
+    fn reports(&self, agreement: &AgreementId) -> bool {
+        self.reported().any(|reported| reported == agreement)
+    }
+}
+
+impl Model {
+    /// Returns the agreements that nodes report and no record is known of.
+    pub fn unknown_agreements(&self) -> impl Iterator<Item = &AgreementId> {
+        self.nodes.values().flat_map(NodeRecord::reported).filter(|id| !self.agreements.contains_key(*id))
+    }
+
+    /// Returns the agreements that one node reports and no record is known of.
+    pub fn unknown_agreements_of(&self, node: &NodeId) -> impl Iterator<Item = &AgreementId> {
+        let reported = self.nodes.get(node).into_iter().flat_map(NodeRecord::reported);
+        reported.filter(|id| !self.agreements.contains_key(*id))
+    }
+
+    /// Returns the agreements of a pair that are over and that its node still reports, with reason and the time of the next cancel.
+    ///
+    /// The first repetition is due after half of [`STOP_CONFIRMATION_SECS`]; then the pause doubles.
+    pub(crate) fn reported_after_end(
+        &self,
+        node: &NodeId,
+        policy: &PolicyId,
+    ) -> Vec<(&AgreementId, CancelReason, Timestamp)> {
+        let Some(record) = self.nodes.get(node) else { return Vec::new() };
+        let ended = self.lately_ended_on(node).filter(|agreement| agreement.policy == *policy);
+        let still_there = ended.filter(|agreement| record.reports(&agreement.id));
+        let due = still_there.filter_map(|agreement| match agreement.state {
+            AgreementState::Ended { at, reason } => {
+                Some((&agreement.id, reason, self.repetition_due_at(&agreement.id, at)))
+            }
+            _ => None,
+        });
+        due.collect()
+    }
+
+    fn repetition_due_at(&self, agreement: &AgreementId, ended_at: Timestamp) -> Timestamp {
+        const FIRST_SECS: u64 = STOP_CONFIRMATION_SECS / 2;
+        match self.repetitions.get(agreement) {
+            None => later(ended_at, FIRST_SECS),
+            Some(last) => {
+                let pause = FIRST_SECS.saturating_mul(1 << last.count.min(16)).min(LONGEST_PAUSE_SECS);
+                later(last.at, pause)
+            }
+        }
+    }
+
+    /// Returns whether the node of an agreement still reports it.
+    pub(super) fn is_reported(&self, agreement: &Agreement) -> bool {
+        self.nodes.get(&agreement.node).is_some_and(|record| record.reports(&agreement.id))
+    }
+
+    /// Returns since when a node that is heard reports without a final agreement, as if it did not know it.
+    pub(crate) fn missing_since(&self, agreement: &Agreement, now: Timestamp) -> Option<Timestamp> {
+        let final_at = agreement.finalized_at()?;
+        let record = self.nodes.get(&agreement.node)?;
+        if self.liveness(&agreement.node, now) != Liveness::Alive || record.reports(&agreement.id) {
+            return None;
+        }
+        match (&record.status, &record.agreements) {
+            (Some(status), _) => Some(status.reported_at.map_or(final_at, |at| at.max(final_at))),
+            (None, Some(_)) => Some(final_at),
+            (None, None) => None,
+        }
+    }
+}
