@@ -3,11 +3,11 @@ FROM rust:1-bookworm AS build
 WORKDIR /source
 COPY . .
 ENV SQLX_OFFLINE=true
-RUN cargo build --release --locked --bin evenkeel
+RUN cargo build --profile dist --locked --bin evenkeel
 
 FROM debian:bookworm-slim
 RUN useradd --system --create-home --home-dir /var/lib/evenkeel --uid 10001 evenkeel
-COPY --from=build /source/target/release/evenkeel /usr/local/bin/evenkeel
+COPY --from=build /source/target/dist/evenkeel /usr/local/bin/evenkeel
 RUN ln -s evenkeel /usr/local/bin/hzn
 USER evenkeel
 ENV EVENKEEL_DATA_DIR=/var/lib/evenkeel/hub EVENKEEL_LISTEN=0.0.0.0:8080

@@ -10,10 +10,10 @@ scratch=$(mktemp -d)
 chmod 711 "$scratch"
 trap 'rm -rf "$scratch"' EXIT
 # Symbols stay in, so that valgrind can name functions; the map tells which object each of them comes from, and its size.
-cargo rustc --release --locked --bin evenkeel -- -C strip=none -C "link-arg=-Wl,-Map=$scratch/map"
+cargo rustc --profile dist --locked --bin evenkeel -- -C strip=none -C "link-arg=-Wl,-Map=$scratch/map"
 valgrind -q --vgdb=no --tool=callgrind --demangle=no --callgrind-out-file="$scratch/run.%p" --trace-children=yes \
     --trace-children-skip='/bin/*,/usr/*' --trace-children-skip-by-arg=up,migrate,bench-hello,demo-service \
-    "$target/release/evenkeel" bench memory --short >/dev/null
+    "$target/dist/evenkeel" bench memory --short >/dev/null
 run=$(grep -l '^cmd:.* agent --hub ' "$scratch"/run.*)
 python3 - "$scratch/map" "$run" >"$scratch/order" <<'PYTHON'
 import re

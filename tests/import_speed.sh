@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . tests/servers.sh
 
 nodes=${1:-100000}
-program=${EVENKEEL:-target/release/evenkeel}
+program=${EVENKEEL:-target/dist/evenkeel}
 make_scratch
 start_postgres "$scratch/postgres" max_wal_size=4GB
 "$programs/psql" -X -q -d "$server/postgres" -c 'CREATE DATABASE source' -c 'CREATE DATABASE target'
