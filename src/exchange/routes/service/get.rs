@@ -10,7 +10,7 @@ use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::service::{self, ServiceFilter, ServiceRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer, ServicesAnswer, ServicesQuery};
-use evenkeel_wire::exchange::shared::CatalogQuery;
+use evenkeel_wire::exchange::shared::{CatalogQuery, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use http::StatusCode;
 use serde::Deserialize;
@@ -160,7 +160,7 @@ fn stored_answer(row: ServiceRow) -> ServiceAnswer {
         organization: row.org,
         owner: format!("{}/{}", row.owner_org, row.owner),
         public: row.is_public,
-        required_services: row.required_services,
+        required_services: filled::<Vec<RequiredService>>(row.required_services),
         sharable: row.sharable,
         url: row.url,
         user_input: row.user_input,
