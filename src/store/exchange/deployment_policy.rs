@@ -122,18 +122,18 @@ pub async fn insert(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
         "-- deployment_policy.insert
         INSERT INTO deployment_policy (org, policy, owner_org, owner, label, description, service, user_input, secret_binding,
             properties, constraints, created_at, updated_at, orchestration)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        VALUES ($1, $2, $3, $4, $5, $6, $7::text::json, $8::text::json, $9::text::json, $10::text::json, $11::text::json, $12, $13, $14)",
         row.org,
         row.policy,
         row.owner_org,
         row.owner,
         row.label,
         row.description,
-        row.service,
-        row.user_input,
-        row.secret_binding,
-        row.properties,
-        row.constraints,
+        row.service.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.properties.to_string(),
+        row.constraints.to_string(),
         to_sql(row.created_at) as _,
         to_sql(row.updated_at) as _,
         row.orchestration,
@@ -148,18 +148,18 @@ pub async fn update(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
     let done = sqlx::query!(
         "-- deployment_policy.update
         UPDATE deployment_policy
-        SET label = $3, description = $4, service = $5, user_input = $6, secret_binding = $7, properties = $8,
-            constraints = $9, updated_at = $10, orchestration = $11
+        SET label = $3, description = $4, service = $5::text::json, user_input = $6::text::json, secret_binding = $7::text::json, properties = $8::text::json,
+            constraints = $9::text::json, updated_at = $10, orchestration = $11
         WHERE org = $1 AND policy = $2",
         row.org,
         row.policy,
         row.label,
         row.description,
-        row.service,
-        row.user_input,
-        row.secret_binding,
-        row.properties,
-        row.constraints,
+        row.service.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.properties.to_string(),
+        row.constraints.to_string(),
         to_sql(row.updated_at) as _,
         row.orchestration,
     )

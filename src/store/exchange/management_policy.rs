@@ -120,20 +120,20 @@ pub async fn insert(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<
         "-- management_policy.insert
         INSERT INTO management_policy (org, policy, owner_org, owner, label, description, properties, constraints, patterns,
             is_enabled, start, start_window, agent_upgrade_policy, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+        VALUES ($1, $2, $3, $4, $5, $6, $7::text::json, $8::text::json, $9::text::json, $10, $11, $12, $13::text::json, $14, $15)",
         row.org,
         row.policy,
         row.owner_org,
         row.owner,
         row.label,
         row.description,
-        row.properties,
-        row.constraints,
-        row.patterns,
+        row.properties.to_string(),
+        row.constraints.to_string(),
+        row.patterns.to_string(),
         row.is_enabled,
         row.start,
         row.start_window,
-        row.agent_upgrade_policy,
+        row.agent_upgrade_policy.to_string(),
         to_sql(row.created_at) as _,
         to_sql(row.updated_at) as _,
     )
@@ -147,20 +147,20 @@ pub async fn update(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<
     let done = sqlx::query!(
         "-- management_policy.update
         UPDATE management_policy
-        SET label = $3, description = $4, properties = $5, constraints = $6, patterns = $7, is_enabled = $8, start = $9,
-            start_window = $10, agent_upgrade_policy = $11, updated_at = $12
+        SET label = $3, description = $4, properties = $5::text::json, constraints = $6::text::json, patterns = $7::text::json, is_enabled = $8, start = $9,
+            start_window = $10, agent_upgrade_policy = $11::text::json, updated_at = $12
         WHERE org = $1 AND policy = $2",
         row.org,
         row.policy,
         row.label,
         row.description,
-        row.properties,
-        row.constraints,
-        row.patterns,
+        row.properties.to_string(),
+        row.constraints.to_string(),
+        row.patterns.to_string(),
         row.is_enabled,
         row.start,
         row.start_window,
-        row.agent_upgrade_policy,
+        row.agent_upgrade_policy.to_string(),
         to_sql(row.updated_at) as _,
     )
     .execute(tx)

@@ -157,7 +157,7 @@ pub async fn insert(tx: &mut PgConnection, row: &PatternRow) -> Result<(), Store
         "-- pattern.insert
         INSERT INTO pattern (org, pattern, owner_org, owner, label, description, is_public, services, user_input,
             secret_binding, agreement_protocols, cluster_namespace, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::json, $10::text::json, $11::text::json, $12, $13)",
         row.org,
         row.pattern,
         row.owner_org,
@@ -165,10 +165,10 @@ pub async fn insert(tx: &mut PgConnection, row: &PatternRow) -> Result<(), Store
         row.label,
         row.description,
         row.is_public,
-        row.services,
-        row.user_input,
-        row.secret_binding,
-        row.agreement_protocols,
+        row.services.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.agreement_protocols.to_string(),
         row.cluster_namespace,
         to_sql(row.updated_at) as _,
     )
@@ -182,8 +182,8 @@ pub async fn update(tx: &mut PgConnection, row: &PatternRow) -> Result<bool, Sto
     let done = sqlx::query!(
         "-- pattern.update
         UPDATE pattern
-        SET owner_org = $3, owner = $4, label = $5, description = $6, is_public = $7, services = $8, user_input = $9,
-            secret_binding = $10, agreement_protocols = $11, cluster_namespace = $12, updated_at = $13
+        SET owner_org = $3, owner = $4, label = $5, description = $6, is_public = $7, services = $8::text::json, user_input = $9::text::json,
+            secret_binding = $10::text::json, agreement_protocols = $11::text::json, cluster_namespace = $12, updated_at = $13
         WHERE org = $1 AND pattern = $2",
         row.org,
         row.pattern,
@@ -192,10 +192,10 @@ pub async fn update(tx: &mut PgConnection, row: &PatternRow) -> Result<bool, Sto
         row.label,
         row.description,
         row.is_public,
-        row.services,
-        row.user_input,
-        row.secret_binding,
-        row.agreement_protocols,
+        row.services.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.agreement_protocols.to_string(),
         row.cluster_namespace,
         to_sql(row.updated_at) as _,
     )

@@ -186,7 +186,7 @@ pub async fn insert(tx: &mut PgConnection, row: &ServiceRow) -> Result<(), Store
         INSERT INTO service (org, service, owner_org, owner, label, description, is_public, documentation, url, version, arch,
             sharable, match_hardware, required_services, user_input, deployment, deployment_signature, cluster_deployment,
             cluster_deployment_signature, image_store, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::json, $14::text::json, $15::text::json, $16, $17, $18, $19, $20::text::json, $21)",
         row.org,
         row.service,
         row.owner_org,
@@ -199,14 +199,14 @@ pub async fn insert(tx: &mut PgConnection, row: &ServiceRow) -> Result<(), Store
         row.version,
         row.arch,
         row.sharable,
-        row.match_hardware,
-        row.required_services,
-        row.user_input,
+        row.match_hardware.to_string(),
+        row.required_services.to_string(),
+        row.user_input.to_string(),
         row.deployment,
         row.deployment_signature,
         row.cluster_deployment,
         row.cluster_deployment_signature,
-        row.image_store,
+        row.image_store.to_string(),
         to_sql(row.updated_at) as _,
     )
     .execute(tx)
@@ -220,8 +220,8 @@ pub async fn update(tx: &mut PgConnection, row: &ServiceRow) -> Result<bool, Sto
         "-- service.update
         UPDATE service
         SET owner_org = $3, owner = $4, label = $5, description = $6, is_public = $7, documentation = $8, url = $9,
-            sharable = $10, match_hardware = $11, required_services = $12, user_input = $13, deployment = $14,
-            deployment_signature = $15, cluster_deployment = $16, cluster_deployment_signature = $17, image_store = $18,
+            sharable = $10, match_hardware = $11::text::json, required_services = $12::text::json, user_input = $13::text::json, deployment = $14,
+            deployment_signature = $15, cluster_deployment = $16, cluster_deployment_signature = $17, image_store = $18::text::json,
             updated_at = $19
         WHERE org = $1 AND service = $2",
         row.org,
@@ -234,14 +234,14 @@ pub async fn update(tx: &mut PgConnection, row: &ServiceRow) -> Result<bool, Sto
         row.documentation,
         row.url,
         row.sharable,
-        row.match_hardware,
-        row.required_services,
-        row.user_input,
+        row.match_hardware.to_string(),
+        row.required_services.to_string(),
+        row.user_input.to_string(),
         row.deployment,
         row.deployment_signature,
         row.cluster_deployment,
         row.cluster_deployment_signature,
-        row.image_store,
+        row.image_store.to_string(),
         to_sql(row.updated_at) as _,
     )
     .execute(tx)

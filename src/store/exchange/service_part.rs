@@ -67,7 +67,7 @@ pub async fn upsert_policy(
     sqlx::query!(
         "-- service_part.upsert_policy
         INSERT INTO service_policy (org, service, label, description, properties, constraints, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)
+        VALUES ($1, $2, $3, $4, $5::text::json, $6::text::json, $7)
         ON CONFLICT (org, service) DO UPDATE
         SET label = excluded.label, description = excluded.description, properties = excluded.properties,
             constraints = excluded.constraints, updated_at = excluded.updated_at",
@@ -75,8 +75,8 @@ pub async fn upsert_policy(
         service,
         row.label,
         row.description,
-        row.properties,
-        row.constraints,
+        row.properties.to_string(),
+        row.constraints.to_string(),
         to_sql(row.updated_at) as _,
     )
     .execute(tx)
