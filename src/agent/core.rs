@@ -3,21 +3,20 @@
 //! Decisions are made in `step`; here they only meet time, disk and network. Nothing is acknowledged to anybody and
 //! no command is given out before the journal is on disk.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use evenkeel_client::{Client, Credentials};
+use evenkeel_client::{Client, Credentials, model::NodeStatus};
+use evenkeel_wire::exchange::node::AgentState;
+use serde_json::json;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentError, AgentSettings, clock,
+    contact::Outage,
     drivers::{Driver, ServiceSpec},
     effects::{self, Context},
     files,
@@ -35,6 +34,10 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// Longest wait for the driver to take over what runs.
+const LONGEST_TAKE_OVER: Duration = Duration::from_secs(30);
+/// Longest wait for the hub to take the last report of an agent that ends.
+const LONGEST_REPORT: Duration = Duration::from_secs(5);
 
 /// Something for the core to do.
 pub(crate) enum Order {
@@ -103,6 +106,20 @@ impl Handle {
     }
 }
 
+/// The pause of a command that failed.
+struct Pause {
+    until: Instant,
+    length: Duration,
+    outage: Outage,
+}
+
+impl Pause {
+    /// Whether it is too old to be continued by the next failure.
+    fn is_over(&self, now: Instant) -> bool {
+        now >= self.until + self.length * 4
+    }
+}
+
 /// The task's own data.
 pub(crate) struct Core {
     settings: Arc<AgentSettings>,
@@ -112,8 +129,9 @@ pub(crate) struct Core {
     file: JournalFile,
     handle: Handle,
     session: Option<Session>,
-    under_way: BTreeSet<String>,
-    pauses: BTreeMap<String, (Instant, Duration)>,
+    /// Commands that are being carried out, each with the service that it starts or stops.
+    under_way: BTreeMap<String, Option<String>>,
+    pauses: BTreeMap<String, Pause>,
     refusals: u32,
     refused_since: Option<Instant>,
     is_leaving: bool,
@@ -137,7 +155,7 @@ impl Core {
             file,
             handle,
             session: None,
-            under_way: BTreeSet::new(),
+            under_way: BTreeMap::new(),
             pauses: BTreeMap::new(),
             refusals: 0,
             refused_since: None,
@@ -193,8 +211,12 @@ impl Core {
         let started: Vec<_> = state.started().filter_map(|key| self.spec(key)).collect();
         let starting = state.starting().filter_map(|key| self.spec(&key));
         let may_run: Vec<_> = started.iter().cloned().chain(starting).collect();
-        if let Err(error) = self.driver.adopt(&may_run).await {
-            tracing::warn!(%error, "running services cannot be taken over now");
+        match timeout(LONGEST_TAKE_OVER, self.driver.adopt(&may_run)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "running services cannot be taken over now"),
+            Err(_) => {
+                tracing::warn!("running services cannot be taken over now: the driver does not respond")
+            }
         }
         for spec in &started {
             if let Err(error) = self.driver.start(spec).await {
@@ -248,7 +270,7 @@ impl Core {
                 self.acknowledgements.push(done);
             }
             // Whoever stopped waiting does not want it.
-            Order::Hub(give) => drop(give.send(self.session.as_ref().map(|session| session.hub.clone()))),
+            Order::Hub(give) => drop(give.send(self.current_hub().await)),
             Order::Hush(done) => {
                 self.session = None;
                 self.acknowledgements.push(done);
@@ -270,18 +292,32 @@ impl Core {
     }
 
     fn done(&mut self, key: String, outcome: Result<Option<Event>, String>) {
-        self.under_way.remove(&key);
-        match outcome {
+        let service = self.under_way.remove(&key).flatten();
+        let error = match outcome {
             Ok(event) => {
                 self.pauses.remove(&key);
                 event.into_iter().for_each(|event| self.apply(event));
+                return;
             }
-            Err(error) => {
-                let pause =
-                    self.pauses.get(&key).map_or(FIRST_PAUSE, |(_, last)| (*last * 2).min(LONGEST_PAUSE));
-                tracing::debug!(command = key, %error, pause_ms = pause.as_millis() as u64, "command failed");
-                self.pauses.insert(key, (Instant::now() + pause, pause));
-            }
+            Err(error) => error,
+        };
+        let now = Instant::now();
+        let (length, mut outage) = match self.pauses.get(&key) {
+            Some(pause) => ((pause.length * 2).min(LONGEST_PAUSE), pause.outage),
+            None => (FIRST_PAUSE, Outage::begin(now)),
+        };
+        match (&service, outage.warning_due(now)) {
+            (Some(service), Some(lasted)) => tracing::warn!(
+                service.key = service,
+                error,
+                lasted_secs = lasted.as_secs(),
+                "service cannot be started or stopped; it is tried again"
+            ),
+            _ => tracing::debug!(command = key, error, "command failed"),
+        }
+        self.pauses.insert(key, Pause { until: now + length, length, outage });
+        if let Some(key) = service {
+            self.apply(Event::ServiceDelayed { key, error });
         }
     }
 
@@ -327,10 +363,11 @@ impl Core {
         let now = Instant::now();
         for command in self.journal.state.plan() {
             let key = command.key();
-            let is_pausing = self.pauses.get(&key).is_some_and(|(until, _)| now < *until);
-            if is_pausing || !self.under_way.insert(key.clone()) {
+            let is_pausing = self.pauses.get(&key).is_some_and(|pause| now < pause.until);
+            if is_pausing || self.under_way.contains_key(&key) {
                 continue;
             }
+            self.under_way.insert(key.clone(), command.service().map(str::to_owned));
             let context = Context {
                 driver: self.driver.clone(),
                 hub: self.session.as_ref().map(|session| session.hub.clone()),
@@ -344,7 +381,8 @@ impl Core {
                 let _ended = handle.order(Order::Done(key, outcome)).await;
             });
         }
-        self.pauses.retain(|_, (until, pause)| now < *until + *pause * 4);
+        let under_way = &self.under_way;
+        self.pauses.retain(|key, pause| under_way.contains_key(key) || !pause.is_over(now));
     }
 
     async fn register(&mut self, registration: Registration, token: &str) -> Result<(), AgentError> {
@@ -360,7 +398,9 @@ impl Core {
         self.session = None;
         let log = std::mem::take(&mut self.journal.log);
         let kept = std::mem::take(&mut self.journal);
+        let state = State { leftovers: kept.state.unstopped_keys().collect(), ..State::default() };
         self.journal = Journal {
+            state,
             agent: kept.agent,
             hardware_id: kept.hardware_id,
             software_version: kept.software_version,
@@ -389,6 +429,19 @@ impl Core {
         files::read_optional(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))
     }
 
+    /// The hub as the registered node sees it. Before the registration is complete no worker talks to it, but policy and
+    /// user input can be written already.
+    async fn current_hub(&self) -> Option<Arc<Hub>> {
+        if let Some(session) = &self.session {
+            return Some(session.hub.clone());
+        }
+        let registration = self.journal.registration.as_ref().filter(|one| !one.is_configured)?;
+        self.open_hub(registration)
+            .await
+            .inspect_err(|error| tracing::warn!(%error, "the hub cannot be used for the registration"))
+            .ok()
+    }
+
     /// Starts the workers that talk to the hub, when the registration is complete.
     async fn begin_session(&mut self) -> Result<(), AgentError> {
         self.session = None;
@@ -397,24 +450,9 @@ impl Core {
         else {
             return Ok(());
         };
-        let Some(token) = self.token(&registration)? else {
-            return Err(AgentError::Setting(format!(
-                "no token for node {}/{}",
-                registration.org, registration.id
-            )));
-        };
+        let hub = self.open_hub(&registration).await?;
         self.journal.state.node = format!("{}/{}", registration.org, registration.id);
         self.file.save(&self.journal)?;
-        let folder = self.settings.data_dir.clone();
-        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&folder))
-            .await
-            .map_err(|error| AgentError::Setting(error.to_string()))??;
-        let credentials = Credentials::new(&registration.org, &registration.id, token);
-        let setting = |error: evenkeel_client::ClientError| AgentError::Setting(error.to_string());
-        let exchange =
-            Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
-        let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
-        let hub = Arc::new(Hub::new(registration.org, registration.id, exchange, agbot, Arc::new(key)));
         self.session = Some(workers::begin(
             hub,
             self.handle.clone(),
@@ -425,26 +463,56 @@ impl Core {
         Ok(())
     }
 
+    async fn open_hub(&self, registration: &Registration) -> Result<Arc<Hub>, AgentError> {
+        let Some(token) = self.token(registration)? else {
+            return Err(AgentError::Setting(format!(
+                "no token for node {}/{}",
+                registration.org, registration.id
+            )));
+        };
+        let folder = self.settings.data_dir.clone();
+        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&folder))
+            .await
+            .map_err(|error| AgentError::Setting(error.to_string()))??;
+        let credentials = Credentials::new(&registration.org, &registration.id, token);
+        let setting = |error: evenkeel_client::ClientError| AgentError::Setting(error.to_string());
+        let exchange =
+            Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
+        let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
+        let (org, id) = (registration.org.clone(), registration.id.clone());
+        Ok(Arc::new(Hub::new(org, id, exchange, agbot, Arc::new(key))))
+    }
+
     /// Ends; services go on unless the settings say otherwise.
     async fn end(&mut self) -> Result<(), AgentError> {
-        self.session = None;
+        let hub = self.session.take().map(|session| session.hub.clone());
         if self.settings.stops_services {
-            let keys: Vec<String> = running_keys(&self.journal.state);
+            let keys: Vec<String> = self.journal.state.running_keys().collect();
             for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await
             {
                 if let Err(error) = outcome {
                     tracing::warn!(%error, "a service cannot be stopped");
                 }
             }
+            if let Some(hub) = hub {
+                report_stop(&hub).await;
+            }
         }
         self.file.save(&self.journal)
     }
 }
 
-/// Services that the driver was told to run.
-pub(crate) fn running_keys(state: &State) -> Vec<String> {
-    let agreements = state.agreements.values();
-    let agreements = agreements.filter(|agreement| agreement.is_start_ordered && !agreement.is_stopped);
-    let instances = state.instances.iter().filter(|(_, instance)| instance.is_start_ordered);
-    agreements.map(|agreement| agreement.id.clone()).chain(instances.map(|(key, _)| key.clone())).collect()
+/// Reports to the hub that the agent ends, and that nothing of it runs any more.
+async fn report_stop(hub: &Hub) {
+    let report = async {
+        hub.put_status(&NodeStatus::default()).await?;
+        hub.exchange.patch_node(&hub.org, &hub.id, "agentState", json!(AgentState::Stopped)).await
+    };
+    match timeout(LONGEST_REPORT, report).await {
+        Ok(Ok(_)) => {}
+        // An exchange of another maker does not know the state; it learns from missing heartbeats.
+        Ok(Err(error)) if error.status() == Some(400) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the hub was not told that the agent stops"),
+        Err(_) => tracing::warn!("the hub was not told that the agent stops: it does not respond"),
+    }
 }

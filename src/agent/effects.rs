@@ -2,7 +2,8 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use evenkeel_client::model::{AgreementService, NodeErrors, PutNodeAgreement};
+use evenkeel_client::model::{AgreementService, NodeErrors, PutNodeAgreement, ServiceName};
+use evenkeel_domain::policy::internal::InternalPolicy;
 use serde_json::json;
 
 use crate::{
@@ -63,8 +64,7 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
         Command::ReportStatus(status) => {
             let status = status.clone();
             Box::pin(async move {
-                let hub = hub(&context)?;
-                hub.exchange.put_node_status(&hub.org, &hub.id, &status).await.map_err(text)?;
+                hub(&context)?.put_status(&status).await.map_err(text)?;
                 Ok(Some(Event::StatusReported(status)))
             })
         }
@@ -172,7 +172,8 @@ async fn start(
         Err(error) => match error.cancel_reason() {
             Some(reason) => {
                 tracing::warn!(agreement.id = agreement.id, %error, "service cannot be started");
-                Ok(Some(Event::StartFailed { agreement: agreement.id, reason }))
+                let error = error.to_string();
+                Ok(Some(Event::StartFailed { agreement: agreement.id, reason, error }))
             }
             None => Err(error.to_string()),
         },
@@ -197,7 +198,7 @@ async fn start_dependency(
         Err(error) => match error.dependency_cancel_reason() {
             Some(reason) => {
                 tracing::warn!(service.key = key, %error, "a service that others need cannot be started");
-                Ok(Some(Event::DependencyFailed { key, reason }))
+                Ok(Some(Event::DependencyFailed { key, reason, error: error.to_string() }))
             }
             None => Err(error.to_string()),
         },
@@ -250,8 +251,11 @@ async fn record(
     if state == ExchangeState::Absent {
         hub.exchange.delete_node_agreement(&hub.org, &hub.id, &agreement.id).await.map_err(text)?;
     } else {
+        // Only the terms of a pattern name what the service needs.
+        let needed = InternalPolicy::from_text(&agreement.terms).map(|terms| terms.api_specs);
+        let needed = needed.unwrap_or_default().into_iter();
         let body = PutNodeAgreement {
-            services: Vec::new(),
+            services: needed.map(|spec| ServiceName { orgid: spec.org, url: spec.url }).collect(),
             agreement_service: AgreementService {
                 orgid: hub.org.clone(),
                 pattern,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evenkeel_client::{Client, ClientError};
+use evenkeel_client::{Client, ClientError, model::NodeStatus};
 use evenkeel_wire::agreement::{
     envelope,
     keys::{PrivateKey, PublicKey},
@@ -66,6 +66,21 @@ impl Hub {
             Err(error) if error.is_not_found() => Ok(Delivery::NoReceiver),
             Err(error) => Err(error),
         }
+    }
+
+    /// Writes the node's status. Exchanges of other makers refuse members that they do not know: these get the status
+    /// without the failures of services.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the exchange cannot be reached or refuses.
+    pub async fn put_status(&self, status: &NodeStatus) -> Result<(), ClientError> {
+        let outcome = self.exchange.put_node_status(&self.org, &self.id, status).await;
+        let is_refused = outcome.as_ref().is_err_and(|error| error.status() == Some(400));
+        if !is_refused || status.failures.is_empty() {
+            return outcome.map(drop);
+        }
+        let plain = NodeStatus { failures: Vec::new(), ..status.clone() };
+        self.exchange.put_node_status(&self.org, &self.id, &plain).await.map(drop)
     }
 
     async fn agbot_key(&self, org: &str, id: &str) -> Result<Option<PublicKey>, ClientError> {

@@ -1,13 +1,18 @@
 //! Brings the hub's record of this node in line with the machine, and reads what the hub says about it
 //! (agreement protocol 5.1, 5.2). Run at the start and whenever the record changes.
 
-use evenkeel_client::{ClientError, model::Node};
+use evenkeel_client::{
+    ClientError,
+    model::{Node, RegisteredService},
+};
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
+use evenkeel_wire::exchange::node::AgentState;
 use serde_json::{Value, json};
 
 use crate::{
     hub::Hub,
     machine::Machine,
+    offered::offered,
     step::{NodeFacts, merge_builtin},
 };
 
@@ -37,6 +42,9 @@ pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientErr
     if node.arch != wanted.machine.arch {
         patch("arch", json!(wanted.machine.arch)).await?;
     }
+    if node.agent_state == AgentState::Stopped {
+        patch("agentState", json!(AgentState::Running)).await?;
+    }
     if node.software_versions.get("horizon").map(String::as_str) != Some(wanted.software_version) {
         let mut versions = node.software_versions.clone();
         versions.insert("horizon".to_owned(), wanted.software_version.to_owned());
@@ -47,15 +55,34 @@ pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientErr
         patch("pattern", json!(wanted.pattern)).await?;
         pattern = wanted.pattern.to_owned();
     }
+    let registered = join_offer(hub, wanted, &pattern, &node).await?;
     join_key(hub, &node).await?;
     let max_heartbeat_secs = max_heartbeat_secs(hub, &node).await?;
     Ok(NodeFacts {
         policy,
         ha_group: node.ha_group.filter(|group| !group.is_empty()),
         pattern,
-        registered: node.registered_services,
+        registered,
         max_heartbeat_secs,
     })
+}
+
+/// Records what a node of a pattern offers. What a policy node uses is recorded with its agreements.
+async fn join_offer(
+    hub: &Hub,
+    wanted: &Wanted<'_>,
+    pattern: &str,
+    node: &Node,
+) -> Result<Vec<RegisteredService>, ClientError> {
+    let recorded = node.registered_services.clone();
+    if pattern.is_empty() {
+        return Ok(recorded);
+    }
+    let offered = offered(&hub.exchange, pattern, wanted.machine.arch, &recorded).await?;
+    if offered != recorded {
+        hub.exchange.patch_node(&hub.org, &hub.id, "registeredServices", json!(offered)).await?;
+    }
+    Ok(offered)
 }
 
 /// Last, because the key makes the node visible to searches. A key that is not ours belongs to a lost data folder.

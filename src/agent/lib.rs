@@ -6,6 +6,7 @@
 
 mod api;
 mod clock;
+mod contact;
 mod core;
 pub mod deployment;
 pub mod drivers;
@@ -17,6 +18,7 @@ mod join;
 mod journal;
 mod keyring;
 mod machine;
+mod offered;
 mod settings;
 pub mod step;
 mod workers;
@@ -29,7 +31,7 @@ use std::{path::PathBuf, sync::Arc};
 use drivers::{Driver, docker::DockerDriver, process::ProcessDriver, process::ProcessSettings};
 use tokio_util::sync::CancellationToken;
 
-pub use settings::{AgentSettings, DriverKind, NodeIdentity};
+pub use settings::{AgentSettings, ApiListen, DriverKind, NodeIdentity, USUAL_API};
 
 /// Why an agent cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -85,24 +87,15 @@ pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result
     let (file, journal) = journal::JournalFile::open(folder)?;
     let machine = Arc::new(machine::Machine::look(&journal.hardware_id));
     let driver = open_driver(&settings, &journal.agent)?;
+    let is_registered = settings.identity.is_some() || journal.registration.is_some();
     let settings = Arc::new(settings);
     let (handle, orders) = core::Handle::new();
     let core =
         core::Core::new(settings.clone(), machine.clone(), driver.clone(), file, journal, handle.clone());
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();
-    if let Some(address) = settings.api_listen {
-        let listener = tokio::net::TcpListener::bind(address)
-            .await
-            .map_err(|error| AgentError::Listen { address, reason: error.to_string() })?;
-        let router = api::router(handle.clone(), settings.clone(), machine);
-        let end = stop.clone().cancelled_owned();
-        tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(end).await {
-                tracing::error!(%error, "the local API ended");
-            }
-        });
-    }
+    let router = api::router(handle.clone(), settings.clone(), machine);
+    api::listen::start(settings.api_listen, is_registered, router, stop.clone()).await?;
     tokio::spawn(stop.clone().run_until_cancelled_owned(workers::observe(driver, handle)));
     core.run(orders, shutdown).await
 }
@@ -114,13 +107,15 @@ fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>,
             let folder = settings.data_dir.join("processes");
             let process = ProcessSettings {
                 grace: settings.stop_grace,
+                output_lines: settings.reported_output_lines,
                 ..ProcessSettings::new(folder, agent.to_owned())
             };
             Arc::new(ProcessDriver::open(process).map_err(failed)?)
         }
         DriverKind::Docker => {
             let endpoint = settings.docker_endpoint.clone();
-            Arc::new(DockerDriver::new(endpoint, agent.to_owned(), settings.stop_grace))
+            let lines = settings.reported_output_lines;
+            Arc::new(DockerDriver::new(endpoint, agent.to_owned(), settings.stop_grace, lines))
         }
     })
 }

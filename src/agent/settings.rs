@@ -1,6 +1,11 @@
 //! What an agent has to be told.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use evenkeel_client::{HttpSettings, Transport};
 
@@ -32,6 +37,34 @@ impl fmt::Debug for NodeIdentity {
     }
 }
 
+/// Where the local API listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ApiListen {
+    /// Nowhere.
+    Off,
+    /// At the address that every client expects, [`USUAL_API`], unless another agent on the machine has it.
+    #[default]
+    Usual,
+    /// At this address.
+    At(SocketAddr),
+}
+
+/// Address of the local API unless the settings say otherwise.
+pub const USUAL_API: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8510);
+
+impl std::str::FromStr for ApiListen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            address => address.parse().map(Self::At).map_err(|_| {
+                format!("{address:?} is neither an address like 127.0.0.1:8511 nor the word off")
+            }),
+        }
+    }
+}
+
 /// Settings of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
@@ -45,8 +78,8 @@ pub struct AgentSettings {
     pub docker_endpoint: String,
     /// Folder for the journal, keys, logs and packages; one agent at a time may use it.
     pub data_dir: PathBuf,
-    /// Where the local API answers; `None` for nowhere.
-    pub api_listen: Option<SocketAddr>,
+    /// Where the local API listens.
+    pub api_listen: ApiListen,
     /// Address of the agbot's own API, when it is not that of the hub.
     pub agbot_url: Option<String>,
     /// PEM file of the certificate authority to trust instead of the system's.
@@ -67,6 +100,10 @@ pub struct AgentSettings {
     pub stops_services: bool,
     /// Time a process gets to end by itself.
     pub stop_grace: Duration,
+    /// Longest wait for all services to end when the node is unregistered.
+    pub unregister_timeout: Duration,
+    /// Last lines of output that are reported to the hub when a service exits; 0 for none.
+    pub reported_output_lines: usize,
     /// The way to the hub instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,
 }
@@ -80,7 +117,7 @@ impl AgentSettings {
             driver: DriverKind::Process,
             docker_endpoint: String::new(),
             data_dir: data_dir.into(),
-            api_listen: None,
+            api_listen: ApiListen::Off,
             agbot_url: None,
             ca_file: None,
             poll_interval: Duration::from_secs(20),
@@ -91,6 +128,8 @@ impl AgentSettings {
             software_version: "2.31.0".to_owned(),
             stops_services: false,
             stop_grace: Duration::from_secs(10),
+            unregister_timeout: Duration::from_secs(120),
+            reported_output_lines: 5,
             transport: None,
         }
     }

@@ -226,6 +226,83 @@ async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_
     hub.next_message().await;
     agent.end().await;
     assert!(!is_alive(pid), "unless it is told otherwise");
+    assert_eq!(hub.state().node["agentState"], "stopped");
+    assert_eq!(hub.state().status["services"], json!([]), "the hub no longer says that anything runs");
+    let agent = Agent::start(self::settings(&hub, folder.path()));
+    until("the agent is known to run", || (hub.state().node["agentState"] == "running").then_some(())).await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_reaches_the_hub_with_its_code_and_its_last_output() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    hub.propose("a1", "echo no such table; exit 3");
+    hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
+    hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));
+    let failure = until("the failure is reported", || {
+        let status = hub.state().status.clone();
+        status["failures"].as_array()?.iter().find(|one| one["exits"].as_i64() >= Some(2)).cloned()
+    })
+    .await;
+    assert_eq!((&failure["agreementId"], &failure["exitCode"]), (&json!("a1"), &json!(3)));
+    assert_eq!(failure["output"], json!(["no such table", "no such table"]));
+    // An exchange of another maker refuses what it does not know: it gets the rest of the status.
+    hub.state().refuses_failures = true;
+    hub.state().status = Value::Null;
+    until("the plain status is reported", || hub.state().status["services"].as_array().map(drop)).await;
+    assert_eq!(hub.state().status["failures"], Value::Null);
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_is_unregistered_while_its_container_engine_is_dead() {
+    let hub = TestHub::new();
+    let folder = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = AgentSettings {
+        driver: crate::DriverKind::Docker,
+        docker_endpoint: format!("unix://{}", folder.path().join("none.sock").display()),
+        api_listen: crate::ApiListen::At(port),
+        unregister_timeout: Duration::from_millis(300),
+        identity: None,
+        ..settings(&hub, folder.path())
+    };
+    let agent = Agent::start(settings);
+    let transport = evenkeel_client::HttpSettings::new(format!("http://{port}"));
+    let api = evenkeel_client::Client::anonymous(evenkeel_client::Transport::http(transport).unwrap(), "");
+    let path = |segments: &[&str]| evenkeel_client::Path::new(segments);
+    let device = json!({"organization": ORG, "id": NODE, "token": "t0ken"});
+    for _ in 0..200 {
+        if api.post(path(&["node"]), &device).await.is_ok() {
+            break;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    // Before the registration is complete, as `hzn register -f` does it.
+    let input =
+        json!([{"serviceOrgid": "acme", "serviceUrl": "web", "inputs": [{"name": "RATE", "value": 5}]}]);
+    api.post(path(&["node", "userinput"]), &input).await.unwrap();
+    assert_eq!(hub.state().node["userInput"], input);
+    api.put(path(&["node", "configstate"]), &json!({"state": "configured"})).await.unwrap();
+    hub.propose("a1", "exec sleep 1000");
+    hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
+    hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));
+    let error = until("the driver's error is reported", || {
+        let status = hub.state().status.clone();
+        status["failures"].as_array()?.iter().find_map(|one| one["error"].as_str().map(str::to_owned))
+    })
+    .await;
+    assert!(!error.is_empty());
+    let farewell = api.delete(path(&["node"]).query("block", "true")).await;
+    assert_eq!(farewell.unwrap_err().status(), Some(503));
+    let device: Value = api.get(path(&["node"])).await.unwrap().unwrap();
+    assert_eq!(device["configstate"]["state"], "unconfigured");
+    let journal = std::fs::read_to_string(folder.path().join("journal.json")).unwrap();
+    let journal: Value = serde_json::from_str(&journal).unwrap();
+    assert_eq!(journal["state"]["leftovers"], json!(["a1"]), "it is stopped when the engine is back");
+    agent.end().await;
 }
 
 /// HA-13: it asks after the download; HA-16: a refused agent asks again at its next run.
@@ -266,7 +343,7 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut settings = settings(&hub, folder.path());
     settings.identity = None;
-    settings.api_listen = Some(port);
+    settings.api_listen = crate::ApiListen::At(port);
     let agent = Agent::start(settings);
     let transport = evenkeel_client::HttpSettings::new(format!("http://{port}"));
     let api = evenkeel_client::Client::anonymous(evenkeel_client::Transport::http(transport).unwrap(), "");
@@ -285,6 +362,8 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     let attribute = json!({"type": "HAAttributes", "mappings": {"partnerID": ["edge-2"]}});
     assert_eq!(api.post(path(&["attribute"]), &attribute).await.unwrap_err().status(), Some(405));
 
+    let absent = json!({"organization": ORG, "id": NODE, "token": "t0ken", "pattern": "absent"});
+    assert_eq!(api.post(path(&["node"]), &absent).await.unwrap_err().status(), Some(400));
     let wrong = json!({"organization": ORG, "id": NODE, "token": "wrong"});
     assert_eq!(api.post(path(&["node"]), &wrong).await.unwrap_err().status(), Some(400));
     let right = json!({"organization": ORG, "id": NODE, "token": "t0ken"});
@@ -312,6 +391,50 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     assert_eq!(hub.state().node["publicKey"], "");
     let device: Value = api.get(path(&["node"])).await.unwrap().unwrap();
     assert_eq!(device["configstate"]["state"], "unconfigured");
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_a_pattern_offers_what_agbots_match_dependencies_on() {
+    let hub = TestHub::new();
+    let arch = crate::machine::Machine::look("").arch;
+    {
+        let mut state = hub.state();
+        state.node["pattern"] = json!("acme/cams");
+        state.pattern = json!({"services": [
+            {"serviceUrl": "web", "serviceOrgid": "acme", "serviceArch": arch, "serviceVersions": [{"version": "1.0.0"}]},
+            {"serviceUrl": "other", "serviceOrgid": "acme", "serviceArch": "s390x", "serviceVersions": [{"version": "1.0.0"}]}]});
+        let need = json!([{"url": "db", "org": "acme", "versionRange": "[1.0.0,2.0.0)", "arch": arch}]);
+        state.services = json!({
+            "acme/web_1.0.0": {"url": "web", "version": "1.0.0", "arch": arch, "requiredServices": need},
+            "acme/db_1.2.0": {"url": "db", "version": "1.2.0", "arch": arch, "sharable": "exclusive"},
+            "acme/db_1.1.0": {"url": "db", "version": "1.1.0", "arch": arch}});
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, folder.path()));
+    until("the node is visible", || {
+        hub.state().node["publicKey"].as_str().filter(|key| !key.is_empty()).map(drop)
+    })
+    .await;
+    let registered = hub.state().node["registeredServices"].clone();
+    let offered: Vec<(&str, i64)> = registered
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["url"].as_str().unwrap(), one["numAgreements"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(offered, [("acme/db", 1), ("acme/web", 0)]);
+    let policy = evenkeel_domain::policy::internal::InternalPolicy::from_text(
+        registered[0]["policy"].as_str().unwrap(),
+    )
+    .unwrap();
+    let needed = evenkeel_domain::policy::internal::ApiSpec {
+        version: "[1.0.0,2.0.0)".to_owned(),
+        ..policy.api_specs[0].clone()
+    };
+    assert_eq!(policy.api_specs[0].version, "1.2.0");
+    let supports = evenkeel_domain::policy::internal::support_required_specs(&policy.api_specs, &[needed]);
+    assert!(supports.is_ok());
     agent.end().await;
 }
 

@@ -1,11 +1,10 @@
 //! `evenkeel agent`: the edge agent.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use evenkeel_agent::{AgentError, AgentSettings, DriverKind, NodeIdentity};
+use evenkeel_agent::{AgentError, AgentSettings, ApiListen, DriverKind, NodeIdentity};
 use evenkeel_runtime::{ExitStatus, Failure};
 
 use super::serve::lifecycle;
@@ -55,9 +54,10 @@ pub struct AgentArguments {
     /// Folder for journal, keys, logs and packages [default: in the user's state folder, by node]
     #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
-    /// Where the local API answers; it has no authentication, so use a loopback address
+    /// Where the local API listens, or off; it has no authentication, so use a loopback address [default: 127.0.0.1:8510,
+    /// where hzn expects it; a further agent on the machine goes on without]
     #[arg(long, env = "EVENKEEL_API_LISTEN", value_name = "HOST:PORT")]
-    api_listen: Option<SocketAddr>,
+    api_listen: Option<ApiListen>,
     /// Address of the agbot's own API, when it is not that of the hub
     #[arg(long, env = "EVENKEEL_AGBOT_URL", value_name = "URL")]
     agbot_url: Option<String>,
@@ -76,6 +76,9 @@ pub struct AgentArguments {
     /// Seconds that a service gets to end by itself
     #[arg(long, env = "EVENKEEL_STOP_GRACE", value_name = "SECONDS", default_value_t = 5)]
     stop_grace: u64,
+    /// Last lines of output that the hub gets when a service exits; 0 for none
+    #[arg(long, env = "EVENKEEL_REPORTED_OUTPUT_LINES", value_name = "LINES", default_value_t = 5)]
+    reported_output_lines: usize,
     /// Stop all services when the agent ends; otherwise they go on and the next start takes them over
     #[arg(long, env = "EVENKEEL_STOP_SERVICES")]
     stop_services: bool,
@@ -127,7 +130,7 @@ impl AgentArguments {
                 Driver::Process => DriverKind::Process,
             },
             docker_endpoint: self.docker_endpoint.clone(),
-            api_listen: self.api_listen,
+            api_listen: self.api_listen.unwrap_or_default(),
             agbot_url: self.agbot_url.clone(),
             ca_file: self.hub_ca_file.clone(),
             poll_interval: Duration::from_secs(self.poll_interval.max(1)),
@@ -136,6 +139,7 @@ impl AgentArguments {
             upgrade_source: self.upgrade_source.clone(),
             stops_services: self.stop_services,
             stop_grace: Duration::from_secs(self.stop_grace),
+            reported_output_lines: self.reported_output_lines.min(50),
             ..AgentSettings::new(self.hub.clone(), data_dir)
         })
     }

@@ -36,8 +36,9 @@ impl Explanation {
     pub fn text(&self) -> String {
         match &self.placement {
             Placement::Placed { version, is_running: true, .. } => format!("{version} runs"),
-            Placement::Placed { version, is_running: false, .. } => {
-                format!("the agreement for {version} is final; the service was not seen running yet")
+            Placement::Placed { version, is_running: false, why, .. } => {
+                let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                format!("the agreement for {version} is final; the service was not seen running yet{why}")
             }
             Placement::Waiting { blocked, .. } => format!("waiting: {blocked}"),
             Placement::Acting { action } => action.clone(),

@@ -80,6 +80,9 @@ pub struct NodeFacts {
     /// What its operator lets it do.
     #[serde(default)]
     pub availability: Availability,
+    /// True when its agent said that it ended, with all of its services.
+    #[serde(default)]
+    pub is_stopped: bool,
     /// Last heartbeat the exchange has recorded; none before the first.
     pub last_heartbeat: Option<Timestamp>,
 }
@@ -108,11 +111,29 @@ pub struct ObservedService {
     pub is_running: bool,
 }
 
-/// Is a node's status report.
+/// How often and why an instance ended, in a node's status report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedFailure {
+    /// Agreement the instance belongs to, also of one that is over; none for dependencies.
+    pub agreement: Option<AgreementId>,
+    /// The service.
+    pub service: ServiceKey,
+    /// Its version.
+    pub version: String,
+    /// Times of the latest exits by the node's clock, in seconds since 1970, newest last.
+    pub recent_exits: Vec<i64>,
+    /// What happened, in words.
+    pub text: String,
+}
+
+/// A node's status report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeStatusFacts {
     /// All instances it reports.
     pub services: Vec<ObservedService>,
+    /// Failures of instances; agents of other makers report none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<ObservedFailure>,
     /// When the exchange stored the report.
     pub reported_at: Option<Timestamp>,
 }

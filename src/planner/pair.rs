@@ -290,10 +290,12 @@ fn keep(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, unclear: Optio
     match unclear.or(waits_for_update) {
         Some(blocked) => pass.wait(agreement, blocked),
         None => {
+            let why = if is_running { None } else { pass.model.why_not_running(agreement, pass.now) };
             let placement = Placement::Placed {
                 agreement: agreement.id.clone(),
                 version: agreement.version.clone(),
                 is_running,
+                why,
             };
             pass.place(&agreement.node, &agreement.policy, placement);
         }

@@ -76,6 +76,9 @@ pub enum HoldReason {
         version: String,
         /// What the node said.
         reason: CancelReason,
+        /// How it failed, as far as the node reports it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
     },
     /// The new version was not seen running on a member in time.
     StepStalled {
@@ -113,8 +116,9 @@ impl HoldReason {
 impl fmt::Display for HoldReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::StepFailed { node, version, reason } => {
-                write!(formatter, "{version} failed on {node}: {} ({})", reason.text(), reason.0)
+            Self::StepFailed { node, version, reason, detail } => {
+                write!(formatter, "{version} failed on {node}: {} ({})", reason.text(), reason.0)?;
+                detail.iter().try_for_each(|detail| write!(formatter, ": {detail}"))
             }
             Self::StepStalled { node, version, missing } => {
                 write!(formatter, "{version} was not seen running on {node} in time: {missing}")
@@ -281,6 +285,9 @@ pub enum Blocked {
         agreement: AgreementId,
         /// Since when it is final.
         since: Timestamp,
+        /// Why it does not run, as far as the node reports it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// The node has not answered an update of the terms.
     UpdateUnanswered {
@@ -419,6 +426,9 @@ pub enum Placement {
         version: String,
         /// True when the service was seen running.
         is_running: bool,
+        /// Why it does not run, as far as the node reports it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// The node has an agreement that is to be replaced or ended, and this is what it waits for.
     Waiting {

@@ -69,8 +69,9 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
             write!(out, "the node still reports the ended agreement; waiting until {until}")
         }
         Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
-        Blocked::NotSeenRunning { since, .. } => {
-            write!(out, "the agreement is final since {since}, the service has not been seen running")
+        Blocked::NotSeenRunning { since, why, .. } => {
+            write!(out, "the agreement is final since {since}, the service has not been seen running")?;
+            why.iter().try_for_each(|why| write!(out, ": {why}"))
         }
         Blocked::UpdateUnanswered { since } => {
             write!(out, "the node has not answered the update of the terms sent {since}")

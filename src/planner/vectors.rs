@@ -146,6 +146,7 @@ fn node_facts(node_vector: &Value) -> NodeFacts {
         cluster_namespace: String::new(),
         is_namespace_scoped: false,
         availability: Availability::Active,
+        is_stopped: false,
         last_heartbeat: None,
     }
 }

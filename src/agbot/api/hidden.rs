@@ -128,14 +128,19 @@ pub(super) fn detail(mut detail: Value, seen: &SeenNodes) -> Value {
 
 fn hold(why: HoldReason, seen: &SeenNodes) -> HoldReason {
     match why {
-        HoldReason::StepFailed { node: member, version, reason } => {
-            HoldReason::StepFailed { node: node(member, seen), version, reason }
+        HoldReason::StepFailed { node: member, version, reason, detail } => {
+            let detail = detail.filter(|_| seen.shows(&member));
+            HoldReason::StepFailed { node: node(member, seen), version, reason, detail }
         }
-        HoldReason::StepStalled { node: member, version, missing } => HoldReason::StepStalled {
-            node: node(member, seen),
-            version,
-            missing: Box::new(reason(*missing, seen)),
-        },
+        HoldReason::StepStalled { node: member, version, missing } => {
+            let missing = match (reason(*missing, seen), seen.shows(&member)) {
+                (Blocked::NotSeenRunning { agreement, since, .. }, false) => {
+                    Blocked::NotSeenRunning { agreement, since, why: None }
+                }
+                (missing, _) => missing,
+            };
+            HoldReason::StepStalled { node: node(member, seen), version, missing: Box::new(missing) }
+        }
         HoldReason::Paused { .. } | HoldReason::Aborted { .. } | HoldReason::RollbackAsked { .. } => why,
     }
 }

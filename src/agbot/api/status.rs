@@ -146,7 +146,10 @@ fn reasons_page(
 fn told(node: &NodeId, policy: &PolicyId, placement: &Placement) -> Value {
     let text = match placement {
         Placement::Placed { version, is_running: true, .. } => format!("runs version {version}"),
-        Placement::Placed { version, .. } => format!("agreed to version {version}, not seen running yet"),
+        Placement::Placed { version, why, .. } => {
+            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("agreed to version {version}, not seen running{why}")
+        }
         Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => blocked.to_string(),
         Placement::Acting { action } => action.clone(),
     };

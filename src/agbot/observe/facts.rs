@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_client::model::{DeploymentPolicy, HaGroup, Node, NodeStatus, Service};
+use evenkeel_client::model::{DeploymentPolicy, HaGroup, Node, NodeStatus, Service, ServiceFailure};
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_planner::facts::{
     Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
-    ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
+    ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts,
+    ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_wire::exchange::node::AgentState;
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -51,6 +53,7 @@ pub fn node(id: &NodeId, node: Node) -> NodeFacts {
             Word::Pause => Availability::Pause,
             Word::Drain => Availability::Drain,
         },
+        is_stopped: node.agent_state == AgentState::Stopped,
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
     }
 }
@@ -77,7 +80,18 @@ pub fn status(status: NodeStatus) -> NodeStatusFacts {
                 && service.container_status.iter().all(|one| one.state.eq_ignore_ascii_case("running")),
         })
         .collect();
-    NodeStatusFacts { services, reported_at: None }
+    let failures = status.failures.into_iter().map(failure).collect();
+    NodeStatusFacts { services, failures, reported_at: None }
+}
+
+fn failure(failure: ServiceFailure) -> ObservedFailure {
+    ObservedFailure {
+        text: failure.text(),
+        agreement: (!failure.agreement_id.is_empty()).then(|| AgreementId::from_text(&failure.agreement_id)),
+        service: ServiceKey::new(&failure.orgid, &failure.service_url),
+        version: failure.version,
+        recent_exits: failure.recent_exits,
+    }
 }
 
 /// Facts of a service definition.

@@ -2,6 +2,7 @@
 //! belongs on a loopback address; it never returns the node's token.
 
 mod agreement;
+pub(crate) mod listen;
 mod management;
 mod node;
 mod service;

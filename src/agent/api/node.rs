@@ -24,8 +24,10 @@ use crate::{
     step::Event,
 };
 
-/// Longest wait for all services to end when the node is unregistered.
-const LONGEST_FAREWELL: Duration = Duration::from_secs(120);
+/// Wait for services to end after the hub was cleaned, when the time to unregister is over.
+const LAST_STOPS: Duration = Duration::from_secs(2);
+/// Interval at which the end of services is looked for.
+const LEAVE_POLL: Duration = Duration::from_millis(100);
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -121,6 +123,7 @@ async fn register(
     let token = token.ok_or_else(|| Refusal::Input("the token is missing".to_owned(), "device.token"))?;
     let pattern = device_body.pattern.unwrap_or_default();
     check_name(&pattern, "device.pattern")?;
+    let pattern = qualified(&org, pattern);
     if device_body.node_type.as_deref().is_some_and(|kind| !matches!(kind, "" | "device")) {
         return Err(Refusal::Input("this agent runs on devices only".to_owned(), "device.nodeType"));
     }
@@ -136,6 +139,11 @@ async fn register(
     };
     order(&api, |done| Order::Register(registration, token, done)).await?;
     Ok((StatusCode::CREATED, Json(device(&api.journal().await?))).into_response())
+}
+
+/// A pattern with its organization, which is that of the node unless the pattern names another.
+fn qualified(org: &str, pattern: String) -> String {
+    if pattern.is_empty() || pattern.contains('/') { pattern } else { format!("{org}/{pattern}") }
 }
 
 /// Gives an order and waits until it is carried out.
@@ -162,7 +170,15 @@ async fn check_at_hub(api: &Api, org: &str, id: &str, token: &str, pattern: &str
         let text = format!("the hub has pattern {} for the node", node.pattern);
         return Err(Refusal::Input(text, "device.pattern"));
     }
-    Ok(())
+    let Some((pattern_org, name)) = pattern.split_once('/') else { return Ok(()) };
+    match client.pattern(pattern_org, name).await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => {
+            let text = format!("pattern {pattern} does not exist, or the node may not read it");
+            Err(Refusal::Input(text, "device.pattern"))
+        }
+        Err(error) => Err(unusable(error.to_string())),
+    }
 }
 
 #[derive(Deserialize)]
@@ -221,12 +237,12 @@ async fn unregister(State(api): State<Api>, Query(farewell): Query<Farewell>) ->
 /// Ends every agreement, cleans up at the hub as far as it answers, and forgets the registration.
 async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
     api.handle.apply(Event::CancelRequested { agreement: None, reason: reason::NODE_UNREGISTERED }).await?;
-    let deadline = Instant::now() + LONGEST_FAREWELL;
+    let deadline = Instant::now() + api.settings.unregister_timeout;
     while !api.handle.with(|journal| journal.state.is_idle() && journal.state.outbox.is_empty()).await? {
         if Instant::now() >= deadline {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(LEAVE_POLL).await;
     }
     let hub = api.hub().await;
     // A worker that still listened would repair the record that is being cleared.
@@ -236,16 +252,23 @@ async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
         Err(_) => Ok(()),
     };
     api.handle.apply(Event::Deleted).await?;
-    while api
-        .handle
-        .with(|journal| journal.state.agreements.values().any(|agreement| !agreement.is_stopped))
-        .await?
-    {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    // What could not be stopped in time is stopped later: it must not keep the node registered.
+    let deadline = deadline.max(Instant::now() + LAST_STOPS);
+    while !api.handle.with(|journal| journal.state.is_stopped()).await? && Instant::now() < deadline {
+        tokio::time::sleep(LEAVE_POLL).await;
     }
+    let running = api.handle.with(|journal| journal.state.unstopped_keys().count()).await?;
     order(api, Order::Forget).await?;
-    cleaned
-        .map_err(|error| Refusal::Unavailable(format!("unregistered, but the hub was not cleaned: {error}")))
+    cleaned.map_err(|error| {
+        Refusal::Unavailable(format!("unregistered, but the hub was not cleaned: {error}"))
+    })?;
+    if running > 0 {
+        tracing::warn!(services = running, "unregistered while services could not be stopped");
+        return Err(Refusal::Unavailable(format!(
+            "unregistered, but {running} services could not be stopped; the agent stops them as soon as their driver responds"
+        )));
+    }
+    Ok(())
 }
 
 async fn clean_hub(hub: &crate::hub::Hub, removes_node: bool) -> Result<(), ClientError> {

@@ -6,7 +6,36 @@ pub mod process;
 use async_trait::async_trait;
 use evenkeel_wire::agreement::reason;
 
-use crate::{deployment::Deployment, step::Observation};
+use crate::{
+    deployment::Deployment,
+    step::{Failures, Observation},
+};
+
+/// Longest line of a service's output that is reported, in characters.
+pub(crate) const LONGEST_LINE: usize = 200;
+
+/// The last `count` lines of an output that are not blank, each cut to [`LONGEST_LINE`], without control characters.
+pub(crate) fn lines_of(output: &str, count: usize) -> Vec<String> {
+    let clean = |line: &str| -> String {
+        let letters = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+        letters.take(LONGEST_LINE).collect()
+    };
+    let mut lines: Vec<String> =
+        output.lines().rev().filter(|line| !line.trim().is_empty()).take(count).map(clean).collect();
+    lines.reverse();
+    lines
+}
+
+/// Logs that a container or process of a service ended by itself.
+pub(crate) fn log_exit(key: &str, name: &str, failures: &Failures) {
+    let (exit, output) = (failures.last_exit(), failures.output.join(" | "));
+    let exits = failures.exits;
+    if failures.code == Some(0) {
+        tracing::info!(service.key = key, container = name, exit, exits, "service exited");
+    } else {
+        tracing::warn!(service.key = key, container = name, exit, exits, output, "service exited");
+    }
+}
 
 /// A service to run, complete with its environment.
 #[derive(Debug, Clone)]

@@ -30,21 +30,34 @@ impl State {
                 Outcome::default()
             }
             Event::Started { agreement } => {
+                self.forget_error(&agreement);
                 self.change(&agreement, |agreement| agreement.is_start_ordered = true);
                 Outcome::default()
             }
-            Event::StartFailed { agreement, reason } => self.end(&agreement, reason, true, now),
+            Event::StartFailed { agreement, reason, error } => {
+                self.note_error(&agreement, error, now);
+                self.end(&agreement, reason, true, now)
+            }
+            Event::ServiceDelayed { key, error } => {
+                self.note_error(&key, error, now);
+                Outcome::default()
+            }
             Event::Stopped { agreement } => {
                 self.observed.remove(&agreement);
+                self.leftovers.remove(&agreement);
                 self.change(&agreement, |agreement| agreement.is_stopped = true);
                 self.forget_old();
                 Outcome::default()
             }
             Event::DependencyStarted { key } => {
+                self.forget_error(&key);
                 self.instances.entry(key).and_modify(|instance| instance.is_start_ordered = true);
                 Outcome::default()
             }
-            Event::DependencyFailed { key, reason } => self.end_needing(&key, reason, now),
+            Event::DependencyFailed { key, reason, error } => {
+                self.note_error(&key, error, now);
+                self.end_needing(&key, reason, now)
+            }
             Event::DependencyStopped { key } => {
                 self.observed.remove(&key);
                 self.instances.remove(&key);
@@ -210,6 +223,7 @@ impl State {
                 (false, since) => Some(since.unwrap_or(now)),
             };
         });
+        self.note_failures(&key, &observation, now);
         self.observed.insert(key, observation);
         Outcome { note: started }
     }
@@ -250,6 +264,7 @@ impl State {
         }
         let outcome = self.end_many(doomed, now);
         self.forget_healed(now);
+        self.forget_failures(now);
         self.queue_verifications(now);
         outcome
     }
@@ -283,7 +298,7 @@ impl State {
         agreement.is_stopped = !agreement.is_start_ordered && agreement.accepted_at.is_none();
         let (agbot, version) = (agreement.agbot.clone(), agreement.protocol_version);
         let workload = agreement.workload.clone();
-        self.surface(workload, reason, now);
+        self.surface(workload, reason, self.failure_text(id), now);
         self.outbox.retain(|_, message| message.agreement != id);
         if tells_agbot {
             self.queue(&agbot, id, version, Body::Cancel { reason }, now);

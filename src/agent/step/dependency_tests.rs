@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::step::{ContainerState, Event, Observation, RunState};
+use crate::step::{ContainerState, Event, Failures, Observation, RunState};
 
 const NOW: u64 = 1_800_000_000;
 
@@ -103,7 +103,13 @@ fn agreement(id: &str, url: &str, dependencies: Vec<Dependency>) -> Agreement {
 }
 
 fn observed(key: &str, state: RunState) -> Event {
-    let container = ContainerState { name: "c".to_owned(), image: String::new(), created_at: 0, state };
+    let container = ContainerState {
+        name: "c".to_owned(),
+        image: String::new(),
+        created_at: 0,
+        state,
+        failures: Failures::default(),
+    };
     Event::Observed { key: key.to_owned(), observation: Observation { containers: vec![container] } }
 }
 
@@ -195,7 +201,7 @@ fn a_dependency_that_cannot_run_ends_what_needs_it_with_the_codes_of_the_contrac
     let db = dependency("db", "1.0.0", false);
     let key = db.key("a1");
     let mut state = state_of(vec![agreement("a1", "web", vec![db.clone()])]);
-    state.apply(Event::DependencyFailed { key: key.clone(), reason: 117 }, NOW);
+    state.apply(Event::DependencyFailed { key: key.clone(), reason: 117, error: "no image".to_owned() }, NOW);
     assert_eq!(state.agreements["a1"].ending.map(|ending| ending.reason), Some(117));
     assert_eq!(state.errors[0].code, "error_start_dependent_service");
 

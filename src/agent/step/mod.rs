@@ -8,6 +8,7 @@
 mod agreement;
 mod apply;
 pub mod dependency;
+mod failure;
 pub mod management;
 mod plan;
 mod proposal;
@@ -17,7 +18,7 @@ mod surface;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::model::{NodeStatus, RegisteredService};
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
@@ -26,8 +27,9 @@ use serde::{Deserialize, Serialize};
 
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
 pub use dependency::{Dependency, Instance};
+pub use failure::ServiceFailure;
 pub use proposal::{Decision, DependencyFacts, ProposalFacts};
-pub use report::{ContainerState, Observation, RunState};
+pub use report::{ContainerState, Failures, Observation, RunState};
 pub use surface::SurfaceError;
 
 /// Seconds after which an unanswered verification is sent again.
@@ -98,6 +100,11 @@ pub struct State {
     pub errors: Vec<SurfaceError>,
     /// Errors that the exchange has.
     pub reported_errors: Vec<SurfaceError>,
+    /// Failures of services, oldest first.
+    pub failures: Vec<ServiceFailure>,
+    /// Keys of services that could not be stopped when the node was unregistered; they are stopped as soon as the
+    /// driver can.
+    pub leftovers: BTreeSet<String>,
     /// What the driver saw last, by service key.
     #[serde(skip)]
     pub observed: BTreeMap<String, Observation>,
@@ -154,6 +161,15 @@ pub enum Event {
         agreement: String,
         /// Reason code for the cancellation.
         reason: u64,
+        /// Error of the driver.
+        error: String,
+    },
+    /// A service cannot be started or stopped now; it is tried again.
+    ServiceDelayed {
+        /// Service key.
+        key: String,
+        /// Error of the driver.
+        error: String,
     },
     /// Nothing of a service is left.
     Stopped {
@@ -171,6 +187,8 @@ pub enum Event {
         key: String,
         /// Reason code for the cancellation of what needs it.
         reason: u64,
+        /// Error of the driver.
+        error: String,
     },
     /// Nothing of a dependency is left.
     DependencyStopped {
@@ -255,6 +273,17 @@ pub enum Command {
 }
 
 impl Command {
+    /// Returns the key of the service that the command starts or stops.
+    pub fn service(&self) -> Option<&str> {
+        match self {
+            Self::Start { agreement: key }
+            | Self::Stop { agreement: key }
+            | Self::StartDependency { key }
+            | Self::StopDependency { key } => Some(key),
+            _ => None,
+        }
+    }
+
     /// Names the command, so that it does not run twice at the same time; starting and stopping one service exclude
     /// each other.
     pub fn key(&self) -> String {
@@ -288,6 +317,22 @@ impl State {
     /// Tells whether anything is left to end or to stop.
     pub fn is_idle(&self) -> bool {
         self.agreements.values().all(Agreement::is_archived) && self.instances.is_empty()
+    }
+
+    /// Returns the keys of the services that the driver was asked to run.
+    pub fn running_keys(&self) -> impl Iterator<Item = String> {
+        let agreements = self.agreements.values();
+        let agreements = agreements.filter(|agreement| agreement.is_start_ordered && !agreement.is_stopped);
+        let instances = self.instances.iter().filter(|(_, instance)| instance.is_start_ordered);
+        agreements.map(|agreement| agreement.id.clone()).chain(instances.map(|(key, _)| key.clone()))
+    }
+
+    /// Returns the keys of the services of which something may be left.
+    pub fn unstopped_keys(&self) -> impl Iterator<Item = String> {
+        let agreements = self.agreements.values().filter(|agreement| !agreement.is_stopped);
+        let agreements = agreements.filter(|agreement| agreement.accepted_at.is_some());
+        let agreements = agreements.map(|agreement| agreement.id.clone());
+        agreements.chain(self.instances.keys().cloned()).chain(self.leftovers.iter().cloned())
     }
 
     /// Tells whether nothing runs any more.

@@ -8,6 +8,7 @@ impl State {
         let mut commands: Vec<_> =
             self.agreements.values().filter_map(|agreement| self.service(agreement)).collect();
         commands.extend(self.dependency_commands());
+        commands.extend(self.leftovers.iter().map(|key| Command::Stop { agreement: key.clone() }));
         if self.node.is_empty() || !self.is_joined {
             // Services are started and stopped without the hub; the rest waits for it.
             return commands;

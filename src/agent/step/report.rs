@@ -1,4 +1,4 @@
-//! What the node tells the exchange about its services (agreement protocol 5.4, 5.6).
+//! What the node reports to the exchange about its services (agreement protocol 5.4, 5.6).
 
 use evenkeel_client::model::{ContainerStatus, NodeStatus, RegisteredService, ServiceStatus};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,52 @@ impl RunState {
     }
 }
 
+/// Exits that are reported with their times.
+pub const MOST_RECENT: usize = 3;
+
+/// How often and why a container or process ended since its service was started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failures {
+    /// Exits so far.
+    pub exits: u32,
+    /// When it ended, seconds since 1970; the latest [`MOST_RECENT`] exits, newest last.
+    pub recent: Vec<u64>,
+    /// Exit code of the last one; `None` when a signal ended it, or when it is not known.
+    pub code: Option<i64>,
+    /// Signal that ended it last.
+    pub signal: Option<i32>,
+    /// Last lines of its output.
+    pub output: Vec<String>,
+    /// Error of the driver, when it cannot be started.
+    pub error: Option<String>,
+}
+
+impl Failures {
+    /// Whether nothing went wrong.
+    pub fn is_empty(&self) -> bool {
+        self.exits == 0 && self.error.is_none()
+    }
+
+    /// Counts an exit at `at`, seconds since 1970; what is known of the one before is replaced.
+    pub fn add_exit(&mut self, at: u64, code: Option<i64>, signal: Option<i32>, output: Vec<String>) {
+        self.exits = self.exits.saturating_add(1);
+        self.recent.push(at);
+        let surplus = self.recent.len().saturating_sub(MOST_RECENT);
+        self.recent.drain(..surplus);
+        *self = Self { code, signal, output, error: None, ..std::mem::take(self) };
+    }
+
+    /// The way it ended last, in words.
+    pub fn last_exit(&self) -> String {
+        match (self.code, self.signal) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "exit code unknown".to_owned(),
+        }
+    }
+}
+
 /// One container or process of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerState {
@@ -44,6 +90,8 @@ pub struct ContainerState {
     pub created_at: u64,
     /// How it is doing.
     pub state: RunState,
+    /// How often and why it ended since its service was started.
+    pub failures: Failures,
 }
 
 /// What a driver sees of one service.
@@ -72,7 +120,8 @@ impl State {
         let needed = self.instances.iter();
         let needed =
             needed.filter_map(|(key, instance)| self.service_status(key, "", &instance.dependency.service));
-        NodeStatus { services: services.chain(needed).collect(), ..NodeStatus::default() }
+        let failures = self.failure_documents();
+        NodeStatus { services: services.chain(needed).collect(), failures, ..NodeStatus::default() }
     }
 
     fn service_status(&self, key: &str, agreement: &str, service: &WorkloadName) -> Option<ServiceStatus> {

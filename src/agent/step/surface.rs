@@ -4,10 +4,7 @@ use evenkeel_wire::agreement::reason;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{State, WorkloadName};
-
-/// Seconds that a service must run well before its error is taken back.
-const HEALED_SECS: u64 = 90;
+use super::{State, WorkloadName, failure::RECOVERED_SECS};
 
 /// One error; at most one per service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -62,14 +59,15 @@ fn event_code(reason: u64) -> Option<&'static str> {
 
 impl State {
     /// Puts the end of an agreement among the errors when its reason is one; a newer error replaces the older one of
-    /// the same service.
-    pub(super) fn surface(&mut self, workload: WorkloadName, reason: u64, now: u64) {
+    /// the same service. `detail`: why the service failed.
+    pub(super) fn surface(&mut self, workload: WorkloadName, reason: u64, detail: Option<String>, now: u64) {
         let Some(code) = event_code(reason) else { return };
         let is_other = |error: &SurfaceError| error.workload.qualified_url() != workload.qualified_url();
         let id = self.errors.iter().map(|error| error.id + 1).max().unwrap_or(1);
         self.errors.retain(is_other);
-        let message =
-            format!("{} {}: {}", workload.qualified_url(), workload.version, reason::describe(reason));
+        let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
+        let (service, version) = (workload.qualified_url(), &workload.version);
+        let message = format!("{service} {version}: {}{detail}", reason::describe(reason));
         self.errors.push(SurfaceError { id, code: code.to_owned(), message, workload, at: now });
     }
 
@@ -78,7 +76,9 @@ impl State {
         let healed: Vec<String> = self
             .live()
             .filter(|agreement| agreement.down_since.is_none())
-            .filter(|agreement| agreement.started_at.is_some_and(|at| now.saturating_sub(at) >= HEALED_SECS))
+            .filter(|agreement| {
+                agreement.started_at.is_some_and(|at| now.saturating_sub(at) >= RECOVERED_SECS)
+            })
             .map(|agreement| agreement.workload.qualified_url())
             .collect();
         self.errors.retain(|error| !healed.contains(&error.workload.qualified_url()));

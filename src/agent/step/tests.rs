@@ -78,8 +78,13 @@ fn message(id: &str, body: Body) -> Event {
 }
 
 fn observed(id: &str, state: RunState) -> Event {
-    let container =
-        ContainerState { name: "web".to_owned(), image: "/bin/sleep".to_owned(), created_at: NOW, state };
+    let container = ContainerState {
+        name: "web".to_owned(),
+        image: "/bin/sleep".to_owned(),
+        created_at: NOW,
+        state,
+        failures: Failures::default(),
+    };
     Event::Observed { key: id.to_owned(), observation: Observation { containers: vec![container] } }
 }
 
@@ -395,7 +400,10 @@ fn old_agreements_are_forgotten_but_never_live_ones() {
 #[test]
 fn an_error_is_shown_until_the_service_runs_well_for_a_while() {
     let mut state = running();
-    state.apply(Event::StartFailed { agreement: "a1".to_owned(), reason: 113 }, NOW);
+    state.apply(
+        Event::StartFailed { agreement: "a1".to_owned(), reason: 113, error: "no such image".to_owned() },
+        NOW,
+    );
     assert_eq!(state.errors[0].code, "error_image_load");
     let errors = state.errors.clone();
     assert!(state.plan().contains(&Command::ReportErrors(errors.clone())));

@@ -11,7 +11,7 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{Path, Request, State},
+    extract::{Path, Query, Request, State},
     http::{HeaderMap, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -68,6 +68,9 @@ pub struct HubState {
     pub asked: u32,
     /// So many searches for services are answered with 503.
     pub failing_lookups: u32,
+    pub refuses_failures: bool,
+    pub pattern: Value,
+    pub services: Value,
     last_key: String,
     next_message: i64,
 }
@@ -247,6 +250,7 @@ impl TestHub {
             .route("/v1/orgs/acme", get(|| async { Json(json!({"orgs": {"acme": {}}})) }))
             .route("/v1/orgs/acme/managementpolicies", get(list_policies))
             .route("/v1/orgs/IBM/AgentFileVersion", get(file_versions))
+            .route("/v1/orgs/acme/patterns/cams", get(get_pattern))
             .route("/v1/orgs/acme/services", get(list_services))
             .route("/v1/orgs/acme/services/web_1.0.0_amd64/keys", get(|| async { Json(json!(["k.pem"])) }))
             .route(
@@ -319,6 +323,9 @@ async fn put_policy(State(hub): Hub, Json(body): Json<Value>) -> Response {
 }
 
 async fn put_status(State(hub): Hub, Json(body): Json<Value>) -> Response {
+    if hub.state().refuses_failures && body.get("failures").is_some() {
+        return (StatusCode::BAD_REQUEST, Json(json!({"code": "invalid-input"}))).into_response();
+    }
     hub.state().status = body;
     ok()
 }
@@ -375,11 +382,21 @@ async fn file_versions(State(hub): Hub) -> Json<Value> {
     Json(if versions.is_null() { json!({}) } else { versions })
 }
 
-async fn list_services(State(hub): Hub) -> Response {
+async fn get_pattern(State(hub): Hub) -> Json<Value> {
+    Json(json!({"patterns": {"acme/cams": hub.state().pattern}}))
+}
+
+async fn list_services(State(hub): Hub, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    let url = query.get("url").cloned().unwrap_or_default();
     let mut state = hub.state();
     if state.failing_lookups > 0 {
         state.failing_lookups -= 1;
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    if let Some(services) = state.services.as_object() {
+        let found = services.iter().filter(|(_, service)| service["url"] == url);
+        let found: BTreeMap<_, _> = found.map(|(id, service)| (id.clone(), service.clone())).collect();
+        return Json(json!({"services": found})).into_response();
     }
     Json(json!({"services": {"acme/web_1.0.0_amd64": {"url": "web", "version": "1.0.0", "arch": "amd64"}}}))
         .into_response()

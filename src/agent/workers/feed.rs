@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::Signals;
 use crate::{
     AgentSettings,
+    contact::Contact,
     core::{Ended, Handle, Order},
     hub::Hub,
     join::{self, Wanted},
@@ -42,6 +43,10 @@ pub(super) struct Feed {
     pub machine: Arc<Machine>,
     pub pattern: String,
     pub signals: Arc<Signals>,
+    /// Polls of the change feed.
+    pub polls: Contact,
+    /// Reads of the node's record.
+    pub reads: Contact,
 }
 
 impl Feed {
@@ -57,8 +62,9 @@ impl Feed {
         let mut silent_since: Option<Instant> = None;
         let mut looked_at = Instant::now();
         loop {
-            match self.poll(next).await {
+            match self.polls.watch(self.poll(next), next.is_some()).await {
                 Ok((following, answer, took)) => {
+                    self.polls.restored();
                     self.handle.order(Order::Heard).await?;
                     let was_silent = silent_since.take().is_some_and(|since| since.elapsed() >= LONG_SILENCE);
                     if was_silent {
@@ -78,7 +84,7 @@ impl Feed {
                 }
                 Err(error) => {
                     silent_since.get_or_insert_with(Instant::now);
-                    self.failed("the change feed", &error).await?;
+                    self.failed(&self.polls, &error).await?;
                     sleep(jittered(pause)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -130,10 +136,11 @@ impl Feed {
             self.signals.node.notified().await;
             let mut pause = FIRST_PAUSE;
             while let Err(error) = self.refresh(is_first).await? {
-                self.failed("the node's record", &error).await?;
+                self.failed(&self.reads, &error).await?;
                 sleep(jittered(pause)).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
+            self.reads.restored();
             if is_first {
                 self.signals.mail.notify_one();
                 is_first = false;
@@ -199,8 +206,8 @@ impl Feed {
         Ok(Ok(()))
     }
 
-    async fn failed(&self, what: &str, error: &ClientError) -> Result<(), Ended> {
-        tracing::debug!(%error, "{what} cannot be read");
+    async fn failed(&self, contact: &Contact, error: &ClientError) -> Result<(), Ended> {
+        contact.failed(error);
         if error.is_unauthorized() {
             self.handle.order(Order::Refused).await?;
         }

@@ -24,11 +24,8 @@ use crate::{
     core::{Ended, Handle},
     environment,
     hub::Hub,
-    keyring,
-    step::{
-        Dependency, DependencyFacts, Event, ProposalFacts, WorkloadName,
-        dependency::{self, Definitions, MOST_DEPENDENCIES},
-    },
+    keyring, offered,
+    step::{Dependency, DependencyFacts, Event, ProposalFacts, WorkloadName, dependency},
 };
 
 /// Envelopes that are remembered to tell copies.
@@ -250,7 +247,7 @@ impl Mailbox {
         trusted: &[String],
         sources: &[&[serde_json::Value]],
     ) -> Result<Result<Vec<DependencyFacts>, String>, ClientError> {
-        let definitions = self.definitions(service).await?;
+        let definitions = offered::definitions(&self.hub.exchange, service).await?;
         let order = match dependency::in_order(&service.required_services, &service.arch, &definitions) {
             Ok(order) => order,
             Err(why) => return Ok(Err(why)),
@@ -276,22 +273,6 @@ impl Mailbox {
             needed.push(DependencyFacts { dependency, signature, trusted_keys });
         }
         Ok(Ok(needed))
-    }
-
-    /// Every definition that may be needed, directly or through others.
-    async fn definitions(&self, service: &Service) -> Result<Definitions, ClientError> {
-        let mut definitions = Definitions::new();
-        let mut waiting = service.required_services.clone();
-        while let Some(need) = waiting.pop() {
-            let key = (need.org, need.url);
-            if definitions.contains_key(&key) || definitions.len() >= MOST_DEPENDENCIES {
-                continue;
-            }
-            let found = self.hub.exchange.find_services(&key.0, &key.1, None, Some(&service.arch)).await?;
-            waiting.extend(found.values().flat_map(|one| one.required_services.clone()));
-            definitions.insert(key, found.into_iter().collect());
-        }
-        Ok(definitions)
     }
 
     async fn trusted_keys(&self) -> Vec<String> {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use observer::observe;
 
-use crate::{AgentSettings, core::Handle, hub::Hub, machine::Machine};
+use crate::{AgentSettings, contact::Contact, core::Handle, hub::Hub, machine::Machine};
 
 /// What the feed found worth looking at.
 #[derive(Default)]
@@ -49,7 +49,10 @@ pub(crate) fn begin(
 ) -> Session {
     let stop = CancellationToken::new();
     let signals = Arc::new(Signals::default());
+    let contact = |call| Contact::new(call, settings.hub_root(), format!("{}/{}", hub.org, hub.id));
     let feed = feed::Feed {
+        polls: contact("change feed"),
+        reads: contact("node record"),
         hub: hub.clone(),
         handle: handle.clone(),
         settings: settings.clone(),

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use crate::{
-    core::{Handle, running_keys},
+    core::Handle,
     drivers::Driver,
+    journal::Journal,
     step::{Event, Observation},
 };
 
@@ -18,7 +19,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Runs until the core ends.
 pub(crate) async fn observe(driver: Arc<dyn Driver>, handle: Handle) {
     let mut seen: BTreeMap<String, Observation> = BTreeMap::new();
-    while let Ok(keys) = handle.with(|journal| running_keys(&journal.state)).await {
+    let running = |journal: &mut Journal| journal.state.running_keys().collect::<Vec<_>>();
+    while let Ok(keys) = handle.with(running).await {
         seen.retain(|key, _| keys.contains(key));
         for key in keys {
             let observation = driver.observe(&key).await;

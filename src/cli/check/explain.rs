@@ -79,6 +79,9 @@ fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agb
     let obstacles = obstacles(node, policy, compared);
     let is_compatible = compared.as_ref().is_ok_and(|verdict| verdict.is_compatible);
     let mut table = Table::new(&["service", "how it stands"]).keeping(&["how it stands"]);
+    if let Some(health) = &node.health {
+        table.push(["(node)".to_owned(), health.text()]);
+    }
     if let Ok(verdict) = compared {
         for (service, _) in verdict.reasons.iter().filter(|(_, reason)| *reason == super::verdict::COMPATIBLE)
         {
@@ -94,6 +97,7 @@ fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agb
     let json = json!({
         "node": node.id,
         "policy": policy.id,
+        "nodeState": node.health.map(|health| health.json()),
         "haGroup": node.ha_group,
         "compatible": is_compatible,
         "failing": obstacles,

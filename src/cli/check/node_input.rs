@@ -13,6 +13,7 @@ use crate::agent;
 use crate::api::Api;
 use crate::context::{Context, Exchange};
 use crate::exchange::node::NODES;
+use crate::exchange::node_state::NodeHealth;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
 
@@ -33,6 +34,8 @@ pub struct NodeInput {
     pub ha_group: Option<String>,
     /// Whether services are placed on it.
     pub availability: Availability,
+    /// State and age of the last heartbeat; only of a node at the exchange.
+    pub health: Option<NodeHealth>,
     /// The node's policy.
     pub policy: Option<NodePolicy>,
     /// The node's values for variables.
@@ -59,6 +62,7 @@ impl NodeInput {
             is_namespace_scoped: record.get("isNamespaceScoped") == Some(&Value::Bool(true)),
             ha_group: Some(text("ha_group")).filter(|group| !group.is_empty()),
             availability: asked_of(&record).availability,
+            health: Some(NodeHealth::of(&record, jiff::Timestamp::now())),
             policy: stored.as_ref().map(|stored| stored_policy(name, stored)).transpose()?,
             user_input: understood(record.get("userInput"), &format!("the user input of node {name}"))?,
         })
@@ -104,6 +108,7 @@ impl NodeInput {
             is_namespace_scoped: arguments.is_namespace_scoped,
             ha_group: None,
             availability: Availability::Active,
+            health: None,
             policy: policy.map(|policy| understood(Some(&policy), "the node's policy")).transpose()?,
             user_input: understood(input.as_ref(), "the node's user input")?,
         })

@@ -10,6 +10,7 @@ pub mod nmp_match;
 pub mod node;
 pub mod node_orch;
 pub mod node_part;
+pub mod node_state;
 pub mod org;
 pub mod pattern;
 pub mod publish;

@@ -2,16 +2,18 @@
 
 use clap::{Args, Subcommand};
 use http::Method;
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
+use super::node_state::with_health;
 use super::resource::Kind;
 use crate::api::is_success;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, secret};
-use crate::output::note;
+use crate::output::{View, note};
 
 /// Nodes.
 pub const NODES: Kind = Kind {
@@ -20,12 +22,13 @@ pub const NODES: Kind = Kind {
     member: "nodes",
     list_with: "hzn exchange node list",
     columns: &[
+        ("state", "state"),
+        ("last heartbeat", "heartbeatAge"),
         ("type", "nodeType"),
         ("arch", "arch"),
         ("HA group", "ha_group"),
         ("pattern", "pattern"),
         ("owner", "owner"),
-        ("last heartbeat", "lastHeartbeat"),
     ],
 };
 
@@ -110,7 +113,7 @@ pub async fn run(
 ) -> Outcome {
     match command {
         NodeCommand::List { node, long, watch } => {
-            context.show_watched(&watch, async || NODES.list(exchange, node.as_deref(), long).await).await
+            context.show_watched(&watch, async || list(exchange, node.as_deref(), long).await).await
         }
         NodeCommand::Create(node) => create(&node, context, exchange, node_auth).await,
         NodeCommand::Update { node, file } => {
@@ -134,6 +137,14 @@ pub async fn run(
         NodeCommand::Orch(command) => node_orch::run(command, context, exchange).await,
         NodeCommand::Part(command) => node_part::run(command, context, exchange).await,
     }
+}
+
+/// The list of nodes; its table shows their states, which no member of their records is.
+async fn list(exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
+    let map = NODES.read(exchange, node).await?;
+    let shown = with_health(map.clone(), Timestamp::now());
+    let table = NODES.view(shown, true).table;
+    Ok(View::new(NODES.view(map, is_long || node.is_some()).json, table))
 }
 
 async fn create(

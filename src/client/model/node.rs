@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_wire::exchange::node_orchestration::NodeOrchestration;
+use evenkeel_wire::exchange::{node::AgentState, node_orchestration::NodeOrchestration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -76,6 +76,8 @@ tolerant! {
         is_namespace_scoped: bool,
         /// What its operator asks of the engine; the default when the exchange says nothing.
         orchestration: NodeOrchestration,
+        /// What its agent said of itself; the default when the exchange says nothing.
+        agent_state: AgentState,
     }
 }
 
@@ -145,12 +147,67 @@ tolerant! {
 }
 
 tolerant! {
+    /// How often and why a container or process of a service ended.
+    pub struct ServiceFailure {
+        /// Agreement of a top-level service, else empty.
+        agreement_id: String,
+        /// Service URL without organization.
+        service_url: String,
+        /// Organization of the service.
+        orgid: String,
+        /// Version.
+        version: String,
+        /// Architecture.
+        arch: String,
+        /// Name in the deployment; empty when the service as a whole could not be started.
+        container: String,
+        /// Exits since the service was started.
+        exits: i64,
+        /// When it exited, seconds since 1970; the latest exits, newest last.
+        recent_exits: Vec<i64>,
+        /// Exit code of the last one.
+        exit_code: Option<i64>,
+        /// Signal that ended it last.
+        signal: Option<i64>,
+        /// Last lines of its output.
+        output: Vec<String>,
+        /// Error of the driver, when it cannot be started.
+        error: Option<String>,
+    }
+}
+
+impl ServiceFailure {
+    /// Returns the failure in words: `exit code 1, 3 exits; last output: …`.
+    pub fn text(&self) -> String {
+        let mut parts = Vec::new();
+        if self.exits > 0 {
+            let last = match (self.exit_code, self.signal) {
+                (Some(code), _) => format!("exit code {code}"),
+                (None, Some(signal)) => format!("ended by signal {signal}"),
+                (None, None) => "exit code unknown".to_owned(),
+            };
+            let count = if self.exits == 1 { "1 exit".to_owned() } else { format!("{} exits", self.exits) };
+            parts.push(format!("{last}, {count}"));
+        }
+        parts.extend(self.error.clone());
+        if !self.output.is_empty() {
+            parts.push(format!("last output: {}", self.output.join(" | ")));
+        }
+        let text = parts.join("; ");
+        if self.container.is_empty() { text } else { format!("{}: {text}", self.container) }
+    }
+}
+
+tolerant! {
     /// A node's status document.
     pub struct NodeStatus {
         /// Reachability of named hosts.
         connectivity: BTreeMap<String, bool>,
         /// Services.
         services: Vec<ServiceStatus>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        /// Failures of services, only sent when there are some.
+        failures: Vec<ServiceFailure>,
     }
 }
 

@@ -215,6 +215,8 @@ async fn start_agent(stage: &Stage, hub: SocketAddr) -> Result<(Process, Service
         "--data-dir",
         &data,
         "--stop-services",
+        "--api-listen",
+        "off",
     ];
     let mut agent = Process::start("agent", &arguments, stage.folder())?;
     let until = Instant::now() + PATIENCE;

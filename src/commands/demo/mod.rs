@@ -230,6 +230,8 @@ fn start_agent(
         "--data-dir",
         &data,
         "--stop-services",
+        "--api-listen",
+        "off",
     ];
     processes.start(node, &arguments, &[], &log_file(folder, node))
 }

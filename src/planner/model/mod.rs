@@ -5,6 +5,7 @@
 
 mod apply;
 mod candidates;
+mod failure;
 pub mod index;
 mod node;
 mod outcome;

@@ -51,12 +51,20 @@ impl Model {
         let Some(seen) = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat) else {
             return Liveness::NeverHeard;
         };
+        if self.is_stopped(node) {
+            return Liveness::Down { since: seen };
+        }
         let silence = secs_since(seen, now).max(secs_since(now, seen));
         if silence > self.settings.node_down_after_secs {
             Liveness::Down { since: seen }
         } else {
             Liveness::Alive
         }
+    }
+
+    /// Returns whether the agent of a node said that it ended, with all of its services.
+    pub fn is_stopped(&self, node: &NodeId) -> bool {
+        self.nodes.get(node).is_some_and(|record| record.facts.is_stopped)
     }
 
     /// Answers what the operator lets a node do.
@@ -72,6 +80,9 @@ impl Model {
     /// Answers whether the copy that an agreement stands for is seen running; of one that is not final nothing is known.
     pub fn observed(&self, agreement: &Agreement, now: Timestamp) -> Observed {
         let Some(final_at) = agreement.finalized_at() else { return Observed::Unknown };
+        if self.is_stopped(&agreement.node) {
+            return Observed::Absent;
+        }
         if self.liveness(&agreement.node, now) != Liveness::Alive {
             return Observed::Unknown;
         }

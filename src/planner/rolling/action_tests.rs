@@ -37,7 +37,8 @@ fn paused() -> RolloutState {
 
 fn failed() -> RolloutState {
     let reason = crate::agreement::CancelReason(104);
-    let hold = HoldReason::StepFailed { node: NodeId::new("o", "n"), version: "2.0.0".into(), reason };
+    let hold =
+        HoldReason::StepFailed { node: NodeId::new("o", "n"), version: "2.0.0".into(), reason, detail: None };
     RolloutState::Held { hold: Box::new(hold), since: NOW }
 }
 

@@ -112,7 +112,8 @@ pub(super) fn overdue(model: &Model, rollout: &Rollout, node: &NodeId, now: Time
     let missing = match (model.live_agreement(node, &rollout.policy), backoff) {
         (Some(agreement), _) => {
             let since = agreement.finalized_at().unwrap_or(agreement.created_at);
-            Blocked::NotSeenRunning { agreement: agreement.id.clone(), since }
+            let why = model.why_not_running(agreement, now);
+            Blocked::NotSeenRunning { agreement: agreement.id.clone(), since, why }
         }
         (None, Some(backoff)) => Blocked::BackingOff {
             until: backoff.not_before,

@@ -40,7 +40,7 @@ pub(super) fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, stored: 
         begin(pass, unit, stored);
     }
     if claim.phase != Phase::Stopping
-        && let Some(reason) = failure_since(pass, unit, claim)
+        && let Some(reason) = failure_since(pass, unit, claim).or_else(|| crash_loop(pass, unit, claim))
     {
         return fail(pass, unit, claim, reason);
     }
@@ -73,6 +73,14 @@ fn failure_since(pass: &Pass<'_>, unit: &Unit<'_>, claim: &Claim) -> Option<Canc
         && backoff.version == claim.version
         && backoff.reason.is_service_failure();
     counts.then_some(backoff.reason)
+}
+
+/// Answers whether the claim's version ends again and again, so that waiting for it is of no use.
+fn crash_loop(pass: &Pass<'_>, unit: &Unit<'_>, claim: &Claim) -> Option<CancelReason> {
+    let agreement = pass.model.live_agreement(&claim.node, &unit.policy.id)?;
+    let is_looping = agreement.version == claim.version
+        && pass.model.is_crash_looping(agreement, unit.update.monitor_secs);
+    is_looping.then_some(CancelReason(103))
 }
 
 fn work_without_agreement(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
@@ -155,7 +163,8 @@ fn see(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreemen
         // Seen running before and seen not running now.
         (Observed::Absent, Phase::Verifying) => fail(pass, unit, claim, CancelReason(103)),
         _ => {
-            let blocked = Blocked::NotSeenRunning { agreement: agreement.id.clone(), since: final_at };
+            let why = pass.model.why_not_running(agreement, now);
+            let blocked = Blocked::NotSeenRunning { agreement: agreement.id.clone(), since: final_at, why };
             pass.wait(agreement, blocked.clone());
             check_deadline(pass, unit, claim, Some(blocked));
         }
@@ -202,7 +211,9 @@ fn check_deadline(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, missing: 
 /// The new version failed: give the attempt up, and hold the rollout if that is one failure too many.
 fn fail(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: CancelReason) {
     let (node, version) = (claim.node.clone(), claim.version.clone());
-    give_up(pass, unit, claim, HoldReason::StepFailed { node, version, reason }, ReleaseReason::Failed);
+    let detail = pass.model.failure_text(&node, &unit.policy.service, &version);
+    let reason = HoldReason::StepFailed { node, version, reason, detail };
+    give_up(pass, unit, claim, reason, ReleaseReason::Failed);
 }
 
 fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReason, why: ReleaseReason) {

@@ -368,7 +368,11 @@ pub(crate) fn report(world: &mut World, node: &NodeId) {
         let (service, version) = (held.service.clone(), held.version.clone());
         ObservedService { agreement: Some(id.clone()), service, version, is_running }
     });
-    let status = NodeStatusFacts { services: services.collect(), reported_at: Some(now) };
+    let status = NodeStatusFacts {
+        services: services.collect(),
+        reported_at: Some(now),
+        ..NodeStatusFacts::default()
+    };
     world.exchange.put_status(node, status);
 }
 

@@ -66,7 +66,7 @@ impl Canceled {
     /// The node reports, a second later, that nothing runs.
     fn old_instance_gone(&mut self) -> Decision {
         self.now = later(self.now, 1);
-        let status = NodeStatusFacts { services: Vec::new(), reported_at: Some(self.now) };
+        let status = NodeStatusFacts { reported_at: Some(self.now), ..NodeStatusFacts::default() };
         self.event(&Event::NodeStatusChanged { node: node("n1"), status: Some(Box::new(status)) })
     }
 }

@@ -53,6 +53,8 @@ pub struct NodeRow {
     pub ha_group: Option<String>,
     /// `active`, `pause` or `drain`.
     pub availability: String,
+    /// `running` or `stopped`, as the agent said.
+    pub agent_state: String,
 }
 
 struct Raw {
@@ -76,6 +78,7 @@ struct Raw {
     seen_at: Option<jiff_sqlx::Timestamp>,
     ha_group: Option<String>,
     availability: String,
+    agent_state: String,
 }
 
 impl From<Raw> for NodeRow {
@@ -101,6 +104,7 @@ impl From<Raw> for NodeRow {
             seen_at: raw.seen_at.map(from_sql),
             ha_group: raw.ha_group,
             availability: raw.availability,
+            agent_state: raw.agent_state,
         }
     }
 }
@@ -118,6 +122,7 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
+                   node.agent_state,
                    (SELECT beat.seen_at FROM node_heartbeat AS beat
                     WHERE beat.org = node.org AND beat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
                    (SELECT member.ha_group FROM ha_group_member AS member
@@ -303,7 +308,8 @@ pub async fn update_node(
         UPDATE node
         SET name = $3, token_hash = COALESCE($4, token_hash), node_type = $5, pattern = $6, registered_services = $7::text::json,
             user_input = $8::text::json, msg_end_point = $9, software_versions = $10::text::json, public_key = $11, arch = $12,
-            heartbeat_intervals = $13::text::json, cluster_namespace = $14, is_namespace_scoped = $15, updated_at = $16
+            heartbeat_intervals = $13::text::json, cluster_namespace = $14, is_namespace_scoped = $15, updated_at = $16,
+            agent_state = $17
         WHERE org = $1 AND node = $2",
         row.org,
         row.node,
@@ -321,6 +327,7 @@ pub async fn update_node(
         row.cluster_namespace,
         row.is_namespace_scoped,
         to_sql(row.updated_at) as _,
+        row.agent_state,
     )
     .execute(tx)
     .await?;

@@ -37,6 +37,8 @@ pub struct NodeStatusRow {
     pub services: JsonText,
     /// The running services as text to search in.
     pub running_services: String,
+    /// List of failures of services.
+    pub failures: JsonText,
     /// Last change.
     pub updated_at: Timestamp,
 }
@@ -137,7 +139,7 @@ pub async fn find_status(
     let row = sqlx::query!(
         r#"-- node_part.find_status
         SELECT connectivity AS "connectivity: Json<JsonText>", services AS "services: Json<JsonText>", running_services,
-               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+               failures AS "failures: Json<JsonText>", updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM node_status
         WHERE org = $1 AND node = $2"#,
         org,
@@ -149,6 +151,7 @@ pub async fn find_status(
         connectivity: row.connectivity.0,
         services: row.services.0,
         running_services: row.running_services,
+        failures: row.failures.0,
         updated_at: from_sql(row.updated_at),
     }))
 }
@@ -165,17 +168,19 @@ pub async fn upsert_status(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- node_part.upsert_status
-        INSERT INTO node_status (org, node, connectivity, services, running_services, updated_at)
-        VALUES ($1, $2, $3::text::json, $4::text::json, $5, $6)
+        INSERT INTO node_status (org, node, connectivity, services, running_services, updated_at, failures)
+        VALUES ($1, $2, $3::text::json, $4::text::json, $5, $6, $7::text::json)
         ON CONFLICT (org, node) DO UPDATE
         SET connectivity = excluded.connectivity, services = excluded.services,
-            running_services = excluded.running_services, updated_at = excluded.updated_at",
+            running_services = excluded.running_services, updated_at = excluded.updated_at,
+            failures = excluded.failures",
         org,
         node,
         row.connectivity.get(),
         row.services.get(),
         row.running_services,
         to_sql(row.updated_at) as _,
+        row.failures.get(),
     )
     .execute(tx)
     .await?;

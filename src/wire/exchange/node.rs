@@ -99,6 +99,8 @@ pub struct PatchNode {
     /// The cluster agent keeps to its namespace.
     #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub is_namespace_scoped: Option<bool>,
+    /// What the agent says of itself: `running` or `stopped`.
+    pub agent_state: Option<AgentState>,
 }
 
 /// A service that a node offers to run.
@@ -216,6 +218,43 @@ pub struct NodeAnswer {
     /// What its operator asks of the engine; only when that is not what holds without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestration: Option<NodeOrchestration>,
+    /// What its agent said of itself; only when it has stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_state: Option<AgentState>,
+}
+
+/// What an agent says of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentState {
+    /// It runs; also of agents that never say it.
+    #[default]
+    Running,
+    /// It ended, and stopped its services before.
+    Stopped,
+}
+
+impl AgentState {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Reads a word; an unknown one means a running agent.
+    #[must_use]
+    pub fn of_word(word: &str) -> Self {
+        if word == Self::Stopped.word() { Self::Stopped } else { Self::Running }
+    }
+
+    /// Returns the state as it is shown with its node: none for an agent that runs.
+    #[must_use]
+    pub fn unless_running(self) -> Option<Self> {
+        (self != Self::Running).then_some(self)
+    }
 }
 
 /// Nodes by `org/node`.

@@ -142,6 +142,36 @@ pub struct ContainerStatus {
     pub state: Option<String>,
 }
 
+/// How often and why a container or process of a service ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceFailure {
+    /// Agreement of a top-level service, else empty.
+    pub agreement_id: String,
+    /// URL of the service.
+    pub service_url: String,
+    /// Organization of the service.
+    pub orgid: String,
+    /// Version of the service.
+    pub version: String,
+    /// Architecture of the service.
+    pub arch: String,
+    /// Name in the deployment; empty when the service as a whole could not be started.
+    pub container: String,
+    /// Exits since the service was started.
+    pub exits: i64,
+    /// Times of the latest exits in seconds since 1970, newest last.
+    pub recent_exits: Vec<i64>,
+    /// Exit code of the last one.
+    pub exit_code: Option<i64>,
+    /// Signal that ended it last.
+    pub signal: Option<i64>,
+    /// Last lines of its output.
+    pub output: Vec<String>,
+    /// Error of the driver, when it cannot be started.
+    pub error: Option<String>,
+}
+
 /// Replaces the status of a node.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -153,6 +183,9 @@ pub struct PutNodeStatus {
     /// Running services.
     #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<RunningService>,
+    /// Failures of services, as only some agents report them.
+    #[serde(deserialize_with = "lenient::objects")]
+    pub failures: Vec<ServiceFailure>,
 }
 
 /// The status of a node.
@@ -167,6 +200,10 @@ pub struct NodeStatusAnswer {
     pub services: Box<RawValue>,
     /// The running services as `|org/url_version_arch|…|`.
     pub running_services: String,
+    /// Failures of services; only when there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ServiceFailure>>)]
+    pub failures: Option<Box<RawValue>>,
     /// Last change.
     pub last_updated: String,
 }

@@ -107,7 +107,10 @@ async fn a_broken_version_stops_at_the_first_member_and_says_why() {
     })
     .await;
     let (_, body) = hub.call("GET", "/orgs/o/agbot/rollouts", None).await;
-    assert!(body["rollouts"][0]["hold"]["cause"].is_string(), "{body}");
+    // Three exits end the step, long before its time is over, and the rollout says why.
+    assert_eq!(body["rollouts"][0]["hold"]["cause"], "step-failed", "{body}");
+    let text = body["rollouts"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("exit code 1") && text.contains("3 exits"), "{text}");
     assert_eq!(lowest, 2, "only the first member was touched");
     let still_old = fleet.versions().values().filter(|version| *version == "1.0.0").count();
     assert_eq!(still_old, 2, "the others keep the old version");

@@ -187,6 +187,8 @@ fn start_agent(scratch: &Scratch, hub: &Hub, node: &str) -> Program {
         "--data-dir",
         &data.to_string_lossy(),
         "--stop-services",
+        "--api-listen",
+        "off",
     ];
     Program::start(scratch, &arguments, None)
 }

@@ -5,6 +5,7 @@
 //! machine apart.
 
 mod body;
+mod exits;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,10 +27,11 @@ use bollard::{
 use futures_util::StreamExt;
 use tokio::sync::OnceCell;
 
+use self::exits::Exits;
 use super::{Driver, DriverError, RegistryLogin, Role, ServiceSpec};
 use crate::{
     deployment::Container,
-    step::{ContainerState, Observation, RunState},
+    step::{ContainerState, Failures, Observation, RunState},
 };
 
 /// Label with the agreement id.
@@ -55,12 +57,19 @@ pub struct DockerDriver {
     connection: OnceCell<Docker>,
     agent: String,
     grace: Duration,
+    exits: Exits,
 }
+
+/// Pause before the engine is asked again after its events ended.
+const EVENTS_PAUSE: Duration = Duration::from_secs(2);
 
 impl DockerDriver {
     /// A driver for the engine at `endpoint` (`unix:///…`, `http://…`), or at the usual place when empty.
-    pub fn new(endpoint: impl Into<String>, agent: String, grace: Duration) -> Self {
-        Self { endpoint: endpoint.into(), connection: OnceCell::new(), agent, grace }
+    ///
+    /// `output_lines`: last lines of output that are reported when a container exits.
+    pub fn new(endpoint: impl Into<String>, agent: String, grace: Duration, output_lines: usize) -> Self {
+        let exits = Exits::new(agent.clone(), output_lines);
+        Self { endpoint: endpoint.into(), connection: OnceCell::new(), agent, grace, exits }
     }
 
     async fn engine(&self) -> Result<&Docker, DriverError> {
@@ -255,9 +264,12 @@ impl Driver for DockerDriver {
     }
 
     async fn stop(&self, key: &str) -> Result<(), DriverError> {
+        self.exits.begin_stop(key);
         let containers = self.containers(Some(key)).await?;
         futures_util::future::try_join_all(containers.iter().map(|container| self.remove(container))).await?;
-        gone_is_fine(self.engine().await?.remove_network(key).await)
+        gone_is_fine(self.engine().await?.remove_network(key).await)?;
+        self.exits.forget(key);
+        Ok(())
     }
 
     async fn observe(&self, key: &str) -> Observation {
@@ -268,13 +280,24 @@ impl Driver for DockerDriver {
                 return Observation::default();
             }
         };
-        let mut containers: Vec<_> = containers.iter().map(state).collect();
+        let with_exits = |container: &ContainerSummary| {
+            let state = state(container);
+            ContainerState { failures: self.exits.of(key, &state.name), ..state }
+        };
+        let mut containers: Vec<_> = containers.iter().map(with_exits).collect();
         containers.sort_by(|one, two| one.name.cmp(&two.name));
         Observation { containers }
     }
 
     async fn changed(&self) {
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        let ended = match self.engine().await {
+            Ok(engine) => self.exits.next(engine).await.map_err(transient),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "the engine's events cannot be read");
+            tokio::time::sleep(EVENTS_PAUSE).await;
+        }
     }
 }
 
@@ -304,6 +327,7 @@ fn state(container: &ContainerSummary) -> ContainerState {
         image: container.image.clone().unwrap_or_default(),
         created_at: container.created.and_then(|secs| u64::try_from(secs).ok()).unwrap_or_default(),
         state,
+        failures: Failures::default(),
     }
 }
 

@@ -97,7 +97,7 @@ fn service(key: &str) -> ServiceSpec {
 }
 
 fn driver_for(engine: &Engine, agent: &str) -> DockerDriver {
-    DockerDriver::new(engine.endpoint(), agent.to_owned(), Duration::from_secs(1))
+    DockerDriver::new(engine.endpoint(), agent.to_owned(), Duration::from_secs(1), 5)
 }
 
 async fn until_running(driver: &DockerDriver, key: &str) {
@@ -182,7 +182,7 @@ async fn an_engine_that_does_not_answer_is_a_passing_failure() {
     let folder = tempfile::tempdir().unwrap();
     let socket: PathBuf = folder.path().join("none.sock");
     let endpoint = format!("unix://{}", socket.display());
-    let driver = DockerDriver::new(endpoint, "a".to_owned(), Duration::from_secs(1));
+    let driver = DockerDriver::new(endpoint, "a".to_owned(), Duration::from_secs(1), 5);
     let outcome = driver.start(&service("a1")).await;
     assert!(matches!(outcome, Err(DriverError::Transient(_))), "{outcome:?}");
 }

@@ -4,9 +4,11 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
+
+use crate::drivers::{LONGEST_LINE, lines_of};
 
 /// The log file of a process, `<folder>/logs/<key>-<name>.log`.
 pub(crate) fn path(folder: &Path, key: &str, name: &str) -> PathBuf {
@@ -34,6 +36,20 @@ pub(crate) fn rotate(path: &Path, limit: u64) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Returns the last lines of a log, at most `count`; none when there is no log.
+pub(crate) fn last_lines(path: &Path, count: usize) -> io::Result<Vec<String>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let length = file.metadata()?.len();
+    let wanted = (count * LONGEST_LINE) as u64;
+    file.seek(SeekFrom::Start(length.saturating_sub(wanted)))?;
+    let mut text = Vec::new();
+    file.take(wanted).read_to_end(&mut text)?;
+    Ok(lines_of(&String::from_utf8_lossy(&text), count))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -51,5 +67,18 @@ mod tests {
         writer.write_all(b"later").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"later");
         assert_eq!(fs::read(path.with_extension("log.1")).unwrap(), [b'a'; 100]);
+    }
+
+    #[test]
+    fn the_last_lines_of_a_log_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path(), "k", "n");
+        assert_eq!(last_lines(&path, 3).unwrap(), Vec::<String>::new());
+        let long = "x".repeat(2 * LONGEST_LINE);
+        open(&path).unwrap().write_all(format!("one\n\n{long}\ntwo\nthr\u{1b}ee").as_bytes()).unwrap();
+        let lines = last_lines(&path, 2).unwrap();
+        assert_eq!(lines, ["two", "thr ee"]);
+        assert_eq!(last_lines(&path, 3).unwrap()[0].chars().count(), LONGEST_LINE);
+        assert!(last_lines(&path, 0).unwrap().is_empty());
     }
 }

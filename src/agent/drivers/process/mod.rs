@@ -48,6 +48,8 @@ pub struct ProcessSettings {
     pub longest_pause: Duration,
     /// Size at which a log file is cut, in bytes; one older part is kept.
     pub log_limit: u64,
+    /// Last lines of output that are reported when a process ends.
+    pub output_lines: usize,
 }
 
 impl ProcessSettings {
@@ -61,6 +63,7 @@ impl ProcessSettings {
             first_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(60),
             log_limit: 1024 * 1024,
+            output_lines: 5,
         }
     }
 }

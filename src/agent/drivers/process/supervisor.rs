@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io,
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Command, Stdio},
     sync::Arc,
@@ -18,8 +18,8 @@ use super::{MARK, Shared, lock, log_file, record::ProcessRecord, table};
 use crate::{
     clock,
     deployment::Container,
-    drivers::{DriverError, ServiceSpec},
-    step::{ContainerState, RunState},
+    drivers::{DriverError, ServiceSpec, log_exit},
+    step::{ContainerState, Failures, RunState},
 };
 
 /// A process that ran this long starts with the shortest pause again.
@@ -128,7 +128,11 @@ pub(crate) struct Supervisor {
     shared: Arc<Shared>,
     plan: Plan,
     stop: CancellationToken,
+    failures: Failures,
 }
+
+/// Exit code and signal of a process that ended by itself; both unknown when it was no child of this agent.
+type ExitStatus = (Option<i64>, Option<i32>);
 
 /// A running process: a child of ours, or one started by an earlier run of the agent.
 struct Process {
@@ -137,29 +141,33 @@ struct Process {
 }
 
 impl Process {
-    /// Returns when the process has ended.
-    async fn ended(&mut self) {
+    /// Returns how the process ended, when it has.
+    async fn ended(&mut self) -> ExitStatus {
         if let Some(child) = &mut self.child {
-            match child.wait().await {
-                Ok(status) => tracing::debug!(pid = self.record.pid, %status, "process ended"),
-                Err(error) => tracing::warn!(pid = self.record.pid, %error, "process cannot be awaited"),
-            }
-            return;
+            return match child.wait().await {
+                Ok(status) => (status.code().map(i64::from), status.signal()),
+                Err(error) => {
+                    tracing::warn!(pid = self.record.pid, %error, "process cannot be awaited");
+                    (None, None)
+                }
+            };
         }
         while table::is_same_process(&self.record) {
             sleep(table::LOOK).await;
         }
+        (None, None)
     }
 }
 
 impl Supervisor {
     pub(crate) fn new(shared: Arc<Shared>, plan: Plan, stop: CancellationToken) -> Self {
-        Self { shared, plan, stop }
+        Self { shared, plan, stop, failures: Failures::default() }
     }
 
     /// Runs until stopped; `adopted` is a process that runs already.
-    pub(crate) async fn run(self, adopted: Option<ProcessRecord>) {
-        let settings = &self.shared.settings;
+    pub(crate) async fn run(mut self, adopted: Option<ProcessRecord>) {
+        let shared = self.shared.clone();
+        let settings = &shared.settings;
         let mut pause = settings.first_pause;
         let mut next = adopted.map(|record| Process { record, child: None });
         while !self.stop.is_cancelled() {
@@ -167,25 +175,27 @@ impl Supervisor {
                 Ok(process) => process,
                 Err(error) => {
                     tracing::warn!(agreement.id = self.plan.key, process = self.plan.name, %error, "process cannot start");
+                    self.failures.error = Some(format!("{}: {error}", self.plan.program));
                     self.show(RunState::Restarting, 0);
                     self.wait(pause).await;
                     pause = (pause * 2).min(settings.longest_pause);
                     continue;
                 }
             };
+            self.failures.error = None;
             let began = Instant::now();
-            if self.watch(started).await {
-                return;
-            }
+            let Some((code, signal)) = self.watch(started).await else { return };
+            self.failures.add_exit(clock::now_secs(), code, signal, self.last_output());
+            log_exit(&self.plan.key, &self.plan.name, &self.failures);
             if began.elapsed() >= STABLE {
                 pause = settings.first_pause;
             }
             self.show(RunState::Restarting, 0);
-            tracing::info!(
+            tracing::debug!(
                 agreement.id = self.plan.key,
                 process = self.plan.name,
                 pause_ms = pause.as_millis() as u64,
-                "process ended and is started again"
+                "process is started again after a pause"
             );
             self.wait(pause).await;
             pause = (pause * 2).min(settings.longest_pause);
@@ -212,8 +222,16 @@ impl Supervisor {
         Ok(Process { record, child: Some(child) })
     }
 
-    /// Watches a process to its end; true when it was stopped on request.
-    async fn watch(&self, mut process: Process) -> bool {
+    fn last_output(&self) -> Vec<String> {
+        log_file::last_lines(&self.plan.log, self.shared.settings.output_lines)
+            .inspect_err(
+                |error| tracing::debug!(path = %self.plan.log.display(), %error, "log cannot be read"),
+            )
+            .unwrap_or_default()
+    }
+
+    /// Watches a process to its end; `None` when it was stopped on request.
+    async fn watch(&self, mut process: Process) -> Option<ExitStatus> {
         let settings = &self.shared.settings;
         let began = process.record.started_at;
         let is_adopted = process.child.is_none();
@@ -223,13 +241,13 @@ impl Supervisor {
         let mut look_at_log = tokio::time::interval(Duration::from_secs(10));
         loop {
             tokio::select! {
-                () = process.ended() => {
+                status = process.ended() => {
                     self.end_group(&process.record).await;
-                    return false;
+                    return Some(status);
                 }
                 () = self.stop.cancelled() => {
                     self.end_politely(process).await;
-                    return true;
+                    return None;
                 }
                 () = sleep_until(settled), if !is_settled => {
                     is_settled = true;
@@ -282,6 +300,7 @@ impl Supervisor {
             image: self.plan.program.clone(),
             created_at,
             state,
+            failures: self.failures.clone(),
         };
         self.shared.set_state(&self.plan.key, state);
     }

@@ -72,6 +72,29 @@ async fn stopping_ends_the_whole_group_even_those_that_do_not_listen() {
 }
 
 #[tokio::test]
+async fn an_exit_is_seen_with_its_code_and_its_last_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    driver.start(&service("echo starting; echo broken >&2; exit 3")).await.unwrap();
+    let failures = until(&driver, RunState::Restarting).await.failures;
+    assert_eq!((failures.code, failures.signal), (Some(3), None));
+    assert_eq!(failures.output, ["starting", "broken"]);
+    timeout(Duration::from_secs(10), async {
+        while until(&driver, RunState::Restarting).await.failures.exits < 3 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("every exit is counted");
+    driver.stop(KEY).await.unwrap();
+
+    driver.start(&service("kill -9 $$")).await.unwrap();
+    let failures = until(&driver, RunState::Restarting).await.failures;
+    assert_eq!((failures.code, failures.signal), (None, Some(9)));
+    driver.stop(KEY).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_process_that_ends_is_started_again() {
     let folder = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(folder.path())).unwrap();

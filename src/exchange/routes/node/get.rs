@@ -8,7 +8,7 @@ use axum::response::Response;
 use evenkeel_access::{Access, Account, Caller, Decision, Facts, Role, Target, decide_with_facts};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::node::{self, NodeFilter, NodeRow};
-use evenkeel_wire::exchange::node::{AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
+use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
 use evenkeel_wire::exchange::time::wire_time;
 use http::StatusCode;
 use serde_json::Value;
@@ -130,6 +130,7 @@ fn answer(exchange: &Exchange, row: NodeRow) -> NodeAnswer {
         cluster_namespace: row.cluster_namespace,
         is_namespace_scoped: row.is_namespace_scoped,
         orchestration: shown_orchestration(&row.availability),
+        agent_state: AgentState::of_word(&row.agent_state).unless_running(),
     }
 }
 

@@ -71,6 +71,7 @@ fn single_attribute(request: &PatchNode) -> Result<&'static str, ApiError> {
         ("heartbeatIntervals", request.heartbeat_intervals.is_some()),
         ("clusterNamespace", request.cluster_namespace.is_some()),
         ("isNamespaceScoped", request.is_namespace_scoped.is_some()),
+        ("agentState", request.agent_state.is_some()),
     ]
     .into_iter()
     .filter_map(|(name, is_given)| is_given.then_some(name))
@@ -140,6 +141,9 @@ fn apply(row: &mut NodeRow, request: &PatchNode) -> Result<(), ApiError> {
     }
     if let Some(is_scoped) = request.is_namespace_scoped {
         row.is_namespace_scoped = is_scoped;
+    }
+    if let Some(state) = request.agent_state {
+        row.agent_state = state.word().to_owned();
     }
     Ok(())
 }

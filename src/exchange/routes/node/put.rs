@@ -8,7 +8,7 @@ use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
 use evenkeel_store::exchange::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_store::exchange::node::{self, NodeRow};
 use evenkeel_store::exchange::node_limit::{NodeCount, lock_node_count};
-use evenkeel_wire::exchange::node::{HeartbeatQuery, PutNode};
+use evenkeel_wire::exchange::node::{AgentState, HeartbeatQuery, PutNode};
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use jiff::Timestamp;
 
@@ -220,6 +220,7 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         updated_at: wanted.now,
         seen_at: None,
         ha_group: None,
+        agent_state: AgentState::Running.word().to_owned(),
         availability: existing
             .map_or_else(|| Availability::default().word().to_owned(), |existing| existing.availability),
     })

@@ -51,6 +51,7 @@ async fn get_status(
         connectivity: row.connectivity,
         services: row.services,
         running_services: row.running_services,
+        failures: Some(row.failures).filter(|failures| failures.get() != "[]"),
         last_updated: wire_time(row.updated_at),
     }))
 }
@@ -67,6 +68,7 @@ async fn replace_status(
         connectivity: json(&request.connectivity.unwrap_or_default())?,
         services: json(&request.services)?,
         running_services: running_services(&request.services),
+        failures: json(&request.failures)?,
         updated_at: exchange.now(),
     };
     evenkeel_store::retry("node_status.replace", || async {

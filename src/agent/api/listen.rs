@@ -1,0 +1,105 @@
+//! Where the local API listens, and which requests may come in there.
+
+use std::net::SocketAddr;
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{AgentError, ApiListen, USUAL_API};
+
+/// Starts to serve the local API until `stop`.
+///
+/// At the usual address another agent of the machine may be first; this one then goes on without the API, unless it can
+/// be registered through nothing else.
+///
+/// # Errors
+/// [`AgentError::Listen`] when the address cannot be used.
+pub(crate) async fn start(
+    listen: ApiListen,
+    is_registered: bool,
+    router: Router,
+    stop: CancellationToken,
+) -> Result<(), AgentError> {
+    let address = match listen {
+        ApiListen::Off => return Ok(()),
+        ApiListen::Usual => USUAL_API,
+        ApiListen::At(address) => address,
+    };
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) if listen == ApiListen::Usual && is_registered => {
+            tracing::warn!(
+                %address,
+                %error,
+                "local API is not available, `hzn` cannot reach this agent: another agent probably listens there; choose \
+                 another address with --api-listen HOST:PORT and HORIZON_URL, or turn it off with --api-listen off"
+            );
+            return Ok(());
+        }
+        Err(error) => return Err(AgentError::Listen { address, reason: error.to_string() }),
+    };
+    tracing::info!(%address, "local API is available");
+    let router = router.layer(middleware::from_fn(move |request, next| check_host(address, request, next)));
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
+        {
+            tracing::error!(%error, "the local API ended");
+        }
+    });
+    Ok(())
+}
+
+/// Refuses requests for another host on a loopback address: they come from a web page whose name was made to point here.
+async fn check_host(address: SocketAddr, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if address.ip().is_loopback() && !is_local(host) {
+        return (StatusCode::FORBIDDEN, "the local API is for programs on this machine").into_response();
+    }
+    next.run(request).await
+}
+
+fn is_local(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.is_empty()
+        || name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in ["localhost", "LocalHost:8510", "127.0.0.1:8510", "[::1]:8510", "127.8.0.1", "::1"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in ["evil.example", "evil.example:8510", "10.0.0.1:8510", "localhost.evil.example"] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agent_whose_usual_port_is_taken_goes_on_when_it_is_registered() {
+        // Whoever has the port, be it an agent of this machine: it is taken.
+        let _holder = TcpListener::bind(USUAL_API).await;
+        let stop = CancellationToken::new();
+        let _ended = stop.clone().drop_guard();
+        let start = |listen, is_registered| start(listen, is_registered, Router::new(), stop.clone());
+        assert!(start(ApiListen::Usual, true).await.is_ok());
+        assert!(matches!(start(ApiListen::Usual, false).await, Err(AgentError::Listen { .. })));
+        assert!(matches!(start(ApiListen::At(USUAL_API), true).await, Err(AgentError::Listen { .. })));
+        assert!(start(ApiListen::Off, false).await.is_ok());
+    }
+}

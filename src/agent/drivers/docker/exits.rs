@@ -1,0 +1,154 @@
+//! Follows the engine's events: every exit of this agent's containers, with its code and its last output.
+//!
+//! A list of containers shows only the present state: a container that the engine has restarted meanwhile looks healthy in it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bollard::{
+    Docker,
+    errors::Error,
+    models::EventMessage,
+    query_parameters::{EventsOptionsBuilder, LogsOptionsBuilder},
+};
+use futures_util::{StreamExt, stream::BoxStream};
+use tokio::time::timeout;
+
+use super::{AGENT_LABEL, AGREEMENT_LABEL, NAME_LABEL};
+use crate::{
+    clock,
+    drivers::{lines_of, log_exit},
+    step::Failures,
+};
+
+/// Events that change what is observed.
+const EVENTS: [&str; 6] = ["create", "start", "die", "destroy", "pause", "unpause"];
+/// Longest wait for the output of a container that exited.
+const LOG_TIMEOUT: Duration = Duration::from_secs(2);
+const NANOS: i64 = 1_000_000_000;
+
+/// Exits of this agent's containers.
+pub(super) struct Exits {
+    agent: String,
+    output_lines: usize,
+    events: tokio::sync::Mutex<Option<BoxStream<'static, Result<EventMessage, Error>>>>,
+    seen: Mutex<Seen>,
+}
+
+struct Seen {
+    /// Time of the last event, in nanoseconds since 1970: from there a new stream goes on.
+    until: i64,
+    /// By service key and name of the container.
+    failures: BTreeMap<(String, String), Failures>,
+    /// Services that are being stopped: their containers end because they were asked to.
+    stopping: BTreeSet<String>,
+}
+
+impl Exits {
+    pub fn new(agent: String, output_lines: usize) -> Self {
+        let now = i64::try_from(clock::now_secs()).unwrap_or_default();
+        let seen =
+            Seen { until: now.saturating_mul(NANOS), failures: BTreeMap::new(), stopping: BTreeSet::new() };
+        Self { agent, output_lines, events: tokio::sync::Mutex::new(None), seen: Mutex::new(seen) }
+    }
+
+    /// What is known of the exits of one container.
+    pub fn of(&self, key: &str, name: &str) -> Failures {
+        self.seen().failures.get(&(key.to_owned(), name.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// Exits of the service's containers are expected from here on.
+    pub fn begin_stop(&self, key: &str) {
+        self.seen().stopping.insert(key.to_owned());
+    }
+
+    /// Forgets a service: nothing of it is left, or it is started anew.
+    pub fn forget(&self, key: &str) {
+        let mut seen = self.seen();
+        seen.stopping.remove(key);
+        seen.failures.retain(|(service, _), _| service != key);
+    }
+
+    /// Waits for the next event of a container.
+    ///
+    /// # Errors
+    /// When the engine ends the stream; the next call opens another one, which continues after the last event.
+    pub async fn next(&self, docker: &Docker) -> Result<(), Error> {
+        let mut events = self.events.lock().await;
+        let stream = events.get_or_insert_with(|| self.open(docker));
+        match stream.next().await {
+            Some(Ok(event)) => {
+                self.take(docker, &event).await;
+                Ok(())
+            }
+            ended => {
+                *events = None;
+                ended.map_or(Ok(()), |outcome| outcome.map(drop))
+            }
+        }
+    }
+
+    fn open(&self, docker: &Docker) -> BoxStream<'static, Result<EventMessage, Error>> {
+        let filters = HashMap::from([
+            ("type".to_owned(), vec!["container".to_owned()]),
+            ("label".to_owned(), vec![format!("{AGENT_LABEL}={}", self.agent)]),
+            ("event".to_owned(), EVENTS.map(str::to_owned).to_vec()),
+        ]);
+        let until = self.seen().until;
+        let since = format!("{}.{:09}", until / NANOS, until % NANOS);
+        let options = EventsOptionsBuilder::new().since(&since).filters(&filters).build();
+        docker.events(Some(options)).boxed()
+    }
+
+    async fn take(&self, docker: &Docker, event: &EventMessage) {
+        let at = event.time_nano.unwrap_or_default();
+        let attributes = event.actor.as_ref().and_then(|actor| actor.attributes.as_ref());
+        let attribute =
+            |name: &str| attributes.and_then(|all| all.get(name)).map(String::as_str).unwrap_or_default();
+        let (key, name) = (attribute(AGREEMENT_LABEL), attribute(NAME_LABEL));
+        {
+            let mut seen = self.seen();
+            let is_known = at != 0 && at <= seen.until;
+            seen.until = seen.until.max(at);
+            if is_known || event.action.as_deref() != Some("die") || seen.stopping.contains(key) {
+                return;
+            }
+        }
+        let id = event.actor.as_ref().and_then(|actor| actor.id.as_deref()).unwrap_or_default();
+        let output = self.output(docker, id).await;
+        let code = attribute("exitCode").parse().ok();
+        let exited_at = u64::try_from(at / NANOS).ok().filter(|at| *at > 0).unwrap_or_else(clock::now_secs);
+        let mut seen = self.seen();
+        let failures = seen.failures.entry((key.to_owned(), name.to_owned())).or_default();
+        failures.add_exit(exited_at, code, None, output);
+        log_exit(key, name, failures);
+    }
+
+    /// The last output of a container; none when its log driver keeps nothing that can be read.
+    async fn output(&self, docker: &Docker, id: &str) -> Vec<String> {
+        if self.output_lines == 0 || id.is_empty() {
+            return Vec::new();
+        }
+        let tail = self.output_lines.to_string();
+        let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(&tail).build();
+        let mut text = String::new();
+        let read = async {
+            let mut pieces = docker.logs(id, Some(options));
+            while let Some(Ok(piece)) = pieces.next().await {
+                text.push_str(&String::from_utf8_lossy(&piece.into_bytes()));
+            }
+        };
+        if timeout(LOG_TIMEOUT, read).await.is_err() {
+            tracing::debug!(container.id = id, "the output of the container could not be read in time");
+        }
+        lines_of(&text, self.output_lines)
+    }
+
+    /// The data of a poisoned lock is still whole: every change is a single insertion or removal.
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
