@@ -73,11 +73,6 @@ impl Client {
         Ok(found.unwrap_or_default().patterns)
     }
 
-    /// Names of a pattern's signing keys.
-    pub async fn list_pattern_keys(&self, org: &str, pattern: &str) -> Result<Vec<String>, ClientError> {
-        Ok(self.get(Path::org(org, &["patterns", pattern, "keys"])).await?.unwrap_or_default())
-    }
-
     /// One pattern.
     pub async fn pattern(&self, org: &str, pattern: &str) -> Result<Option<Value>, ClientError> {
         let found: Option<PatternMap> = self.get(Path::org(org, &["patterns", pattern])).await?;

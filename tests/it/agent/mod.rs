@@ -1,5 +1,6 @@
 //! Agents as real processes with a real hub: what goes on when one of them is away, and what a service needs.
 
+mod contact;
 mod needed;
 mod outage;
 mod pattern;

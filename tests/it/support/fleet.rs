@@ -24,6 +24,11 @@ pub struct Fleet {
 impl Fleet {
     /// Makes the organization and starts an agent for each node; the nodes form HA group `g`.
     pub async fn start(scratch: &Scratch, hub: &Hub, count: usize) -> Fleet {
+        Self::start_with(scratch, hub, count, &[]).await
+    }
+
+    /// The same with more options for the agents.
+    pub async fn start_with(scratch: &Scratch, hub: &Hub, count: usize, options: &[&str]) -> Fleet {
         created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
         Fleet::join(scratch, hub, count).await
     }
@@ -40,7 +45,7 @@ impl Fleet {
             created(hub.call("PUT", &format!("/orgs/o/nodes/{node}"), Some(body)).await);
             let token_file = scratch.join(&format!("{node}.token"));
             must(std::fs::write(&token_file, format!("secret-{node}")), "a token file");
-            fleet.agents.push(start_agent(scratch, hub, &node));
+            fleet.agents.push(start_agent(scratch, hub, &node, options));
         }
         created(hub.call("POST", "/orgs/o/hagroups/g", Some(json!({"members": fleet.nodes}))).await);
         fleet
@@ -53,12 +58,17 @@ impl Fleet {
         let token_file = scratch.join(&format!("{node}.token"));
         must(std::fs::write(&token_file, format!("secret-{node}")), "a token file");
         self.nodes.push(node.to_owned());
-        self.agents.push(start_agent(scratch, hub, node));
+        self.agents.push(start_agent(scratch, hub, node, &[]));
     }
 
     /// Starts an agent again that ended.
     pub fn restart_agent(&mut self, scratch: &Scratch, hub: &Hub, index: usize) {
-        self.agents[index] = start_agent(scratch, hub, &self.nodes[index]);
+        self.restart_agent_with(scratch, hub, index, &[]);
+    }
+
+    /// The same with more options.
+    pub fn restart_agent_with(&mut self, scratch: &Scratch, hub: &Hub, index: usize, options: &[&str]) {
+        self.agents[index] = start_agent(scratch, hub, &self.nodes[index], options);
     }
 
     /// Publishes a version of the service.
@@ -169,7 +179,7 @@ impl Drop for Fleet {
     }
 }
 
-fn start_agent(scratch: &Scratch, hub: &Hub, node: &str) -> Program {
+fn start_agent(scratch: &Scratch, hub: &Hub, node: &str, options: &[&str]) -> Program {
     let token_file = scratch.join(&format!("{node}.token"));
     let data = scratch.join(node);
     let arguments = [
@@ -190,7 +200,7 @@ fn start_agent(scratch: &Scratch, hub: &Hub, node: &str) -> Program {
         "--api-listen",
         "off",
     ];
-    Program::start(scratch, &arguments, None)
+    Program::start(scratch, &[&arguments, options].concat(), None)
 }
 
 fn created((status, body): (u16, Value)) {
