@@ -63,8 +63,11 @@ impl Contact {
         if is_parked && self.outage().is_none() {
             return call.await;
         }
+        // A call that fails says why: only one that hangs is reported before it ends.
+        let hangs_from = Instant::now() + FIRST_WARNING;
         loop {
             let next = self.outage().get_or_insert_with(|| Outage::begin(Instant::now())).next_warning;
+            let next = next.max(hangs_from);
             tokio::select! {
                 result = &mut call => return result,
                 () = sleep_until(next) => self.warn("no response yet"),

@@ -25,6 +25,7 @@ use crate::{
     keyring,
     machine::Machine,
     step::{Event, State},
+    upgrade::{self, Replacement},
     workers::{self, Session},
 };
 
@@ -61,6 +62,8 @@ pub(crate) enum Order {
     Hush(oneshot::Sender<()>),
     /// Forget the registration and everything that belongs to it.
     Forget(oneshot::Sender<()>),
+    /// Let another program take over.
+    Replace(Replacement),
 }
 
 /// The way to the core.
@@ -135,6 +138,9 @@ pub(crate) struct Core {
     refusals: u32,
     refused_since: Option<Instant>,
     is_leaving: bool,
+    replacement: Option<Replacement>,
+    /// Whether the program that watches this one has to be told that it works.
+    owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
 }
 
@@ -160,16 +166,18 @@ impl Core {
             refusals: 0,
             refused_since: None,
             is_leaving: false,
+            replacement: None,
+            owes_confirmation: upgrade::is_watched(),
             acknowledgements: Vec::new(),
         }
     }
 
-    /// Runs until cancelled.
+    /// Runs until cancelled, or until another program is to take over.
     pub async fn run(
         mut self,
         mut orders: mpsc::Receiver<Order>,
         shutdown: CancellationToken,
-    ) -> Result<(), AgentError> {
+    ) -> Result<Option<Replacement>, AgentError> {
         self.prepare().await?;
         let mut tick = interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -180,8 +188,12 @@ impl Core {
                 _ = tick.tick() => self.apply(Event::Tick),
             }
             self.settle().await?;
+            if self.replacement.is_some() {
+                break;
+            }
         }
-        self.end().await
+        self.end().await?;
+        Ok(self.replacement)
     }
 
     /// Takes over what runs before anything else, the hub included.
@@ -275,6 +287,7 @@ impl Core {
                 self.session = None;
                 self.acknowledgements.push(done);
             }
+            Order::Replace(replacement) => self.replacement = Some(replacement),
             Order::Forget(done) => {
                 self.forget().await?;
                 self.acknowledgements.push(done);
@@ -334,8 +347,6 @@ impl Core {
             self.is_leaving = true;
             self.session = None;
             self.apply(Event::Deleted);
-        } else if !was_known && self.refusals == REFUSALS {
-            tracing::warn!("the hub does not know this node, or its token is wrong; it is asked again");
         }
     }
 
@@ -350,6 +361,10 @@ impl Core {
         for done in self.acknowledgements.drain(..) {
             // Whoever stopped waiting does not need the answer.
             let _unheard = done.send(());
+        }
+        if self.owes_confirmation && self.journal.state.has_reported() {
+            upgrade::confirm(&self.settings.data_dir, &self.settings.software_version)?;
+            self.owes_confirmation = false;
         }
         self.act();
         if self.is_leaving && self.journal.state.is_stopped() {
@@ -403,7 +418,6 @@ impl Core {
             state,
             agent: kept.agent,
             hardware_id: kept.hardware_id,
-            software_version: kept.software_version,
             next_entry: kept.next_entry,
             log,
             ..Journal::default()
@@ -486,7 +500,9 @@ impl Core {
     /// Ends; services go on unless the settings say otherwise.
     async fn end(&mut self) -> Result<(), AgentError> {
         let hub = self.session.take().map(|session| session.hub.clone());
-        if self.settings.stops_services {
+        // Another program goes on with the services: the one that takes over, or the one that watches this one.
+        let is_continued = self.replacement.is_some() || upgrade::is_watched();
+        if self.settings.stops_services && !is_continued {
             let keys: Vec<String> = self.journal.state.running_keys().collect();
             for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await
             {

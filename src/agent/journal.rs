@@ -60,8 +60,6 @@ pub struct Journal {
     pub registration: Option<Registration>,
     /// Serial number made up for machines that show none.
     pub hardware_id: String,
-    /// Version of the agent's software after upgrades, empty before the first.
-    pub software_version: String,
     /// Agreements and what belongs to them.
     pub state: State,
     /// Management jobs by policy name.

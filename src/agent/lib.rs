@@ -21,6 +21,7 @@ mod machine;
 mod offered;
 mod settings;
 pub mod step;
+pub mod upgrade;
 mod workers;
 
 #[cfg(test)]
@@ -32,6 +33,7 @@ use drivers::{Driver, docker::DockerDriver, process::ProcessDriver, process::Pro
 use tokio_util::sync::CancellationToken;
 
 pub use settings::{AgentSettings, ApiListen, DriverKind, NodeIdentity, USUAL_API};
+use upgrade::{End, Replacement};
 
 /// Why an agent cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +81,24 @@ pub enum AgentError {
 ///
 /// # Errors
 /// [`AgentError`] when the agent cannot start, or its data folder becomes unusable. An unreachable hub is no error.
-pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result<(), AgentError> {
+pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result<End, AgentError> {
+    loop {
+        let Some(replacement) = run_once(settings.clone(), shutdown.clone()).await? else {
+            return Ok(End::Shutdown);
+        };
+        // Only an agent that can be restarted asks for a replacement.
+        let Some(restart) = &settings.restart else { continue };
+        if let Some(end) = upgrade::replace(&settings, restart, &replacement, &shutdown).await? {
+            return Ok(end);
+        }
+    }
+}
+
+/// Runs until the shutdown, or until another program is to take over; services go on then.
+async fn run_once(
+    settings: AgentSettings,
+    shutdown: CancellationToken,
+) -> Result<Option<Replacement>, AgentError> {
     let folder = &settings.data_dir;
     files::make_private_folder(folder).map_err(|error| AgentError::DataDir(error.to_string()))?;
     let lock = files::lock_folder(folder).map_err(|error| AgentError::DataDir(error.to_string()))?;
@@ -95,9 +114,15 @@ pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();
     let router = api::router(handle.clone(), settings.clone(), machine);
-    api::listen::start(settings.api_listen, is_registered, router, stop.clone()).await?;
-    tokio::spawn(stop.clone().run_until_cancelled_owned(workers::observe(driver, handle)));
-    core.run(orders, shutdown).await
+    let api = api::listen::start(settings.api_listen, is_registered, router, stop.clone()).await?;
+    tokio::spawn(stop.clone().run_until_cancelled_owned(workers::observe(driver.clone(), handle)));
+    let replacement = core.run(orders, shutdown).await?;
+    if replacement.is_some() {
+        driver.release().await;
+        stop.cancel();
+        api::listen::end(api).await;
+    }
+    Ok(replacement)
 }
 
 fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>, AgentError> {

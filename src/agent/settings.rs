@@ -9,7 +9,10 @@ use std::{
 
 use evenkeel_client::{HttpSettings, Transport};
 
-use crate::AgentError;
+use crate::{
+    AgentError,
+    upgrade::{Restart, software_version},
+};
 
 /// How services are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,12 +97,14 @@ pub struct AgentSettings {
     pub trusted_keys: Option<PathBuf>,
     /// Folder with agent packages: `<manifest>.json` and one folder per version.
     pub upgrade_source: Option<PathBuf>,
-    /// Version that the agent reports until it is upgraded.
+    /// Version that the agent reports.
     pub software_version: String,
     /// Whether services are stopped when the agent is told to end; otherwise they go on and are adopted later.
     pub stops_services: bool,
     /// Time a process gets to end by itself.
     pub stop_grace: Duration,
+    /// The way in which the program was started; without it the agent cannot replace its program.
+    pub restart: Option<Restart>,
     /// Longest wait for all services to end when the node is unregistered.
     pub unregister_timeout: Duration,
     /// Last lines of output that are reported to the hub when a service exits; 0 for none.
@@ -125,13 +130,19 @@ impl AgentSettings {
             management_interval: Duration::from_secs(60),
             trusted_keys: None,
             upgrade_source: None,
-            software_version: "2.31.0".to_owned(),
+            software_version: software_version(),
             stops_services: false,
             stop_grace: Duration::from_secs(10),
+            restart: None,
             unregister_timeout: Duration::from_secs(120),
             reported_output_lines: 5,
             transport: None,
         }
+    }
+
+    /// Directories with signing keys that are trusted.
+    pub fn key_folders(&self) -> Vec<PathBuf> {
+        [Some(self.data_dir.join("userkeys")), self.trusted_keys.clone()].into_iter().flatten().collect()
     }
 
     /// Address of the hub without `/v1`.

@@ -11,7 +11,10 @@ use tokio::{task::JoinHandle, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::hub::{AGBOT, NODE, ORG, TestHub};
-use crate::{AgentSettings, NodeIdentity, run};
+use crate::{
+    AgentSettings, NodeIdentity, run,
+    upgrade::{End, Restart},
+};
 
 fn settings(hub: &Arc<TestHub>, folder: &Path) -> AgentSettings {
     AgentSettings {
@@ -26,7 +29,7 @@ fn settings(hub: &Arc<TestHub>, folder: &Path) -> AgentSettings {
 }
 
 /// A running agent; dropping it is like killing it: nothing is cleaned up.
-struct Agent(JoinHandle<Result<(), crate::AgentError>>, CancellationToken);
+struct Agent(JoinHandle<Result<End, crate::AgentError>>, CancellationToken);
 
 impl Agent {
     fn start(settings: AgentSettings) -> Self {
@@ -305,35 +308,81 @@ async fn a_node_is_unregistered_while_its_container_engine_is_dead() {
     agent.end().await;
 }
 
-/// HA-13: it asks after the download; HA-16: a refused agent asks again at its next run.
+/// A source of packages with version 2.32.0, whose program says that it is `version`.
+fn packages(version: &str) -> tempfile::TempDir {
+    let source = tempfile::tempdir().unwrap();
+    std::fs::write(source.path().join("m.json"), r#"{"softwareUpgrade":{"version":"latest","files":["*"]}}"#)
+        .unwrap();
+    let folder = source.path().join("2.32.0");
+    std::fs::create_dir(&folder).unwrap();
+    let program = folder.join(format!("evenkeel-linux-{}", crate::machine::Machine::look("").arch));
+    std::fs::write(program, format!("#!/bin/sh\necho {version}\n")).unwrap();
+    source
+}
+
+fn upgradable(hub: &TestHub) {
+    let mut state = hub.state();
+    state.file_versions = json!({"agentSoftwareVersions": ["2.31.0", "2.32.0"]});
+    state.management_policies = json!({"acme/fw": {"enabled": true, "start": "now", "startWindow": 0,
+        "constraints": ["site == north"], "properties": [], "patterns": [],
+        "agentUpgradePolicy": {"manifest": "m", "allowDowngrade": false},
+        "lastUpdated": "2024-05-01T10:00:00Z[UTC]"}});
+}
+
+fn with_packages(settings: AgentSettings, source: &Path) -> AgentSettings {
+    let restart = Restart { arguments: Vec::new(), timeout: Duration::from_secs(5) };
+    AgentSettings { upgrade_source: Some(source.to_owned()), restart: Some(restart), ..settings }
+}
+
+/// HA-13: it asks after the download; HA-16: a refused agent asks again at its next run. The program of this package tells its
+/// version and ends: the agent goes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_management_policy_is_carried_out_with_the_groups_permission() {
-    let hub = TestHub::new();
-    {
-        let mut state = hub.state();
-        state.node["ha_group"] = json!("pair");
-        state.file_versions = json!({"agentSoftwareVersions": ["2.31.0", "2.32.0"]});
-        state.management_policies = json!({"acme/fw": {"enabled": true, "start": "now", "startWindow": 0,
-            "constraints": ["site == north"], "properties": [], "patterns": [],
-            "agentUpgradePolicy": {"manifest": "m", "allowDowngrade": false},
-            "lastUpdated": "2024-05-01T10:00:00Z[UTC]"}});
-        state.grants = false;
-    }
+    let (hub, source) = (TestHub::new(), packages("2.32.0"));
+    upgradable(&hub);
+    hub.state().node["ha_group"] = json!("pair");
     let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
+    let agent = Agent::start(with_packages(settings(&hub, folder.path()), source.path()));
     until("the agent asked and was refused twice", || (hub.state().asked >= 2).then_some(())).await;
     let words = |hub: &TestHub| hub.state().reported_phases.clone();
     assert_eq!(words(&hub).last().map(String::as_str), Some("ha node waiting"));
     hub.state().grants = true;
-    until("the upgrade is done", || words(&hub).contains(&"successful".to_owned()).then_some(())).await;
+    until("the agent went back", || words(&hub).contains(&"rollback successful".to_owned()).then_some(()))
+        .await;
     let phases = words(&hub);
-    assert_eq!(phases, ["download started", "ha node waiting", "downloaded", "initiated", "successful"]);
-    until("the new version is recorded", || {
-        (hub.state().node["softwareVersions"]["horizon"] == "2.32.0").then_some(())
-    })
-    .await;
-    assert!(folder.path().join("packages/current").exists());
+    assert_eq!(
+        phases,
+        ["download started", "ha node waiting", "downloaded", "initiated", "rollback successful"]
+    );
+    let status = hub.state().management_statuses["acme/fw"]["agentUpgradePolicyStatus"].clone();
+    assert_eq!(status["errorMessage"], "it ended: exit status: 0");
+    assert_eq!(hub.state().node["softwareVersions"]["horizon"], crate::upgrade::AGENT_VERSION);
+    assert!(!folder.path().join("packages/installed.json").exists());
     agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
+    let other = packages("2.40.0");
+    let source = Some(other.path());
+    for (source, phase, reason) in [
+        (None, "precheck failed", "there is no source of packages"),
+        (source, "failed", "says that it is version 2.40.0"),
+    ] {
+        let hub = TestHub::new();
+        upgradable(&hub);
+        let folder = tempfile::tempdir().unwrap();
+        let plain = settings(&hub, folder.path());
+        let settings = source.map_or(plain.clone(), |source| with_packages(plain, source));
+        let agent = Agent::start(settings);
+        let status = until("it is refused", || {
+            let status = hub.state().management_statuses.get("acme/fw")?["agentUpgradePolicyStatus"].clone();
+            (status["status"] == phase).then_some(status)
+        })
+        .await;
+        assert!(status["errorMessage"].as_str().unwrap().contains(reason), "{status}");
+        agent.end().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

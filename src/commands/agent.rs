@@ -1,9 +1,11 @@
 //! `evenkeel agent`: the edge agent.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use evenkeel_agent::upgrade::{self, End, Restart};
 use evenkeel_agent::{AgentError, AgentSettings, ApiListen, DriverKind, NodeIdentity};
 use evenkeel_runtime::{ExitStatus, Failure};
 
@@ -70,9 +72,12 @@ pub struct AgentArguments {
     /// Folder with further signing keys to trust (*.pem)
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "FOLDER")]
     trusted_keys: Option<PathBuf>,
-    /// Folder with agent packages: one <manifest>.json each and one folder per version
+    /// Directory with agent packages: one <manifest>.json each and one directory per version
     #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "FOLDER")]
     upgrade_source: Option<PathBuf>,
+    /// Seconds after which an upgraded agent must have reported to the hub, or the old one goes on
+    #[arg(long, env = "EVENKEEL_UPGRADE_TIMEOUT", value_name = "SECONDS", default_value_t = 60)]
+    upgrade_timeout: u64,
     /// Seconds that a service gets to end by itself
     #[arg(long, env = "EVENKEEL_STOP_GRACE", value_name = "SECONDS", default_value_t = 5)]
     stop_grace: u64,
@@ -92,6 +97,7 @@ pub fn run(arguments: AgentArguments) -> Result<(), Failure> {
     let log = arguments.log.clone().over(&file)?;
     log.start()?;
     let settings = arguments.settings()?;
+    run_installed(&settings);
     // One thread is enough for an edge node and keeps the agent small.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -104,7 +110,34 @@ pub fn run(arguments: AgentArguments) -> Result<(), Failure> {
         evenkeel_agent::run(settings, lifecycle.shutdown()).await.map_err(|error| ended(&error))
     });
     runtime.shutdown_background();
-    outcome
+    match outcome? {
+        End::Shutdown => Ok(()),
+        End::Replaced { program, replaces } => {
+            let error = upgrade::exec(&program, &own_arguments(), &replaces);
+            Err(Failure::new(ExitStatus::Failure, format!("{}: {error}", program.display())))
+        }
+    }
+}
+
+/// Runs the agent that an upgrade installed over this program; returns when there is none.
+fn run_installed(settings: &AgentSettings) {
+    let is_installed_one = std::env::var_os(upgrade::REPLACES).is_some();
+    let own = &settings.software_version;
+    let Some(program) = upgrade::installed(&settings.data_dir, own).filter(|_| !is_installed_one) else {
+        return;
+    };
+    tracing::info!(program = %program.display(), "the upgraded agent is started");
+    let error = upgrade::exec(&program, &own_arguments(), own);
+    tracing::error!(program = %program.display(), %error, "the upgraded agent cannot be started; version {own} runs");
+}
+
+fn own_arguments() -> Vec<OsString> {
+    std::env::args_os().skip(1).collect()
+}
+
+/// Prints the version that an agent of this program reports.
+pub fn print_version() {
+    println!("{}", upgrade::software_version());
 }
 
 impl AgentArguments {
@@ -138,6 +171,10 @@ impl AgentArguments {
             trusted_keys: self.trusted_keys.clone(),
             upgrade_source: self.upgrade_source.clone(),
             stops_services: self.stop_services,
+            restart: Some(Restart {
+                arguments: own_arguments(),
+                timeout: Duration::from_secs(self.upgrade_timeout.max(1)),
+            }),
             stop_grace: Duration::from_secs(self.stop_grace),
             reported_output_lines: self.reported_output_lines.min(50),
             ..AgentSettings::new(self.hub.clone(), data_dir)

@@ -45,6 +45,9 @@ enum Command {
     Agbot(agbot::AgbotArguments),
     /// Runs an edge agent, which keeps services running on this machine.
     Agent(agent::AgentArguments),
+    /// Prints the version of the agent; an agent asks a program so before it lets it take over.
+    #[command(hide = true)]
+    AgentVersion,
     /// Shows the main job on real processes: three agents, an HA group, a service that rolls to its next version.
     Demo(demo::DemoArguments),
     /// The service of the demo.
@@ -85,6 +88,10 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Exchange(arguments) => exchange::run(arguments),
         Command::Agbot(arguments) => agbot::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),
+        Command::AgentVersion => {
+            agent::print_version();
+            Ok(())
+        }
         Command::Demo(arguments) => demo::run(arguments),
         Command::DemoService(arguments) => demo::service::run(&arguments),
         Command::Hzn(arguments) => match arguments.candidates(Arguments::command) {

@@ -9,10 +9,13 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{AgentError, ApiListen, USUAL_API};
+
+/// Longest wait for requests that are being answered.
+const LAST_REQUESTS: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Starts to serve the local API until `stop`.
 ///
@@ -26,9 +29,9 @@ pub(crate) async fn start(
     is_registered: bool,
     router: Router,
     stop: CancellationToken,
-) -> Result<(), AgentError> {
+) -> Result<Option<JoinHandle<()>>, AgentError> {
     let address = match listen {
-        ApiListen::Off => return Ok(()),
+        ApiListen::Off => return Ok(None),
         ApiListen::Usual => USUAL_API,
         ApiListen::At(address) => address,
     };
@@ -41,19 +44,27 @@ pub(crate) async fn start(
                 "local API is not available, `hzn` cannot reach this agent: another agent probably listens there; choose \
                  another address with --api-listen HOST:PORT and HORIZON_URL, or turn it off with --api-listen off"
             );
-            return Ok(());
+            return Ok(None);
         }
         Err(error) => return Err(AgentError::Listen { address, reason: error.to_string() }),
     };
     tracing::info!(%address, "local API is available");
     let router = router.layer(middleware::from_fn(move |request, next| check_host(address, request, next)));
-    tokio::spawn(async move {
+    Ok(Some(tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
         {
             tracing::error!(%error, "the local API ended");
         }
-    });
-    Ok(())
+    })))
+}
+
+/// Waits until the address is free again, after `stop`.
+pub(crate) async fn end(api: Option<JoinHandle<()>>) {
+    let Some(api) = api else { return };
+    let handle = api.abort_handle();
+    if timeout(LAST_REQUESTS, api).await.is_err() {
+        handle.abort();
+    }
 }
 
 /// Refuses requests for another host on a loopback address: they come from a web page whose name was made to point here.
@@ -82,7 +93,7 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_are_local() {
-        for host in ["localhost", "LocalHost:8510", "127.0.0.1:8510", "[::1]:8510", "127.8.0.1", "::1"] {
+        for host in ["localhost", "LocalHost:8510", "127.0.0.1:8510", "[::1]:8510", "127.8.0.1", "[::1]"] {
             assert!(is_local(host), "{host}");
         }
         for host in ["evil.example", "evil.example:8510", "10.0.0.1:8510", "localhost.evil.example"] {

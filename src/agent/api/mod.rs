@@ -119,8 +119,6 @@ async fn as_json(mut request: Request) -> Request {
 }
 
 async fn status(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
-    let version = api.handle.with(|journal| journal.software_version.clone()).await?;
-    let version = if version.is_empty() { api.settings.software_version.clone() } else { version };
     let exchange_version = match api.hub().await {
         Ok(hub) => hub.exchange.exchange_version().await.unwrap_or_default(),
         Err(_) => String::new(),
@@ -133,7 +131,7 @@ async fn status(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
             "preferred_exchange_version": PREFERRED_EXCHANGE,
             "mms_api": "",
             "architecture": api.machine.arch,
-            "horizon_version": version,
+            "horizon_version": api.settings.software_version,
             "cert_file_version": "",
             "config_file_version": "",
         },

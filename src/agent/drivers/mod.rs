@@ -151,4 +151,7 @@ pub trait Driver: Send + Sync {
 
     /// Waits until something may have changed.
     async fn changed(&self);
+
+    /// Lets go of all services, which run on: another program of the agent takes them over.
+    async fn release(&self) {}
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Failures, Observation, State, WorkloadName};
 
 /// Seconds without a further failure after which a service that runs has recovered.
-pub(super) const RECOVERED_SECS: u64 = 90;
+const RECOVERED_SECS: u64 = 90;
 /// Seconds for which the failures of a service that has ended are kept.
 const KEPT_SECS: u64 = 24 * 3600;
 /// Failures that are kept at most.
@@ -89,16 +89,20 @@ impl State {
         self.failures.drain(..surplus);
     }
 
-    /// Drops the failures of services that have recovered, that were removed on request, or that ended long ago.
-    pub(super) fn forget_failures(&mut self, now: u64) {
-        let recovered: Vec<String> = self
-            .live()
+    /// Returns the services that run well for a while, as `org/url`.
+    pub(super) fn recovered(&self, now: u64) -> Vec<String> {
+        self.live()
             .filter(|agreement| agreement.down_since.is_none())
             .filter(|agreement| {
                 agreement.started_at.is_some_and(|at| now.saturating_sub(at) >= RECOVERED_SECS)
             })
             .map(|agreement| agreement.workload.qualified_url())
-            .collect();
+            .collect()
+    }
+
+    /// Drops the failures of services that have recovered, or that ended long ago.
+    pub(super) fn forget_failures(&mut self, now: u64) {
+        let recovered = self.recovered(now);
         self.failures.retain(|one| {
             let age = now.saturating_sub(one.at);
             let has_recovered = recovered.contains(&one.workload.qualified_url());

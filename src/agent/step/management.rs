@@ -38,6 +38,8 @@ pub enum Phase {
     PrecheckFailed,
     /// The installation failed.
     Failed,
+    /// The new program did not come up; the old one goes on.
+    RolledBack,
 }
 
 impl Phase {
@@ -54,6 +56,7 @@ impl Phase {
             Self::DownloadFailed => "download failed",
             Self::PrecheckFailed => "precheck failed",
             Self::Failed => "failed",
+            Self::RolledBack => "rollback successful",
         }
     }
 
@@ -97,7 +100,7 @@ impl Job {
         self.is_reported = false;
         match phase {
             Phase::Initiated if self.started_at == 0 => self.started_at = now,
-            Phase::Successful | Phase::Failed => self.ended_at = now,
+            Phase::Successful | Phase::Failed | Phase::RolledBack => self.ended_at = now,
             _ => {}
         }
     }

@@ -335,6 +335,11 @@ impl State {
         agreements.chain(self.instances.keys().cloned()).chain(self.leftovers.iter().cloned())
     }
 
+    /// Returns whether the exchange has this node's record and status since the start.
+    pub fn has_reported(&self) -> bool {
+        self.is_joined && self.reported_status.is_some()
+    }
+
     /// Tells whether nothing runs any more.
     pub fn is_stopped(&self) -> bool {
         self.agreements.values().all(|agreement| agreement.is_stopped) && self.instances.is_empty()

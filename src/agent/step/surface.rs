@@ -4,7 +4,7 @@ use evenkeel_wire::agreement::reason;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{State, WorkloadName, failure::RECOVERED_SECS};
+use super::{State, WorkloadName};
 
 /// One error; at most one per service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -73,14 +73,7 @@ impl State {
 
     /// Takes back the errors of services that run well for a while.
     pub(super) fn forget_healed(&mut self, now: u64) {
-        let healed: Vec<String> = self
-            .live()
-            .filter(|agreement| agreement.down_since.is_none())
-            .filter(|agreement| {
-                agreement.started_at.is_some_and(|at| now.saturating_sub(at) >= RECOVERED_SECS)
-            })
-            .map(|agreement| agreement.workload.qualified_url())
-            .collect();
+        let healed = self.recovered(now);
         self.errors.retain(|error| !healed.contains(&error.workload.qualified_url()));
     }
 }

@@ -62,7 +62,7 @@ impl Feed {
         let mut silent_since: Option<Instant> = None;
         let mut looked_at = Instant::now();
         loop {
-            match self.polls.watch(self.poll(next), next.is_some()).await {
+            match self.poll_after(silent_since.is_some(), next).await {
                 Ok((following, answer, took)) => {
                     self.polls.restored();
                     self.handle.order(Order::Heard).await?;
@@ -90,6 +90,19 @@ impl Feed {
                 }
             }
         }
+    }
+
+    /// Polls. A poll may be parked for long, so after a failure a short call finds out first whether the hub responds.
+    async fn poll_after(
+        &self,
+        has_failed: bool,
+        next: Option<i64>,
+    ) -> Result<(i64, ChangesAnswer, Duration), ClientError> {
+        if has_failed && next.is_some() {
+            self.polls.watch(self.hub.exchange.max_change_id(), false).await?;
+            self.polls.restored();
+        }
+        self.polls.watch(self.poll(next), next.is_some()).await
     }
 
     /// The first call only finds the place in the feed: everything before it is read directly.
@@ -151,9 +164,11 @@ impl Feed {
     }
 
     async fn refresh(&self, is_first: bool) -> Result<Result<(), ClientError>, Ended> {
-        let version = self.handle.with(|journal| journal.software_version.clone()).await?;
-        let version = if version.is_empty() { self.settings.software_version.clone() } else { version };
-        let wanted = Wanted { machine: &self.machine, software_version: &version, pattern: &self.pattern };
+        let wanted = Wanted {
+            machine: &self.machine,
+            software_version: &self.settings.software_version,
+            pattern: &self.pattern,
+        };
         if is_first && let Err(error) = self.reconcile_agreements().await? {
             return Ok(Err(error));
         }

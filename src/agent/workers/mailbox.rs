@@ -1,7 +1,7 @@
 //! Reads the node's mailbox: opens envelopes, looks up what proposals need, hands messages to the core, and removes
 //! them when the core has written down what follows (agreement protocol 1.2, 1.3, 2.6).
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use evenkeel_client::{
     ClientError, RetryDelay,
@@ -276,11 +276,7 @@ impl Mailbox {
     }
 
     async fn trusted_keys(&self) -> Vec<String> {
-        let folders: Vec<PathBuf> =
-            [Some(self.settings.data_dir.join("userkeys")), self.settings.trusted_keys.clone()]
-                .into_iter()
-                .flatten()
-                .collect();
+        let folders = self.settings.key_folders();
         tokio::task::spawn_blocking(move || keyring::trusted_keys(&folders)).await.unwrap_or_default()
     }
 }

@@ -6,12 +6,18 @@ use std::sync::Arc;
 use evenkeel_client::ClientError;
 use tokio::time::timeout;
 
-use super::{Signals, package};
+use super::{
+    Signals,
+    package::{self, PackageError},
+};
 use crate::{
     AgentSettings, clock,
-    core::{Ended, Handle},
+    core::{Ended, Handle, Order},
     hub::Hub,
+    journal::Journal,
+    keyring,
     step::management::{self, Job, MOST_DOWNLOADS, ManagementCommand, Phase, VersionStep},
+    upgrade::{self, Replacement},
 };
 
 /// Phases that a job can go through in one pass, and one more to see that nothing is left.
@@ -24,6 +30,8 @@ pub(super) struct Management {
     pub handle: Handle,
     pub settings: Arc<AgentSettings>,
     pub signals: Arc<Signals>,
+    /// Architecture of the machine.
+    pub arch: &'static str,
 }
 
 impl Management {
@@ -43,12 +51,33 @@ impl Management {
         }
     }
 
-    /// An agent that was restarted in the middle of fetching fetches again.
+    /// An agent that was restarted in the middle of fetching fetches again; one that was restarted in the middle of an
+    /// upgrade runs the new version now, or the upgrade failed.
     async fn recover(&self) -> Result<(), Ended> {
+        let own = self.settings.software_version.clone();
+        let failure = upgrade::take_failure(&self.settings.data_dir).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the reason for the end of the upgrade cannot be read");
+            None
+        });
         self.handle
-            .with(|journal| {
-                let fetching = journal.jobs.values_mut().filter(|job| job.phase == Phase::Downloading);
-                fetching.for_each(|job| job.enter(Phase::Waiting, clock::now_secs()));
+            .with(move |journal| {
+                let now = clock::now_secs();
+                for (name, job) in &mut journal.jobs {
+                    match job.phase {
+                        Phase::Downloading => job.enter(Phase::Waiting, now),
+                        Phase::Initiated if job.version == own => {
+                            tracing::info!(policy = name, version = own, "agent upgrade is done");
+                            job.enter(Phase::Successful, now);
+                        }
+                        Phase::Initiated => {
+                            job.error = failure
+                                .clone()
+                                .unwrap_or_else(|| format!("it was interrupted; version {own} runs"));
+                            job.enter(Phase::RolledBack, now);
+                        }
+                        _ => {}
+                    }
+                }
             })
             .await
     }
@@ -169,7 +198,7 @@ impl Management {
         Ok(Ok(()))
     }
 
-    /// Finds the wanted version, compares it with the installed one, and fetches its files.
+    /// Finds the wanted version, compares it with the one that runs, and fetches its files.
     async fn download(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
         let job = self.job(&name).await?;
         let published = match self.hub.exchange.agent_file_versions().await {
@@ -177,33 +206,39 @@ impl Management {
             Err(error) => return Ok(Err(error)),
         };
         let source = self.settings.upgrade_source.clone();
-        let wanted = match package::wanted_version(source.as_deref(), &job.manifest) {
+        let wanted = match package::wanted_version(source.as_deref(), &job.manifest, self.arch) {
             Ok(wanted) => wanted,
-            Err(error) => {
-                let text = error.to_string();
-                self.enter(&name, Phase::PrecheckFailed, |job| job.error = text).await?;
-                return Ok(Ok(()));
-            }
+            Err(error) => return self.refuse(&name, Phase::PrecheckFailed, error.to_string()).await,
         };
         let Some(version) = management::resolve(&wanted, &published) else {
             self.enter(&name, Phase::NoAction, |_| {}).await?;
             return Ok(Ok(()));
         };
-        let installed = self.installed().await?;
-        if management::compare(&version, &installed, job.allows_downgrade) == VersionStep::Keep {
+        let own = &self.settings.software_version;
+        if management::compare(&version, own, job.allows_downgrade) == VersionStep::Keep {
             self.enter(&name, Phase::NoAction, move |job| job.version = version).await?;
             return Ok(Ok(()));
         }
-        match package::fetch(source.as_deref(), &self.settings.data_dir, &version) {
+        if self.settings.restart.is_none() {
+            let why = "this agent runs inside another program and cannot replace it".to_owned();
+            return self.refuse(&name, Phase::PrecheckFailed, why).await;
+        }
+        let keys = keyring::trusted_keys(&self.settings.key_folders());
+        let now = clock::now_secs();
+        match package::fetch(source.as_deref(), &self.settings.data_dir, &version, self.arch, &keys, now) {
             Ok(()) => {
                 let is_grouped = self.handle.with(|journal| journal.state.facts.ha_group.is_some()).await?;
                 let phase = if is_grouped { Phase::AwaitingGroup } else { Phase::Downloaded };
                 self.enter(&name, phase, move |job| job.version = version).await?;
             }
+            Err(error @ PackageError::NoProgram { .. }) => {
+                return self.refuse(&name, Phase::PrecheckFailed, error.to_string()).await;
+            }
             Err(error) => {
                 let phase =
                     if job.downloads + 1 >= MOST_DOWNLOADS { Phase::DownloadFailed } else { Phase::Waiting };
                 let text = error.to_string();
+                tracing::warn!(policy = name, version, error = text, "agent package cannot be fetched");
                 self.enter(&name, phase, |job| {
                     job.downloads += 1;
                     job.scheduled_at = clock::now_secs() + FETCH_AGAIN_SECS;
@@ -215,9 +250,11 @@ impl Management {
         Ok(Ok(()))
     }
 
-    async fn installed(&self) -> Result<String, Ended> {
-        let installed = self.handle.with(|journal| journal.software_version.clone()).await?;
-        Ok(if installed.is_empty() { self.settings.software_version.clone() } else { installed })
+    /// Ends a job without a change.
+    async fn refuse(&self, name: &str, phase: Phase, why: String) -> Result<Result<(), ClientError>, Ended> {
+        tracing::warn!(policy = name, why, "agent is not upgraded");
+        self.enter(name, phase, |job| job.error = why).await?;
+        Ok(Ok(()))
     }
 
     /// Every other answer than a clear yes means: ask again later.
@@ -232,25 +269,33 @@ impl Management {
         Ok(Ok(()))
     }
 
+    /// Lets the fetched program take over, once the hub knows that this begins.
     async fn install(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
         let job = self.job(&name).await?;
-        if job.phase != Phase::Initiated {
-            self.enter(&name, Phase::Initiated, |_| {}).await?;
-            return self.report(name).await;
+        let program = package::program(&self.settings.data_dir, &job.version, self.arch);
+        if job.phase == Phase::Initiated {
+            let replacement = Replacement { job: name, version: job.version, program };
+            self.handle.order(Order::Replace(replacement)).await?;
+            // The agent ends.
+            return Err(Ended);
         }
-        match package::activate(&self.settings.data_dir, &job.version) {
-            Ok(()) => {
-                let version = job.version.clone();
-                self.handle.with(move |journal| journal.software_version = version).await?;
-                // The node's record then names the new version.
-                self.signals.node.notify_one();
-                self.enter(&name, Phase::Successful, |_| {}).await?;
-            }
-            Err(error) => {
-                let text = error.to_string();
-                self.enter(&name, Phase::Failed, |job| job.error = text).await?;
-            }
+        // A service that is being started would be counted as failed by its agbot.
+        let is_starting = |journal: &mut Journal| {
+            journal.state.live().any(|one| one.accepted_at.is_some() && one.started_at.is_none())
+        };
+        if self.handle.with(is_starting).await? {
+            return Ok(Ok(()));
         }
-        Ok(Ok(()))
+        match upgrade::version_of(&program).await {
+            Ok(version) if version == job.version => {
+                self.enter(&name, Phase::Initiated, |_| {}).await?;
+                self.report(name).await
+            }
+            Ok(version) => {
+                let why = format!("the program of package {} says that it is version {version}", job.version);
+                self.refuse(&name, Phase::Failed, why).await
+            }
+            Err(why) => self.refuse(&name, Phase::Failed, why).await,
+        }
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use observer::observe;
 
-use crate::{AgentSettings, contact::Contact, core::Handle, hub::Hub, machine::Machine};
+use crate::{AgentSettings, contact::Contact, core::Handle, hub::Hub, machine::Machine, upgrade};
 
 /// What the feed found worth looking at.
 #[derive(Default)]
@@ -49,6 +49,7 @@ pub(crate) fn begin(
 ) -> Session {
     let stop = CancellationToken::new();
     let signals = Arc::new(Signals::default());
+    let machine_arch = machine.arch;
     let contact = |call| Contact::new(call, settings.hub_root(), format!("{}/{}", hub.org, hub.id));
     let feed = feed::Feed {
         polls: contact("change feed"),
@@ -61,9 +62,13 @@ pub(crate) fn begin(
         signals: signals.clone(),
     };
     let mailbox = mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone());
-    let management = management::Management { hub: hub.clone(), handle, settings, signals };
+    let arch = machine_arch;
+    let management = management::Management { hub: hub.clone(), handle, settings, signals, arch };
     tokio::spawn(stop.clone().run_until_cancelled_owned(feed.run()));
     tokio::spawn(stop.clone().run_until_cancelled_owned(mailbox.run()));
-    tokio::spawn(stop.clone().run_until_cancelled_owned(management.run()));
+    // Upgrades are the matter of the program that watches this one.
+    if !upgrade::is_watched() {
+        tokio::spawn(stop.clone().run_until_cancelled_owned(management.run()));
+    }
     Session { hub, stop }
 }

@@ -1,19 +1,25 @@
-//! Agent packages: one folder per version, and a link to the one in use that is swapped in one step.
+//! Agent packages: one directory per version, with a program for each kind of machine.
 //!
-//! The source folder holds `<manifest>.json` files and a folder per version. Without a source the version's folder is
-//! made empty: then the package step only records which version the node is meant to run.
+//! The source holds `<manifest>.json` files and a directory per version. A directory may hold `SHA256SUMS` for its files, and
+//! `SHA256SUMS.sig`, a signature of that list: both are verified when they are there.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
-    os::unix::fs::symlink,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
+use evenkeel_wire::signature;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 /// A package cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
+    /// There is nowhere to take packages from.
+    #[error("there is no source of packages: start the agent with --upgrade-source")]
+    NoSource,
     /// The manifest cannot be used.
     #[error("manifest {0} cannot be used: {1}")]
     Manifest(String, String),
@@ -23,7 +29,18 @@ pub(super) enum PackageError {
     /// The source has no such version.
     #[error("the source has no version {0}")]
     Missing(String),
-    /// A file cannot be copied or linked.
+    /// The package holds nothing that runs here.
+    #[error("the package of version {version} holds no program for this machine: {program} is missing")]
+    NoProgram {
+        /// The version.
+        version: String,
+        /// Name of the program for this kind of machine.
+        program: String,
+    },
+    /// A file is not what its publisher listed or signed.
+    #[error("{0}")]
+    Unverified(String),
+    /// A file cannot be copied.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
@@ -42,26 +59,58 @@ struct Manifest {
 #[derive(Deserialize)]
 struct Section {
     version: String,
+    #[serde(default)]
+    files: Vec<String>,
 }
 
-/// The version that a manifest asks for; `latest` when there is no source to look into.
-pub(super) fn wanted_version(source: Option<&Path>, manifest: &str) -> Result<String, PackageError> {
-    let Some(source) = source else { return Ok("latest".to_owned()) };
+const SUMS: &str = "SHA256SUMS";
+const SUMS_SIGNATURE: &str = "SHA256SUMS.sig";
+
+/// Name of the program for machines of this architecture (Go's name).
+pub(super) fn program_name(arch: &str) -> String {
+    format!("evenkeel-linux-{arch}")
+}
+
+/// Reads which version a manifest asks for.
+///
+/// # Errors
+/// [`PackageError`] when there is no source, or when the manifest does not list the program for this kind of machine.
+pub(super) fn wanted_version(
+    source: Option<&Path>,
+    manifest: &str,
+    arch: &str,
+) -> Result<String, PackageError> {
+    let source = source.ok_or(PackageError::NoSource)?;
     let name = manifest.rsplit('/').next().unwrap_or_default();
     let broken = |reason: String| PackageError::Manifest(manifest.to_owned(), reason);
     check_name(name).map_err(|_| broken("its name is not plain".to_owned()))?;
     let text =
         fs::read_to_string(source.join(format!("{name}.json"))).map_err(|error| broken(error.to_string()))?;
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;
-    manifest
-        .software_upgrade
-        .map(|section| section.version)
-        .ok_or_else(|| broken("it upgrades no software".to_owned()))
+    let section = manifest.software_upgrade.ok_or_else(|| broken("it upgrades no software".to_owned()))?;
+    let program = program_name(arch);
+    if section.files.iter().any(|file| file == "*" || *file == program) {
+        Ok(section.version)
+    } else {
+        Err(broken(format!("it does not list {program}")))
+    }
 }
 
-/// Copies a version's files next to those in use; a half copy of an earlier attempt is thrown away.
-pub(super) fn fetch(source: Option<&Path>, data_dir: &Path, version: &str) -> Result<(), PackageError> {
+/// Copies a version's files next to those in use and verifies them; a half copy of an earlier attempt is thrown away.
+/// Returns the program for this kind of machine.
+pub(super) fn fetch(
+    source: Option<&Path>,
+    data_dir: &Path,
+    version: &str,
+    arch: &str,
+    keys: &[String],
+    now: u64,
+) -> Result<(), PackageError> {
     check_name(version)?;
+    let from = source.ok_or(PackageError::NoSource)?.join(version);
+    if !from.is_dir() {
+        return Err(PackageError::Missing(version.to_owned()));
+    }
     let target = data_dir.join("packages").join(version);
     let partial = data_dir.join("packages").join(format!("{version}.partial"));
     let at = |path: &Path| {
@@ -72,49 +121,77 @@ pub(super) fn fetch(source: Option<&Path>, data_dir: &Path, version: &str) -> Re
         fs::remove_dir_all(&partial).map_err(at(&partial))?;
     }
     fs::create_dir_all(&partial).map_err(at(&partial))?;
-    if let Some(source) = source {
-        let from = source.join(version);
-        if !from.is_dir() {
-            return Err(PackageError::Missing(version.to_owned()));
-        }
-        copy_folder(&from, &partial).map_err(at(&from))?;
+    copy_files(&from, &partial).map_err(at(&from))?;
+    verify(&partial, keys, now)?;
+    let name = program_name(arch);
+    let program = partial.join(&name);
+    if !program.is_file() {
+        return Err(PackageError::NoProgram { version: version.to_owned(), program: name });
     }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(at(&program))?;
     if target.exists() {
         fs::remove_dir_all(&target).map_err(at(&target))?;
     }
     fs::rename(&partial, &target).map_err(at(&target))
 }
 
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+/// The program of a fetched version.
+pub(super) fn program(data_dir: &Path, version: &str, arch: &str) -> PathBuf {
+    data_dir.join("packages").join(version).join(program_name(arch))
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let target = to.join(entry.file_name());
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            fs::create_dir_all(&target)?;
-            copy_folder(&entry.path(), &target)?;
-        } else if kind.is_file() {
-            fs::copy(entry.path(), target)?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
         }
     }
     Ok(())
 }
 
-/// Makes a fetched version the one in use, in one step: the link is made aside and put in place.
-pub(super) fn activate(data_dir: &Path, version: &str) -> Result<(), PackageError> {
-    check_name(version)?;
-    let packages = data_dir.join("packages");
-    if !packages.join(version).is_dir() {
-        return Err(PackageError::Missing(version.to_owned()));
+/// Compares the files with their list, and the list with its signature.
+fn verify(folder: &Path, keys: &[String], now: u64) -> Result<(), PackageError> {
+    let unverified = |text: String| Err(PackageError::Unverified(text));
+    let read = |name: &str| match fs::read(folder.join(name)) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(PackageError::File { path: folder.join(name), source }),
+    };
+    let signature = read(SUMS_SIGNATURE)?.map(|text| String::from_utf8_lossy(&text).trim().to_owned());
+    let Some(sums) = read(SUMS)? else {
+        return match signature {
+            Some(_) => unverified(format!("{SUMS_SIGNATURE} is there without {SUMS}")),
+            None => Ok(()),
+        };
+    };
+    let sums = String::from_utf8_lossy(&sums).into_owned();
+    if signature.is_some_and(|signature| !signature::is_accepted(&sums, &signature, keys, now)) {
+        return unverified(format!("no trusted key verifies {SUMS}"));
     }
-    let (aside, link) = (packages.join("current.new"), packages.join("current"));
-    let at = |source| PackageError::File { path: link.clone(), source };
-    match fs::remove_file(&aside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(error)),
-        _ => {}
+    let lines = sums.lines().filter(|line| !line.trim().is_empty()).map(|line| {
+        let (sum, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        (name.trim_start().trim_start_matches('*'), sum)
+    });
+    let listed: BTreeMap<&str, &str> = lines.collect();
+    for entry in
+        fs::read_dir(folder).map_err(|source| PackageError::File { path: folder.to_owned(), source })?
+    {
+        let entry = entry.map_err(|source| PackageError::File { path: folder.to_owned(), source })?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if ![SUMS, SUMS_SIGNATURE].contains(&name.as_str()) && !listed.contains_key(name.as_str()) {
+            return unverified(format!("{name} is not listed in {SUMS}"));
+        }
     }
-    symlink(version, &aside).map_err(at)?;
-    fs::rename(&aside, &link).map_err(at)
+    for (name, sum) in listed {
+        check_name(name)?;
+        let Some(content) = read(name)? else { return unverified(format!("{name} of {SUMS} is missing")) };
+        let actual: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        if !actual.eq_ignore_ascii_case(sum) {
+            return unverified(format!("{name} has another checksum than in {SUMS}"));
+        }
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), PackageError> {
@@ -130,27 +207,63 @@ fn check_name(name: &str) -> Result<(), PackageError> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_version_is_copied_and_swapped_in() {
+    const PROGRAM: &str = "evenkeel-linux-amd64";
+
+    fn source(files: &str) -> tempfile::TempDir {
         let source = tempfile::tempdir().unwrap();
-        let data = tempfile::tempdir().unwrap();
-        fs::write(source.path().join("m.json"), r#"{"softwareUpgrade":{"version":"2.32.0","files":["*"]}}"#)
-            .unwrap();
-        fs::create_dir_all(source.path().join("2.32.0/sub")).unwrap();
-        fs::write(source.path().join("2.32.0/sub/agent"), "new").unwrap();
-        assert_eq!(wanted_version(Some(source.path()), "acme/m").unwrap(), "2.32.0");
-        for _ in 0..2 {
-            fetch(Some(source.path()), data.path(), "2.32.0").unwrap();
-            activate(data.path(), "2.32.0").unwrap();
-        }
-        assert_eq!(fs::read_to_string(data.path().join("packages/current/sub/agent")).unwrap(), "new");
-        assert!(matches!(fetch(Some(source.path()), data.path(), "9.9.9"), Err(PackageError::Missing(_))));
+        let manifest = format!(r#"{{"softwareUpgrade":{{"version":"2.32.0","files":[{files}]}}}}"#);
+        fs::write(source.path().join("m.json"), manifest).unwrap();
+        fs::create_dir_all(source.path().join("2.32.0")).unwrap();
+        fs::write(source.path().join("2.32.0").join(PROGRAM), "new").unwrap();
+        source
+    }
+
+    fn fetched(source: &Path, data: &Path) -> Result<(), PackageError> {
+        fetch(Some(source), data, "2.32.0", "amd64", &[], 0)
     }
 
     #[test]
-    fn names_that_leave_the_folder_are_refused() {
+    fn a_program_for_this_machine_is_copied_and_may_be_run() {
+        let (source, data) = (source("\"*\""), tempfile::tempdir().unwrap());
+        assert_eq!(wanted_version(Some(source.path()), "acme/m", "amd64").unwrap(), "2.32.0");
+        fetched(source.path(), data.path()).unwrap();
+        fetched(source.path(), data.path()).unwrap();
+        let program = program(data.path(), "2.32.0", "amd64");
+        assert_eq!(fs::metadata(program).unwrap().permissions().mode() & 0o777, 0o700);
+        let other = fetch(Some(source.path()), data.path(), "2.32.0", "s390x", &[], 0);
+        assert!(matches!(other, Err(PackageError::NoProgram { .. })), "{other:?}");
+        let missing = fetch(Some(source.path()), data.path(), "9.9.9", "amd64", &[], 0);
+        assert!(matches!(missing, Err(PackageError::Missing(_))));
+    }
+
+    #[test]
+    fn a_manifest_has_to_list_the_program() {
+        assert!(wanted_version(Some(source("\"x.deb\"").path()), "m", "amd64").is_err());
+        let listed = source("\"evenkeel-linux-amd64\"");
+        assert!(wanted_version(Some(listed.path()), "m", "amd64").is_ok());
+        assert!(matches!(wanted_version(None, "m", "amd64"), Err(PackageError::NoSource)));
+    }
+
+    #[test]
+    fn checksums_and_signatures_count_when_they_are_there() {
+        let (source, data) = (source("\"*\""), tempfile::tempdir().unwrap());
+        let folder = source.path().join("2.32.0");
+        let sum: String = Sha256::digest(b"new").iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::write(folder.join(SUMS), format!("{sum}  {PROGRAM}\n")).unwrap();
+        fetched(source.path(), data.path()).unwrap();
+        fs::write(folder.join(SUMS_SIGNATURE), "bm9uc2Vuc2U=").unwrap();
+        assert!(matches!(fetched(source.path(), data.path()), Err(PackageError::Unverified(_))));
+        fs::remove_file(folder.join(SUMS_SIGNATURE)).unwrap();
+        fs::write(folder.join(PROGRAM), "tampered").unwrap();
+        assert!(matches!(fetched(source.path(), data.path()), Err(PackageError::Unverified(_))));
+        assert!(!program(data.path(), "9", "amd64").exists());
+    }
+
+    #[test]
+    fn names_that_leave_the_directory_are_refused() {
         let data = tempfile::tempdir().unwrap();
-        assert!(matches!(fetch(None, data.path(), "../x"), Err(PackageError::Version(_))));
-        assert!(wanted_version(Some(data.path()), "..").is_err());
+        let outside = fetch(Some(data.path()), data.path(), "../x", "amd64", &[], 0);
+        assert!(matches!(outside, Err(PackageError::Version(_))));
+        assert!(wanted_version(Some(data.path()), "..", "amd64").is_err());
     }
 }

@@ -60,3 +60,54 @@ impl Model {
             .flat_map(|one| &one.failures)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::Event, facts::NodeStatusFacts, model::Observed, sim::laws::settled_world};
+
+    fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
+        ObservedFailure {
+            agreement: Some(agreement.id.clone()),
+            service: ServiceKey::new("o", "s"),
+            version: agreement.version.clone(),
+            recent_exits: recent_exits.to_vec(),
+            text: "exit code 1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn three_exits_within_the_window_are_a_crash_loop() {
+        let (mut model, now) = settled_world(3);
+        let agreement = model.live.values().next().and_then(|id| model.agreements.get(id)).unwrap().clone();
+        for (exits, window, expected) in [
+            (&[100, 101][..], 300, false),
+            (&[100, 101, 103], 5, true),
+            (&[100, 130, 160], 5, true),
+            (&[100, 130, 161], 5, false),
+            (&[100, 130, 161], 300, true),
+        ] {
+            let failures = vec![failure(&agreement, exits)];
+            let status = NodeStatusFacts { failures, reported_at: Some(now), ..NodeStatusFacts::default() };
+            let status = Some(Box::new(status));
+            model.apply(&Event::NodeStatusChanged { node: agreement.node.clone(), status }, now);
+            assert_eq!(model.is_crash_looping(&agreement, window), expected, "{exits:?} in {window} s");
+        }
+        assert_eq!(model.why_not_running(&agreement, now).as_deref(), Some("exit code 1"));
+        let key = ServiceKey::new("o", "s");
+        assert!(model.failure_text(&agreement.node, &key, &agreement.version).is_some());
+        assert_eq!(model.failure_text(&agreement.node, &key, "0.0.0"), None);
+    }
+
+    #[test]
+    fn nothing_runs_on_a_node_whose_agent_was_stopped() {
+        let (mut model, now) = settled_world(3);
+        let agreement = model.live.values().next().and_then(|id| model.agreements.get(id)).unwrap().clone();
+        let facts = model.nodes[&agreement.node].facts.clone();
+        let node = Box::new(crate::facts::NodeFacts { is_stopped: true, ..facts });
+        model.apply(&Event::NodeChanged { node }, now);
+        assert_eq!(model.observed(&agreement, now), Observed::Absent);
+        assert!(matches!(model.liveness(&agreement.node, now), Liveness::Down { .. }));
+        assert!(model.why_not_running(&agreement, now).is_some_and(|why| why.contains("stopped")));
+    }
+}

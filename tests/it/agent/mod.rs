@@ -4,3 +4,4 @@ mod contact;
 mod needed;
 mod outage;
 mod pattern;
+mod upgrade;

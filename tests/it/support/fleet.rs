@@ -30,11 +30,15 @@ impl Fleet {
     /// The same with more options for the agents.
     pub async fn start_with(scratch: &Scratch, hub: &Hub, count: usize, options: &[&str]) -> Fleet {
         created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
-        Fleet::join(scratch, hub, count).await
+        Fleet::join_with(scratch, hub, count, options).await
     }
 
     /// The same in an organization `o` that exists.
     pub async fn join(scratch: &Scratch, hub: &Hub, count: usize) -> Fleet {
+        Self::join_with(scratch, hub, count, &[]).await
+    }
+
+    async fn join_with(scratch: &Scratch, hub: &Hub, count: usize, options: &[&str]) -> Fleet {
         let sockets = scratch.join("sockets");
         must(std::fs::create_dir_all(&sockets), "a folder");
         let nodes: Vec<String> = (1..=count).map(|number| format!("edge-{number}")).collect();

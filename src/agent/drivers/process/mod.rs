@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub records: Mutex<Records>,
     pub states: Mutex<BTreeMap<String, BTreeMap<String, ContainerState>>>,
     pub changed: Notify,
+    /// Cancelled when all processes are left to another program.
+    pub release: CancellationToken,
 }
 
 impl Shared {
@@ -121,6 +123,7 @@ impl ProcessDriver {
             records: Mutex::new(records),
             states: Mutex::default(),
             changed: Notify::new(),
+            release: CancellationToken::new(),
         };
         Ok(Self { shared: Arc::new(shared), running: Mutex::default() })
     }
@@ -236,6 +239,14 @@ impl Driver for ProcessDriver {
 
     async fn changed(&self) {
         self.shared.changed.notified().await;
+    }
+
+    async fn release(&self) {
+        self.shared.release.cancel();
+        let running = std::mem::take(&mut *lock(&self.running));
+        for entry in running.into_values() {
+            entry.tasks.wait().await;
+        }
     }
 }
 

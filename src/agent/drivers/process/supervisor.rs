@@ -155,7 +155,8 @@ impl Process {
         while table::is_same_process(&self.record) {
             sleep(table::LOOK).await;
         }
-        (None, None)
+        // It is a child all the same when another program started it in this process before.
+        table::reap(self.record.pid)
     }
 }
 
@@ -170,7 +171,7 @@ impl Supervisor {
         let settings = &shared.settings;
         let mut pause = settings.first_pause;
         let mut next = adopted.map(|record| Process { record, child: None });
-        while !self.stop.is_cancelled() {
+        while !self.stop.is_cancelled() && !shared.release.is_cancelled() {
             let started = match next.take().map_or_else(|| self.start(), Ok) {
                 Ok(process) => process,
                 Err(error) => {
@@ -230,7 +231,7 @@ impl Supervisor {
             .unwrap_or_default()
     }
 
-    /// Watches a process to its end; `None` when it was stopped on request.
+    /// Watches a process to its end; `None` when it was stopped on request, or left to another program.
     async fn watch(&self, mut process: Process) -> Option<ExitStatus> {
         let settings = &self.shared.settings;
         let began = process.record.started_at;
@@ -249,6 +250,7 @@ impl Supervisor {
                     self.end_politely(process).await;
                     return None;
                 }
+                () = self.shared.release.cancelled() => return None,
                 () = sleep_until(settled), if !is_settled => {
                     is_settled = true;
                     self.show(RunState::Running, began);
@@ -291,6 +293,7 @@ impl Supervisor {
         tokio::select! {
             () = sleep(pause) => {}
             () = self.stop.cancelled() => {}
+            () = self.shared.release.cancelled() => {}
         }
     }
 

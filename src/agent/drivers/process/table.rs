@@ -4,7 +4,10 @@ use std::{fs, time::Duration};
 
 use nix::{
     errno::Errno,
-    sys::signal::{Signal, kill, killpg},
+    sys::{
+        signal::{Signal, kill, killpg},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
     unistd::Pid,
 };
 use tokio::time::{Instant, sleep};
@@ -46,6 +49,15 @@ pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
 /// Tells whether the recorded process is alive: same number, same start time, same boot.
 pub(crate) fn is_same_process(record: &ProcessRecord) -> bool {
     record.boot == boot() && start_ticks(record.pid) == Some(record.start_ticks)
+}
+
+/// Takes exit code and signal of a child that has ended; nothing of a process that is no child.
+pub(crate) fn reap(pid: i32) -> (Option<i64>, Option<i32>) {
+    match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
+        Ok(WaitStatus::Exited(_, code)) => (Some(i64::from(code)), None),
+        Ok(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal as i32)),
+        Ok(_) | Err(_) => (None, None),
+    }
 }
 
 /// All live processes that carry the mark of an agent.

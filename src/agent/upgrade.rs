@@ -1,0 +1,259 @@
+//! The replacement of the agent's own program.
+//!
+//! The running program hands over: it ends its workers and leaves the services alone, starts the new program as its child,
+//! and watches it until it has reported to the hub. Only then the new program is made the installed one, and takes the place
+//! of the old one in the same process. Otherwise the old program ends its child and goes on where it stopped.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{AgentError, AgentSettings, files};
+
+/// Version of the agent's software: that of the existing agents whose duties this one carries out.
+pub const AGENT_VERSION: &str = "2.31.0";
+
+/// Variable with another version to report, for packages that wrap a program.
+const VERSION: &str = "EVENKEEL_SOFTWARE_VERSION";
+
+/// Returns the version that this program reports.
+pub fn software_version() -> String {
+    std::env::var(VERSION)
+        .ok()
+        .filter(|version| !version.is_empty())
+        .unwrap_or_else(|| AGENT_VERSION.to_owned())
+}
+
+/// Variable that tells a program that the old one watches it.
+pub const WATCHED: &str = "EVENKEEL_AGENT_WATCHED";
+/// Variable with the version of the program that was started first; the installed program carries it.
+pub const REPLACES: &str = "EVENKEEL_AGENT_REPLACES";
+
+/// Longest wait for a program to tell its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval at which the new program is looked at.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest wait for the watched program to end before the old one takes over again.
+const END_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The way in which this program was started, so that another one can be started in the same way.
+#[derive(Debug, Clone)]
+pub struct Restart {
+    /// Arguments, without the name of the program.
+    pub arguments: Vec<OsString>,
+    /// Longest wait for the new program to report to the hub.
+    pub timeout: Duration,
+}
+
+/// A program that is to replace the running one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replacement {
+    /// Management policy that asks for it.
+    pub job: String,
+    /// Version that the program says it has.
+    pub version: String,
+    /// The program.
+    pub program: PathBuf,
+}
+
+/// How an agent ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to.
+    Shutdown,
+    /// Another program takes its place in this process.
+    Replaced {
+        /// The program.
+        program: PathBuf,
+        /// Version of the program that was started first.
+        replaces: String,
+    },
+}
+
+/// The program that takes the place of the one that was started.
+#[derive(Debug, Serialize, Deserialize)]
+struct Installed {
+    version: String,
+    program: PathBuf,
+    /// Version of the program that was started; another one was installed by somebody else and counts.
+    replaces: String,
+}
+
+fn installed_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("packages").join("installed.json")
+}
+
+fn confirmed_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("upgrade-confirmed")
+}
+
+fn failed_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("upgrade-failed")
+}
+
+/// Returns the program that an upgrade installed over the one of version `own`, if there is one.
+pub fn installed(data_dir: &Path, own: &str) -> Option<PathBuf> {
+    let text = fs::read_to_string(installed_path(data_dir)).ok()?;
+    let installed: Installed = serde_json::from_str(&text).ok()?;
+    (installed.replaces == own && installed.program.is_file()).then_some(installed.program)
+}
+
+/// Puts a program into the place of this one, in the same process. Returns only when that fails.
+pub fn exec(program: &Path, arguments: &[OsString], replaces: &str) -> io::Error {
+    std::process::Command::new(program)
+        .args(arguments)
+        .env(REPLACES, replaces)
+        .env_remove(WATCHED)
+        .env_remove(VERSION)
+        .exec()
+}
+
+/// Whether the program that was started before watches this one.
+pub(crate) fn is_watched() -> bool {
+    std::env::var_os(WATCHED).is_some()
+}
+
+/// Tells the program that watches this one that it has reported to the hub.
+pub(crate) fn confirm(data_dir: &Path, version: &str) -> Result<(), AgentError> {
+    files::write_atomic(&confirmed_path(data_dir), version.as_bytes(), 0o600)
+        .map_err(|error| AgentError::DataDir(error.to_string()))
+}
+
+/// Takes the reason for which the last replacement was given up.
+pub(crate) fn take_failure(data_dir: &Path) -> Result<Option<String>, AgentError> {
+    let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
+    let reason = files::read_optional(&failed_path(data_dir)).map_err(broken)?;
+    if reason.is_some() {
+        files::remove(&failed_path(data_dir)).map_err(broken)?;
+    }
+    Ok(reason)
+}
+
+/// Asks a program for the version that it would report.
+///
+/// # Errors
+/// In words: why it cannot be started on this machine, or what it said instead.
+pub(crate) async fn version_of(program: &Path) -> Result<String, String> {
+    let asked = Command::new(program)
+        .arg("agent-version")
+        .env_remove(VERSION)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(VERSION_TIMEOUT, asked)
+        .await
+        .map_err(|_| "the program does not tell its version".to_owned())?
+        .map_err(|error| format!("the program cannot be started on this machine: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the program does not tell its version: {}", output.status));
+    }
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if version.is_empty() { Err("the program tells no version".to_owned()) } else { Ok(version) }
+}
+
+/// Starts the new program and watches it until it has reported to the hub; then makes it the installed one.
+///
+/// `None`: it did not come up, or the agent was asked to end; the old program goes on.
+///
+/// # Errors
+/// [`AgentError::DataDir`] when the outcome cannot be written.
+pub(crate) async fn replace(
+    settings: &AgentSettings,
+    restart: &Restart,
+    replacement: &Replacement,
+    shutdown: &CancellationToken,
+) -> Result<Option<End>, AgentError> {
+    let data_dir = &settings.data_dir;
+    let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
+    files::remove(&confirmed_path(data_dir)).map_err(broken)?;
+    let replaces = std::env::var(REPLACES).unwrap_or_else(|_| settings.software_version.clone());
+    tracing::info!(version = replacement.version, program = %replacement.program.display(), "new agent program is started");
+    let outcome = watch(data_dir, restart, replacement, &replaces, shutdown).await;
+    files::remove(&confirmed_path(data_dir)).map_err(broken)?;
+    let Err(reason) = outcome else {
+        let (version, program) = (replacement.version.clone(), replacement.program.clone());
+        let installed = Installed { version, program: program.clone(), replaces: replaces.clone() };
+        let text = serde_json::to_string_pretty(&installed)
+            .map_err(|error| AgentError::DataDir(error.to_string()))?;
+        files::write_atomic(&installed_path(data_dir), text.as_bytes(), 0o600).map_err(broken)?;
+        tracing::info!(
+            version = replacement.version,
+            "new agent program has reported to the hub and takes over"
+        );
+        return Ok(Some(End::Replaced { program, replaces }));
+    };
+    tracing::error!(
+        version = replacement.version,
+        reason,
+        "new agent program is given up; the old one goes on"
+    );
+    files::write_atomic(&failed_path(data_dir), reason.as_bytes(), 0o600).map_err(broken)?;
+    Ok(None)
+}
+
+/// Runs the new program until it has reported to the hub, and ends it again: it leaves its services to the program that
+/// takes over.
+async fn watch(
+    data_dir: &Path,
+    restart: &Restart,
+    replacement: &Replacement,
+    replaces: &str,
+    shutdown: &CancellationToken,
+) -> Result<(), String> {
+    let mut child = Command::new(&replacement.program)
+        .args(&restart.arguments)
+        .env(WATCHED, "1")
+        .env(REPLACES, replaces)
+        .env_remove(VERSION)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("it cannot be started: {error}"))?;
+    let deadline = Instant::now() + restart.timeout;
+    let outcome = loop {
+        if shutdown.is_cancelled() {
+            break Err("the agent was asked to end meanwhile".to_owned());
+        }
+        match fs::read_to_string(confirmed_path(data_dir)) {
+            Ok(version) if version == replacement.version => break Ok(()),
+            Ok(version) => break Err(format!("it runs as version {version}")),
+            Err(_) => {}
+        }
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Err(format!("it ended: {status}"));
+        }
+        if Instant::now() >= deadline {
+            break Err(format!("it did not report to the hub within {} s", restart.timeout.as_secs()));
+        }
+        sleep(WATCH_INTERVAL).await;
+    };
+    end(&mut child).await.map_err(|error| format!("it cannot be ended: {error}"))?;
+    outcome
+}
+
+async fn end(child: &mut Child) -> io::Result<()> {
+    let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) else { return Ok(()) };
+    // It may have ended already.
+    let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
+    match timeout(END_TIMEOUT, child.wait()).await {
+        Ok(status) => status.map(drop),
+        Err(_) => child.kill().await,
+    }
+}
