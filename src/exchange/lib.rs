@@ -13,6 +13,7 @@ pub mod state;
 mod audit;
 mod auth;
 mod configuration;
+mod conversation;
 mod dot_segments;
 mod extract;
 mod front;

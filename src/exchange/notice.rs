@@ -17,6 +17,9 @@ const REMOVED_CHANGES: &str = "removedchanges";
 impl Observer for Exchange {
     fn observe(&self, row: &NumberedChange) {
         if row.category != INTERNAL {
+            if row.resource == "nodemsgs" && row.operation == "created" {
+                self.conversations().note(&row.org, &row.id, self.now());
+            }
             return;
         }
         match (row.resource.as_str(), row.id.split_once('=')) {

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::audit::Auditor;
 use crate::auth::{BearerLogins, Credentials, SecretHasher};
+use crate::conversation::Conversations;
 use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::limit::{Limiter, TrustedProxies};
@@ -46,6 +47,7 @@ struct Inner {
     bearer_logins: Option<BearerLogins>,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
+    conversations: Conversations,
     auditor: Auditor,
     limiter: Limiter,
     /// Places for simultaneous writes, fewer than connections.
@@ -91,6 +93,7 @@ impl Exchange {
             bearer_logins: provider.map(BearerLogins::new),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
+            conversations: Conversations::default(),
             auditor: Auditor::default(),
             limiter: Limiter::new(configured.rate_limits),
             writes: Arc::new(Semaphore::new(write::places(&database))),
@@ -223,6 +226,11 @@ impl Exchange {
     #[must_use]
     pub fn feed(&self) -> &Feed {
         &self.0.feed
+    }
+
+    /// Nodes that an agbot is talking to.
+    pub(crate) fn conversations(&self) -> &Conversations {
+        &self.0.conversations
     }
 
     /// Signs of life.

@@ -79,6 +79,12 @@ pub(crate) async fn poll_changes(
     let orgs = request.org_list.unwrap_or_default();
     let view = View { caller: &caller, org: &org, orgs: &orgs };
     let mut selection = exchange.feed().select(from, limit, |change| view.shows(change)).await?;
+    let patience = match caller.role {
+        Role::Node if patience.is_zero() => {
+            exchange.conversations().expected_wait(&caller.org, &caller.id, || exchange.now())
+        }
+        _ => patience,
+    };
     if selection.changes.is_empty() && limit > 0 && !patience.is_zero() {
         // Large: it must not make the path of every poll large, too.
         selection = Box::pin(parked(&exchange, &view, from, limit, selection.last, patience)).await?;

@@ -212,3 +212,48 @@ async fn expired_messages_are_gone_and_full_mailboxes_refuse() {
     let read = api.expect(200, "o/n0:ek", "GET", box_of_node, Value::Null).await;
     assert!(read["messages"].as_array().is_some_and(|messages| messages.len() <= 2));
 }
+
+#[tokio::test]
+async fn node_reads_a_short_interval_while_an_agbot_talks_to_it() {
+    let (_database, api) = searchable(1).await;
+    let shortest = async |login: &str| {
+        let node = api.expect(200, login, "GET", "/orgs/o/nodes/n0", Value::Null).await;
+        node["nodes"]["o/n0"]["heartbeatIntervals"]["minInterval"].clone()
+    };
+    assert_eq!(shortest("o/n0:ek").await, 0);
+    let message = json!({"message": "m", "ttl": 60});
+    api.expect(201, "o/b:t", "POST", "/orgs/o/nodes/n0/msgs", message).await;
+    assert_eq!(shortest("o/n0:ek").await, 1);
+    assert_eq!(shortest("o/admin:pa").await, 0, "everybody else reads what is stored");
+    let intervals =
+        json!({"heartbeatIntervals": {"minInterval": 5, "maxInterval": 9, "intervalAdjustment": 2}});
+    api.expect(201, ROOT, "PATCH", "/orgs/o", intervals).await;
+    assert_eq!(shortest("o/n0:ek").await, 0, "the agent takes the interval of its organization");
+}
+
+#[tokio::test]
+async fn poll_of_a_group_member_waits_for_the_message_that_follows_a_peers_report() {
+    let (_database, api) = searchable(2).await;
+    let group = json!({"description": "", "members": ["n0", "n1"]});
+    api.expect(201, ROOT, "POST", "/orgs/o/hagroups/g", group).await;
+    let message = json!({"message": "m", "ttl": 60});
+    api.expect(201, "o/b:t", "POST", "/orgs/o/nodes/n0/msgs", message.clone()).await;
+    let last = api.expect(200, "o/n1:ek", "GET", "/changes/maxchangeid", Value::Null).await;
+    let from = last["maxChangeId"].as_i64().map_or(1, |last| last + 1);
+    let request = json!({"changeId": from, "maxRecords": 100});
+    let at_once = api.expect(201, "o/n1:ek", "POST", "/orgs/o/changes", request.clone()).await;
+    assert_eq!(at_once["changes"], json!([]), "nothing is expected yet");
+    let status = json!({"connectivity": {}, "services": []});
+    api.expect(201, "o/n0:ek", "PUT", "/orgs/o/nodes/n0/status", status).await;
+    let poll = tokio::spawn({
+        let api = api.clone();
+        async move { api.expect(201, "o/n1:ek", "POST", "/orgs/o/changes", request).await }
+    });
+    for _ in 0..20 {
+        api.expect(200, "o/n0:ek", "GET", "/orgs/o/nodes/n0", Value::Null).await;
+    }
+    assert!(!poll.is_finished(), "the poll is parked");
+    api.expect(201, "o/b:t", "POST", "/orgs/o/nodes/n1/msgs", message).await;
+    let changes = must(poll.await, "a poll");
+    assert_eq!(changes["changes"][0]["resource"], "nodemsgs");
+}

@@ -8,6 +8,7 @@ use axum::response::Response;
 use evenkeel_access::{Access, Account, Caller, Decision, Facts, Role, Target, decide_with_facts};
 use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_store::exchange::node::{self, NodeFilter, NodeRow};
+use evenkeel_store::exchange::organization;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
 use evenkeel_wire::exchange::time::wire_time;
 use http::StatusCode;
@@ -15,6 +16,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::orchestration::shown_orchestration;
+use super::validate::json;
+use crate::conversation::shortened;
 use crate::extract::{CurrentCaller, Path, Query};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, found};
@@ -90,13 +93,31 @@ pub(super) async fn get_node(
         exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
     }
     let row = row.ok_or_else(|| ApiError::not_found("not found"))?;
-    let answer = answer(&exchange, row);
+    let mut answer = answer(&exchange, row);
+    let is_itself = caller.role == Role::Node && caller.org == org && caller.id == id;
+    if is_itself && exchange.conversations().is_active(&org, &id, exchange.now()) {
+        Box::pin(shorten_intervals(&exchange, &org, &mut answer)).await?;
+    }
     if let Some(name) = &query.attribute
         && let Some(value) = attribute_value(name, &org, &id, &answer)
     {
         return Ok(attribute(name, &value));
     }
     Ok(found(NodesAnswer { nodes: BTreeMap::from([(format!("{org}/{id}"), answer)]), last_index: 0 }))
+}
+
+/// Names a short interval to a node that an agbot is talking to.
+async fn shorten_intervals(exchange: &Exchange, org: &str, answer: &mut NodeAnswer) -> Result<(), ApiError> {
+    let mut connection = exchange.database().acquire().await?;
+    let organization = organization::find_organization(&mut connection, org).await?;
+    connection.release();
+    let of_org = organization.and_then(|organization| organization.heartbeat_intervals);
+    let of_org = of_org.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
+    let of_node = serde_json::from_str(answer.heartbeat_intervals.get()).unwrap_or_default();
+    if let Some(shortened) = shortened(of_node, of_org) {
+        answer.heartbeat_intervals = json(&shortened)?;
+    }
+    Ok(())
 }
 
 /// Asks the permission table with the row itself, so that reading a node takes one statement.

@@ -7,6 +7,7 @@ use axum::response::Response;
 use axum::routing::{delete, get, put};
 use evenkeel_access::Access;
 use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_store::exchange::ha_group;
 use evenkeel_store::exchange::node_part::{self, NodeStatusRow};
 use evenkeel_wire::exchange::node_part::{NodeStatusAnswer, PutNodeStatus, RunningService};
 use evenkeel_wire::exchange::time::wire_time;
@@ -79,6 +80,9 @@ async fn replace_status(
         tx.commit(&[node_change(&org, &id, "nodestatus", "created/modified")]).await
     })
     .await?;
+    if exchange.conversations().is_active(&org, &id, exchange.now()) {
+        Box::pin(expect_messages_to_peers(&exchange, &org, &id)).await?;
+    }
     Ok(created("status added or update"))
 }
 
@@ -96,6 +100,18 @@ fn running_services(services: &[RunningService]) -> String {
         ));
     }
     text
+}
+
+/// Parks the next polls of the other members of the node's HA group.
+async fn expect_messages_to_peers(exchange: &Exchange, org: &str, id: &str) -> Result<(), ApiError> {
+    let mut connection = exchange.database().acquire().await?;
+    let membership = ha_group::list_memberships(&mut connection, org, &[id.to_owned()]).await?;
+    let Some(membership) = membership.first() else { return Ok(()) };
+    let mut peers = ha_group::list_members(&mut connection, org, &membership.ha_group).await?;
+    connection.release();
+    peers.retain(|peer| peer != id);
+    exchange.conversations().expect(org, peers, exchange.now());
+    Ok(())
 }
 
 async fn delete_status(
