@@ -419,6 +419,7 @@ impl Core {
             agent: kept.agent,
             hardware_id: kept.hardware_id,
             next_entry: kept.next_entry,
+            first_entry: kept.next_entry,
             log,
             ..Journal::default()
         };

@@ -68,6 +68,8 @@ pub struct Journal {
     pub log: VecDeque<LogEntry>,
     /// Number of the next log entry.
     pub next_entry: u64,
+    /// Number of the first log entry since the node was last unregistered.
+    pub first_entry: u64,
 }
 
 impl Journal {

@@ -1,4 +1,4 @@
-//! `/agreement` and `/eventlog`.
+//! `/agreement`.
 
 use axum::{
     Json, Router,
@@ -10,18 +10,10 @@ use evenkeel_wire::agreement::reason;
 use serde_json::{Value, json};
 
 use super::{Api, Refusal};
-use crate::{
-    journal::LogEntry,
-    step::{Agreement, Event, SurfaceError},
-};
+use crate::step::{Agreement, Event};
 
 pub(super) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/agreement", get(list))
-        .route("/agreement/{id}", delete(cancel).get(refuse_single))
-        .route("/eventlog", get(log))
-        .route("/eventlog/all", get(log))
-        .route("/eventlog/surface", get(surface))
+    Router::new().route("/agreement", get(list)).route("/agreement/{id}", delete(cancel).get(refuse_single))
 }
 
 fn record(agreement: &Agreement) -> Value {
@@ -86,27 +78,4 @@ async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<Status
 
 async fn refuse_single() -> Refusal {
     Refusal::Input("agreements are read as a list".to_owned(), "agreement")
-}
-
-fn entry(entry: &LogEntry) -> Value {
-    json!({
-        "record_id": entry.id.to_string(),
-        "timestamp": entry.at,
-        "severity": "info",
-        "message": entry.message,
-        "event_code": "",
-        "source_type": "agreement",
-        "message_meta": {"message_key": entry.message, "message_args": []},
-        "event_source": {},
-    })
-}
-
-async fn log(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
-    let journal = api.journal().await?;
-    Ok(Json(journal.log.iter().map(entry).collect()))
-}
-
-async fn surface(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
-    let journal = api.journal().await?;
-    Ok(Json(journal.state.errors.iter().map(SurfaceError::document).collect()))
 }

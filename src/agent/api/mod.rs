@@ -2,6 +2,7 @@
 //! belongs on a loopback address; it never returns the node's token.
 
 mod agreement;
+mod event_log;
 pub(crate) mod listen;
 mod management;
 mod node;
@@ -104,6 +105,7 @@ pub(crate) fn router(handle: Handle, settings: Arc<AgentSettings>, machine: Arc<
         .route("/attribute", get(|| async { Json(json!({"attributes": []})) }))
         .merge(node::routes())
         .merge(agreement::routes())
+        .merge(event_log::routes())
         .merge(service::routes())
         .merge(management::routes())
         .merge(trust::routes())

@@ -1,0 +1,134 @@
+//! `/eventlog`: the entries of the agent's event log, selected and removed on request.
+
+use axum::{
+    Json, Router,
+    extract::{Query, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{delete, get},
+};
+use serde_json::{Value, json};
+
+use super::{Api, Refusal};
+use crate::{
+    journal::{Journal, LogEntry},
+    step::SurfaceError,
+};
+
+/// Conditions of a query: attribute, and the value with its operator in front.
+type Conditions = Vec<(String, String)>;
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/eventlog", get(list_current).delete(remove))
+        .route("/eventlog/all", get(list_all))
+        .route("/eventlog/prune", delete(prune))
+        .route("/eventlog/surface", get(surface))
+}
+
+fn document(entry: &LogEntry) -> Value {
+    json!({
+        "record_id": entry.id.to_string(),
+        "timestamp": entry.at,
+        "severity": "info",
+        "message": entry.message,
+        "event_code": "",
+        "source_type": "agreement",
+        "message_meta": {"message_key": entry.message, "message_args": []},
+        "event_source": {},
+    })
+}
+
+/// Returns whether an entry meets every condition: `value` is equality, `~value` containment, `<value` and `>value` compare numbers.
+fn is_selected(document: &Value, conditions: &Conditions) -> bool {
+    conditions.iter().all(|(attribute, condition)| {
+        let found = match document.get(attribute) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => return false,
+        };
+        let compare = |wanted: &str, order| {
+            let (Ok(found), Ok(wanted)) = (found.parse::<u64>(), wanted.parse::<u64>()) else { return false };
+            found.cmp(&wanted) == order
+        };
+        match condition.split_at_checked(1) {
+            Some(("~", text)) => found.contains(text),
+            Some(("<", number)) => compare(number, std::cmp::Ordering::Less),
+            Some((">", number)) => compare(number, std::cmp::Ordering::Greater),
+            _ => found == *condition,
+        }
+    })
+}
+
+fn selected(journal: &Journal, from: u64, conditions: &Conditions) -> Vec<Value> {
+    let entries = journal.log.iter().filter(|entry| entry.id >= from).map(document);
+    entries.filter(|document| is_selected(document, conditions)).collect()
+}
+
+/// Entries since the node was last unregistered.
+async fn list_current(
+    State(api): State<Api>,
+    Query(conditions): Query<Conditions>,
+) -> Result<Json<Value>, Refusal> {
+    let journal = api.journal().await?;
+    Ok(Json(selected(&journal, journal.first_entry, &conditions).into()))
+}
+
+async fn list_all(
+    State(api): State<Api>,
+    Query(conditions): Query<Conditions>,
+) -> Result<Json<Value>, Refusal> {
+    Ok(Json(selected(&api.journal().await?, 0, &conditions).into()))
+}
+
+async fn remove(State(api): State<Api>, Query(conditions): Query<Conditions>) -> Result<Response, Refusal> {
+    remove_where(&api, move |_, entry| is_selected(&document(entry), &conditions)).await
+}
+
+/// Removes what was logged under earlier registrations.
+async fn prune(State(api): State<Api>) -> Result<Response, Refusal> {
+    remove_where(&api, |first_entry, entry| entry.id < first_entry).await
+}
+
+/// Returns 200 with the number of removed entries, and 204 when there were none.
+async fn remove_where(
+    api: &Api,
+    is_obsolete: impl Fn(u64, &LogEntry) -> bool + Send + 'static,
+) -> Result<Response, Refusal> {
+    let count = api
+        .handle
+        .with(move |journal| {
+            let (before, first_entry) = (journal.log.len(), journal.first_entry);
+            journal.log.retain(|entry| !is_obsolete(first_entry, entry));
+            before - journal.log.len()
+        })
+        .await?;
+    Ok(if count == 0 { StatusCode::NO_CONTENT.into_response() } else { Json(count).into_response() })
+}
+
+async fn surface(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+    let journal = api.journal().await?;
+    Ok(Json(journal.state.errors.iter().map(SurfaceError::document).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_selected_by_value_text_and_number() {
+        let mut journal = Journal::default();
+        journal.note("agreement a1 is accepted".to_owned(), 100);
+        journal.note("service web is started".to_owned(), 200);
+        let count = |attribute: &str, condition: &str| {
+            selected(&journal, 0, &vec![(attribute.to_owned(), condition.to_owned())]).len()
+        };
+        assert_eq!((count("severity", "info"), count("severity", "error")), (2, 0));
+        assert_eq!((count("message", "~web"), count("message", "web")), (1, 0));
+        assert_eq!(
+            (count("timestamp", ">100"), count("timestamp", "<100"), count("record_id", "0")),
+            (1, 0, 1)
+        );
+        assert_eq!((count("unknown", "x"), selected(&journal, 1, &Vec::new()).len()), (0, 1));
+    }
+}
