@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use evenkeel_client::Client;
+use evenkeel_metrics::Histogram;
 use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{NodeId, PolicyId};
@@ -19,6 +20,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::backlog::{Backlog, Counted};
+use crate::observe::inert::InertPolicies;
 use crate::observe::log::RecordLog;
 use crate::observe::lookup::Lookup;
 use crate::outbox::Outbox;
@@ -54,6 +56,10 @@ pub struct Context {
     pub key: PrivateKey,
     /// Its public half.
     pub public_key: PublicKey,
+    /// How long decisions take.
+    pub decision_times: Histogram,
+    /// Policies that select nothing.
+    pub inert: InertPolicies,
     /// Told when the mailbox may hold something.
     pub mail: Notify,
     /// Told when messages that were left in the mailbox are to be handled again.
@@ -93,6 +99,8 @@ impl Context {
             records: RecordLog::default(),
             database,
             instance,
+            decision_times: Histogram::default(),
+            inert: InertPolicies::default(),
             mail: Notify::new(),
             retry_messages: Notify::new(),
             lookup: Lookup::default(),
@@ -132,6 +140,7 @@ impl Context {
     /// Hands events to the engine, waiting when it is behind.
     pub async fn tell(&self, events: Vec<Event>) {
         if !events.is_empty() {
+            self.inert.apply(&events);
             // A closed channel means that the engine has ended with the process.
             let _ = self.inputs.send(Input::Events(events)).await;
         }
@@ -202,6 +211,11 @@ impl Context {
             .take_while(|((of, _), _)| of == node)
             .map(|((_, policy), placement)| (policy.clone(), placement.clone()))
             .collect()
+    }
+
+    /// How many inputs wait for the engine.
+    pub(crate) fn queue_length(&self) -> usize {
+        self.inputs.max_capacity() - self.inputs.capacity()
     }
 
     /// Counts a message that could not be used.

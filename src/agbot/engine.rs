@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_planner::command::{Command, Decision, MessageFate};
 use evenkeel_planner::decide::decide;
@@ -91,7 +91,9 @@ fn reconcile(context: &Context, event: &Event, now: Timestamp) -> Decision {
     let mut decision = {
         let mut model = context.model_mut();
         model.apply(event, now);
+        let begun = Instant::now();
         let decision = decide(&model, event, now, rand::random());
+        context.decision_times.observe(begun.elapsed());
         model.note(&decision, now);
         decision
     };

@@ -17,6 +17,7 @@ mod observe;
 mod outbox;
 mod purge;
 mod serve;
+mod snapshot;
 
 pub use act::{ClaimBatches, ClaimEnd, UpgradeQuestion};
 pub use api::AgbotApi;
@@ -25,10 +26,12 @@ pub use context::Context;
 pub use error::AgbotError;
 pub use serve::ServingAgbot;
 pub use settings::{AgbotSettings, OtherAgbotsRule};
+pub use snapshot::{Counts, Snapshot};
 
 use std::sync::Arc;
 
 use evenkeel_client::Client;
+use evenkeel_metrics::Histogram;
 use evenkeel_store::Database;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -93,6 +96,18 @@ impl Agbot {
         let api = AgbotApi::default();
         api.open(self);
         api.router()
+    }
+
+    /// Returns what the agbot is doing, in numbers. It goes over all nodes and agreements.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(&self.context)
+    }
+
+    /// Returns how long decisions of the planner take.
+    #[must_use]
+    pub fn decision_times(&self) -> &Histogram {
+        &self.context.decision_times
     }
 
     /// Waits until all workers have handed over; call after the shutdown token was cancelled.

@@ -8,6 +8,7 @@ use evenkeel_client::{Answer, Client, ClientError, Path};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
+use crate::constraints;
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
 
@@ -149,6 +150,9 @@ impl Api {
         headers: HeaderMap,
         longest: Option<Duration>,
     ) -> Outcome<Answer> {
+        if let Some(body) = &body {
+            constraints::check(path.shown(), body)?;
+        }
         if self.is_dry_run && method != Method::GET {
             note(format!("dry run: {method} {}{}", self.url, path.shown()));
             if let Some(body) = &body {
@@ -163,7 +167,11 @@ impl Api {
                 answer.as_ref().map_or_else(ToString::to_string, |answer| answer.status.as_u16().to_string());
             note(format!("[verbose] {method} {}{}: {outcome}", self.url, path.shown()));
         }
-        answer.map_err(|error| self.failed(doing, &error))
+        let answer = answer.map_err(|error| self.failed(doing, &error))?;
+        for text in constraints::warnings(&answer.headers) {
+            note(format!("warning: {text}"));
+        }
+        Ok(answer)
     }
 }
 

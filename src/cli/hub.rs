@@ -185,11 +185,38 @@ fn chosen(found: &Value, node: Option<&str>, policy: Option<&str>) -> Vec<Value>
 
 /// The reasons of a node or of a policy as a table; of all without either.
 pub fn reasons(found: &Value, node: Option<&str>, policy: Option<&str>) -> View {
-    let entries = chosen(found, node, policy);
+    let mut entries = inert(found, node, policy);
+    entries.extend(chosen(found, node, policy));
     let table =
         Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")])
             .keeping(&["policy", "how it stands"]);
     View::new(Value::Array(entries), table)
+}
+
+/// Policies that select nothing, in the form of reasons: what is empty holds for every node or policy.
+fn inert(found: &Value, node: Option<&str>, policy: Option<&str>) -> Vec<Value> {
+    let entries = found.get("inertPolicies").and_then(Value::as_array).into_iter().flatten();
+    let shown = entries.filter_map(|entry| {
+        let text = |member: &str| entry.get(member).and_then(Value::as_str).unwrap_or_default();
+        let (kind, id) = (text("kind"), text("id"));
+        let is_node = kind == "node";
+        let is_asked_for = match (node, policy) {
+            (None, None) => true,
+            (node, policy) => {
+                if is_node {
+                    node == Some(id)
+                } else {
+                    kind == "deployment" && policy == Some(id)
+                }
+            }
+        };
+        let errors = entry.get("errors").and_then(Value::as_array).into_iter().flatten();
+        let errors: Vec<&str> = errors.filter_map(Value::as_str).collect();
+        let why = format!("this {kind} policy selects nothing: {}", errors.join("; "));
+        let (node, policy) = if is_node { (id, "") } else { ("", id) };
+        is_asked_for.then(|| json!({"node": node, "policy": policy, "kind": kind, "text": why}))
+    });
+    shown.collect()
 }
 
 fn agreements(found: &Value, node: Option<&str>, archived: bool, is_long: bool) -> View {
@@ -267,5 +294,13 @@ mod tests {
             {"node": "o/n1", "policy": "o/p", "text": "x"}, {"node": "o/n1", "policy": "o/q", "text": "y"}]});
         assert_eq!(reasons(&found, Some("o/n1"), Some("o/q")).json, json!([found["reasons"][1]]));
         assert_eq!(reasons(&found, None, None).table.rows.len(), 2);
+        let mut found = found;
+        found["inertPolicies"] = json!([
+            {"kind": "management", "id": "o/m", "errors": ["constraint 0 is wrong"]},
+            {"kind": "node", "id": "o/n1", "errors": ["x"]}, {"kind": "deployment", "id": "o/q", "errors": ["y"]}]);
+        assert_eq!(reasons(&found, None, None).table.rows.len(), 5);
+        let of_node = reasons(&found, Some("o/n1"), None).json;
+        assert_eq!(of_node[0]["text"], "this node policy selects nothing: x");
+        assert_eq!(reasons(&found, None, Some("o/q")).json[0]["policy"], "o/q");
     }
 }

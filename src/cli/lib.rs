@@ -9,6 +9,7 @@ mod apply;
 mod check;
 mod completion;
 mod confirm;
+mod constraints;
 mod context;
 mod examples;
 mod exchange;

@@ -118,6 +118,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
         .map_err(|error| broken(&error))?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
     super::agbot_metrics::observe(&front.metrics, &agbot);
+    super::metrics::observe_agbot(&front.metrics, &agbot);
     front.serve(
         &lifecycle,
         listener,

@@ -80,6 +80,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     .await?;
     let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
     let exchange = &running.exchange;
+    super::metrics::observe_exchange(&front.metrics, exchange);
     let others = front.health.router().merge(super::home::router(&front.health, "exchange", true));
     let router = exchange.router_beside(&[], others);
     front.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));

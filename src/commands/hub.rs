@@ -148,6 +148,7 @@ pub async fn start_exchange(
     let mut settings = ExchangeSettings {
         root_password: root_password.map(|password| password.expose().clone()),
         max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
+        invalid_constraints: options.invalid_constraints.unwrap_or_default(),
         oidc,
         ..defaults
     };

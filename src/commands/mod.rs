@@ -11,6 +11,7 @@ mod hub;
 mod hzn;
 mod import;
 mod limits;
+mod metrics;
 mod migrate;
 mod oidc;
 mod openapi;

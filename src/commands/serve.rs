@@ -32,6 +32,7 @@ impl Front {
     ) -> Self {
         let metrics = Metrics::default();
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
+        super::metrics::observe_database(&metrics, database);
         let database = database.clone();
         health.depend("database", move || {
             let database = database.clone();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evenkeel_agbot::OtherAgbotsRule;
+use evenkeel_exchange::InvalidConstraints;
 use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::files::{default_state_folder, read_secret};
 use evenkeel_runtime::postgres::{BinarySource, PostgresSettings};
@@ -202,6 +203,8 @@ settings! {
         root_password_file: PathBuf = "root-password-file", "EVENKEEL_ROOT_PASSWORD_FILE";
         /// Largest request body in bytes [default: 1048576].
         max_body_bytes: usize = "max-body-bytes", "EVENKEEL_MAX_BODY_BYTES";
+        /// Policies with constraints that cannot be read: warn (store them, with a warning in the response) or refuse [default: warn].
+        invalid_constraints: InvalidConstraints = "invalid-constraints", "EVENKEEL_INVALID_CONSTRAINTS";
     }
 }
 

@@ -141,6 +141,7 @@ async fn serve(
     .await?;
     let exchange = &running.exchange;
     let front = Front::new(lifecycle, database, tls, settings.http.limits()?);
+    super::metrics::observe_exchange(&front.metrics, exchange);
     let api = AgbotApi::default();
     let agbot_api = api.clone();
     front.health.depend("agbot", move || {
@@ -169,6 +170,7 @@ async fn serve(
         Some(Ok(agbot)) => {
             api.open(&agbot);
             super::agbot_metrics::observe(&front.metrics, &agbot);
+            super::metrics::observe_agbot(&front.metrics, &agbot);
             let announced = announce(folder, &front.url(address));
             if announced.is_ok() {
                 shutdown.cancelled().await;

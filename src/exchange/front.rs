@@ -22,6 +22,7 @@ use crate::audit::request::{AuditedOperation, run};
 use crate::dot_segments::resolve_dot_segments;
 use crate::endpoint::Endpoint;
 use crate::openapi::Served;
+use crate::request_times::Timer;
 use crate::routes;
 use crate::routes::negotiation::{Accepted, Format};
 use crate::{ApiError, Exchange, auth};
@@ -105,6 +106,8 @@ impl Front {
                 let Ok(response) = self.rest.clone().call(request).await;
                 return response;
             }
+            let times = self.guard.exchange.request_times();
+            let _timer = Timer::start(times.of(below_base.unwrap_or_default()));
             match self.guard.admit(&mut request).await {
                 Ok(accepted) => {
                     let Ok(response) = self.api.clone().call(request).await;

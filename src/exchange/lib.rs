@@ -21,6 +21,7 @@ mod heartbeat;
 mod housekeeping;
 mod limit;
 mod notice;
+mod request_times;
 mod seed;
 mod settings;
 mod shortcut;
@@ -30,7 +31,7 @@ pub use auth::SecretHasher;
 pub use error::ApiError;
 pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
 pub use limit::{NoNetwork, Rate, RateLimits, TrustedProxies};
-pub use settings::ExchangeSettings;
+pub use settings::{ExchangeSettings, InvalidConstraints};
 pub use state::{Exchange, StartError};
 
 /// Version of the compatible API that clients compare with their minimum.

@@ -1,10 +1,35 @@
 //! What can be set of an exchange.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use evenkeel_oidc::OidcSettings;
+use serde::Deserialize;
 
 use crate::limit::{RateLimits, TrustedProxies};
+
+/// What becomes of a policy with a constraint that cannot be read, which selects nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvalidConstraints {
+    /// It is stored, as the reference stores it, and the response carries a warning.
+    #[default]
+    Warn,
+    /// It is refused with 400.
+    Refuse,
+}
+
+impl FromStr for InvalidConstraints {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "warn" => Ok(Self::Warn),
+            "refuse" => Ok(Self::Refuse),
+            _ => Err("must be warn or refuse".to_owned()),
+        }
+    }
+}
 
 /// Settings of an exchange.
 #[derive(Debug, Clone)]
@@ -13,6 +38,8 @@ pub struct ExchangeSettings {
     pub root_password: Option<String>,
     /// Largest accepted request body, in bytes.
     pub max_body_bytes: usize,
+    /// What becomes of policies with constraints that cannot be read.
+    pub invalid_constraints: InvalidConstraints,
     /// Simultaneous slow password checks.
     pub login_slots: usize,
     /// Limits of contract section 8.
@@ -72,6 +99,7 @@ impl Default for ExchangeSettings {
         ExchangeSettings {
             root_password: None,
             max_body_bytes: 1024 * 1024,
+            invalid_constraints: InvalidConstraints::default(),
             // Half of the processors, so that a flood of logins leaves the other half to everybody else.
             login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),

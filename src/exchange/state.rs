@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
+use evenkeel_metrics::Metrics;
 use evenkeel_oidc::{OidcError, Provider};
 use evenkeel_store::exchange::facts::{self, FactKind};
 use evenkeel_store::exchange::secret;
@@ -21,6 +22,7 @@ use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::limit::{Limiter, TrustedProxies};
 use crate::notice::CREDENTIAL;
+use crate::request_times::RequestTimes;
 use crate::settings::ExchangeSettings;
 use crate::{ApiError, configuration, write};
 
@@ -52,6 +54,7 @@ struct Inner {
     limiter: Limiter,
     /// Places for simultaneous writes, fewer than connections.
     writes: Arc<Semaphore>,
+    request_times: RequestTimes,
     tasks: TaskTracker,
 }
 
@@ -97,6 +100,7 @@ impl Exchange {
             auditor: Auditor::default(),
             limiter: Limiter::new(configured.rate_limits),
             writes: Arc::new(Semaphore::new(write::places(&database))),
+            request_times: RequestTimes::default(),
             tasks: TaskTracker::new(),
             database,
             settings: RwLock::new(configured.clone()),
@@ -220,6 +224,15 @@ impl Exchange {
     /// Logins with tokens of an identity provider, when one is configured.
     pub(crate) fn bearer_logins(&self) -> Option<&BearerLogins> {
         self.0.bearer_logins.as_ref()
+    }
+
+    /// Adds how long requests take to what a process shows of itself.
+    pub fn register_request_times(&self, metrics: &Metrics) {
+        self.0.request_times.register(metrics);
+    }
+
+    pub(crate) fn request_times(&self) -> &RequestTimes {
+        &self.0.request_times
     }
 
     /// The change feed.

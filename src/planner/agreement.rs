@@ -150,6 +150,9 @@ pub struct Agreement {
     pub best_version: String,
     /// Digest of the terms the node holds.
     pub terms_digest: u64,
+    /// Digest of the deployment overrides that were proposed; 0 when there were none.
+    #[serde(default)]
+    pub overrides_digest: u64,
     /// Update of the terms on its way.
     pub pending_update: Option<PendingUpdate>,
     /// Group of the node when this was proposed: joining or leaving a group later never ends the agreement.
@@ -230,6 +233,7 @@ mod tests {
             priority: 0,
             best_version: "1.0.0".into(),
             terms_digest: 0,
+            overrides_digest: 0,
             pending_update: None,
             ha_group: None,
             created_at: Timestamp::UNIX_EPOCH,

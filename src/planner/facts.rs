@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
+    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey, stable_hash},
     settings::UpdateOverrides,
 };
 
@@ -173,7 +173,7 @@ pub struct ServicePolicyFacts {
 }
 
 /// Is one entry of a deployment policy's version list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionChoice {
     /// Version.
     pub version: String,
@@ -185,6 +185,22 @@ pub struct VersionChoice {
     pub retry_secs: u64,
     /// Passed on to the node; nothing here depends on it.
     pub verified_secs: u64,
+    /// Text with the environment variables that replace those of the deployment; may be empty.
+    #[serde(default)]
+    pub deployment_overrides: String,
+    /// Signature of that text.
+    #[serde(default)]
+    pub deployment_overrides_signature: String,
+}
+
+impl VersionChoice {
+    /// Returns a digest of the overrides; 0 when there are none.
+    pub fn overrides_digest(&self) -> u64 {
+        match (self.deployment_overrides.as_str(), self.deployment_overrides_signature.as_str()) {
+            ("", "") => 0,
+            (text, signature) => stable_hash(&[text, signature]),
+        }
+    }
 }
 
 /// Is a deployment policy, or what a pattern says about one of its services.

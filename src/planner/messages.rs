@@ -113,7 +113,7 @@ fn accept_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         priority: agreement.priority,
         retries: 0,
         retry_secs: 0,
-        verified_secs: 0,
+        ..VersionChoice::default()
     };
     let usage = usage_after_reply(pass.model.usage.get(&pair), entry.unwrap_or(&fallback), pass.now);
     let action = Action::AcknowledgeReply {

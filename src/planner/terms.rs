@@ -139,6 +139,10 @@ fn workload(policy: &DeploymentPolicyFacts, service: &ServiceFacts) -> Workload 
             retry_secs: clamp(entry.retry_secs),
             verified_secs: clamp(entry.verified_secs),
         }),
+        deployment_overrides: entry.map(|entry| entry.deployment_overrides.clone()).unwrap_or_default(),
+        deployment_overrides_signature: entry
+            .map(|entry| entry.deployment_overrides_signature.clone())
+            .unwrap_or_default(),
         ..Workload::default()
     }
 }

@@ -168,7 +168,7 @@ mod tests {
                 priority,
                 retries,
                 retry_secs,
-                verified_secs: 0,
+                ..VersionChoice::default()
             })
             .into()
     }

@@ -88,7 +88,7 @@ fn version_choice(entry: &Value) -> VersionChoice {
         priority: small("priority_value"),
         retries: small("retries"),
         retry_secs: number("retry_durations"),
-        verified_secs: 0,
+        ..VersionChoice::default()
     }
 }
 
@@ -184,7 +184,7 @@ fn policy_facts(policy_document: &DeploymentPolicy) -> DeploymentPolicyFacts {
                 priority: u32::try_from(entry.priority.value).unwrap_or(0),
                 retries: u32::try_from(entry.priority.retries).unwrap_or(0),
                 retry_secs: u64::try_from(entry.priority.retry_secs).unwrap_or(0),
-                verified_secs: 0,
+                ..VersionChoice::default()
             })
             .collect(),
         missing_heartbeat_secs: 0,

@@ -7,12 +7,12 @@ pub mod files;
 pub mod health;
 pub mod http;
 pub mod lifecycle;
-pub mod metrics;
 pub mod postgres;
 pub mod settings;
 pub mod telemetry;
 pub mod worker;
 
+pub use evenkeel_metrics as metrics;
 pub use exit::{ExitStatus, Failure};
 pub use lifecycle::Lifecycle;
 pub use settings::Secret;

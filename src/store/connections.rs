@@ -21,6 +21,17 @@ const USES: u32 = 1_000;
 /// How long a connection that rested may take to show that it is alive.
 const TEST_LIMIT: Duration = Duration::from_secs(3);
 
+/// How the connections of a pool are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionUsage {
+    /// Connections in use.
+    pub used: usize,
+    /// Open connections that nobody uses.
+    pub idle: usize,
+    /// Callers that wait for a connection.
+    pub waiting: usize,
+}
+
 /// The pool, and the connections that ended well a moment ago.
 #[derive(Debug)]
 pub struct Connections {
@@ -55,6 +66,13 @@ impl Connections {
 
     pub fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    pub fn usage(&self) -> ConnectionUsage {
+        let idle = self.pool.num_idle() + self.kept().len();
+        let open = self.pool.size() as usize;
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        ConnectionUsage { used: open.saturating_sub(idle), idle: idle.min(open), waiting }
     }
 
     /// A connection that ended well a moment ago, or one that rested and is still alive, else one of the pool.

@@ -8,7 +8,7 @@ use sqlx::migrate::{AppliedMigration, Migrate, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
-use crate::connections::{Connection, Connections, TRUSTED, Transaction};
+use crate::connections::{Connection, ConnectionUsage, Connections, TRUSTED, Transaction};
 use crate::error::StoreError;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
@@ -145,6 +145,12 @@ impl Database {
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         self.connections.pool()
+    }
+
+    /// Returns how the connections are used.
+    #[must_use]
+    pub fn usage(&self) -> ConnectionUsage {
+        self.connections.usage()
     }
 
     /// Begins a transaction. It must be short and must not wait for the network; run it inside [`retry`].

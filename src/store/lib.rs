@@ -13,7 +13,7 @@ mod database;
 mod time;
 
 pub use batch::Batches;
-pub use connections::{Connection, Transaction};
+pub use connections::{Connection, ConnectionUsage, Transaction};
 pub use database::{AsStoreError, Database, Listener, listen, retry};
 pub use error::StoreError;
 pub use sqlx::PgConnection;

@@ -21,6 +21,7 @@ use super::caller::{SeenNodes, seen_nodes, sees_counts};
 use super::hidden;
 use super::{Running, answer};
 use crate::context::Context;
+use crate::observe::inert::PolicyKind;
 
 const NEWEST: i64 = 500;
 
@@ -124,7 +125,9 @@ pub(super) async fn list_reasons((Running(context), Path(org), headers): Asked) 
         Err((status, why)) => return answer(status, why),
     };
     let policies: BTreeMap<PolicyId, Timestamp> = context.model().policy_times(&org).collect();
-    let open = format!("{{\"policies\":{},\"reasons\":[", json!(policies));
+    let mut inert = context.inert.of_org(&org);
+    inert.retain(|one| one.kind != PolicyKind::Node || seen.shows(&NodeId::from_text(&one.id)));
+    let open = format!("{{\"policies\":{},\"inertPolicies\":{},\"reasons\":[", json!(policies), json!(inert));
     let load = move |after: Option<(NodeId, PolicyId)>| {
         let pairs = context.placements(&org, after.as_ref(), PAGE);
         std::future::ready(reasons_page(pairs, &seen))

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_client::model::{DeploymentPolicy, HaGroup, Node, NodeStatus, Service, ServiceFailure};
+use evenkeel_domain::policy::external::PolicyError;
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_planner::facts::{
@@ -59,11 +60,22 @@ pub fn node(id: &NodeId, node: Node) -> NodeFacts {
 }
 
 /// Facts of a node's policy; `None` when it cannot be read as one.
+///
+/// Constraints that cannot be read stay in it: then nothing new fits the node, with that reason, and what runs goes on.
 pub fn node_policy(document: &Value) -> Option<NodePolicyFacts> {
     let mut policy: NodePolicy = serde_json::from_value(document.clone()).ok()?;
-    policy.validate_and_normalize().ok()?;
+    let policy = match policy.validate_and_normalize() {
+        Ok(()) => policy.deployment_policy(),
+        Err(PolicyError::Constraint(_)) => {
+            let ExternalPolicy { properties, constraints } = policy.deployment_policy();
+            let mut bare = ExternalPolicy { properties, ..ExternalPolicy::default() };
+            bare.validate_and_normalize().ok()?;
+            ExternalPolicy { constraints, ..bare }
+        }
+        Err(PolicyError::Property(_) | PolicyError::UnknownVersion { .. }) => return None,
+    };
     let last_updated = document.get("lastUpdated").and_then(Value::as_str).and_then(instant);
-    Some(NodePolicyFacts { policy: policy.deployment_policy(), last_updated })
+    Some(NodePolicyFacts { policy, last_updated })
 }
 
 /// Facts of a node's status report.
@@ -223,18 +235,23 @@ fn choice(workload: &Workload) -> VersionChoice {
         retries: priority.retries.try_into().unwrap_or(0),
         retry_secs: priority.retry_secs.try_into().unwrap_or(0),
         verified_secs: priority.verified_secs.try_into().unwrap_or(0),
+        deployment_overrides: workload.deployment_overrides.clone(),
+        deployment_overrides_signature: workload.deployment_overrides_signature.clone(),
     }
 }
 
 fn version(entry: &Value) -> VersionChoice {
     let number =
         |name: &str| entry.pointer(&format!("/priority/{name}")).and_then(Value::as_u64).unwrap_or(0);
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     VersionChoice {
-        version: entry.get("version").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        version: text("version"),
         priority: u32::try_from(number("priority_value")).unwrap_or(u32::MAX),
         retries: u32::try_from(number("retries")).unwrap_or(u32::MAX),
         retry_secs: number("retry_durations"),
         verified_secs: number("verified_durations"),
+        deployment_overrides: text("deployment_overrides"),
+        deployment_overrides_signature: text("deployment_overrides_signature"),
     }
 }
 
@@ -256,6 +273,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn node_policy_with_a_wrong_constraint_is_kept_so_that_the_reason_can_be_told() {
+        let wrong = json!({
+            "properties": [{"name": "openhorizon.allowPrivileged", "value": "true"}], "constraints": ["camera = = true"],
+        });
+        let facts = node_policy(&wrong).unwrap();
+        assert_eq!(facts.policy.constraints.len(), 1);
+        assert!(facts.policy.properties.allows_privileged(), "properties are normalized all the same");
+        assert!(node_policy(&json!({"properties": [{"name": "a"}]})).is_none());
+    }
+
+    #[test]
+    fn overrides_of_policies_and_patterns_are_read() {
+        let entry =
+            json!({"version": "1.0.0", "deployment_overrides": "{}", "deployment_overrides_signature": "s"});
+        let choice = version(&entry);
+        assert_eq!(
+            (choice.deployment_overrides.as_str(), choice.deployment_overrides_signature.as_str()),
+            ("{}", "s")
+        );
+        assert_ne!(choice.overrides_digest(), 0);
+        assert_eq!(version(&json!({"version": "1.0.0"})).overrides_digest(), 0);
+        let document = json!({"services": [{
+            "serviceUrl": "s", "serviceOrgid": "o", "serviceArch": "amd64", "serviceVersions": [entry],
+        }]});
+        let found = pattern("o", "p", &document, &BTreeSet::from(["o".to_owned()]));
+        assert_eq!(found[0].versions[0].overrides_digest(), choice.overrides_digest());
+    }
 
     #[test]
     fn pattern_is_read_as_the_exchange_answers_it() {

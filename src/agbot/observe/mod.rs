@@ -1,6 +1,7 @@
 //! What the exchange holds: read whole at start and now and then, and followed through the change feed in between.
 
 pub mod facts;
+pub mod inert;
 pub mod log;
 pub(crate) mod lookup;
 mod orchestration;
@@ -171,6 +172,7 @@ async fn events_of(
         "mgmtpolicy" if change.operation == "deleted" => {
             Ok(vec![Event::NmpRemoved { nmp: NmpId::new(org, &change.id) }])
         }
+        "mgmtpolicy" => read::management_policy(context, &NmpId::new(org, &change.id)).await,
         _ => Ok(Vec::new()),
     }
 }

@@ -12,6 +12,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
 use super::facts;
+use super::inert::PolicyKind;
 use super::served::Served;
 use crate::context::Context;
 
@@ -28,6 +29,7 @@ pub async fn everything(context: &Context, served: &Served) -> Result<Vec<Event>
     for org in served.node_orgs() {
         groups(context, &org, &mut found, &mut events).await?;
         nodes(context, &org, &mut found, &mut events).await?;
+        management_policies(context, &org).await?;
     }
     let mut keys = BTreeSet::new();
     for org in served.policy_orgs() {
@@ -83,6 +85,27 @@ fn gone(context: &Context, found: &Found) -> Vec<Event> {
             .map(|service| Event::ServiceRemoved { service }),
     );
     events
+}
+
+/// Looks for management policies that select nothing; nodes carry the others out by themselves.
+async fn management_policies(context: &Context, org: &str) -> Result<(), ClientError> {
+    let policies = context.client.list_management_policies(org).await?;
+    for (id, policy) in &policies {
+        context.inert.set(PolicyKind::Management, id, &policy.constraints.clone().into());
+    }
+    context.inert.retain_management(org, &policies.into_keys().collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Reads one management policy, to see whether it selects nothing.
+///
+/// # Errors
+/// When the exchange does not answer.
+pub async fn management_policy(context: &Context, id: &NmpId) -> Result<Vec<Event>, ClientError> {
+    if let Some(policy) = context.client.management_policy(id.org(), id.name()).await? {
+        context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints.into());
+    }
+    Ok(Vec::new())
 }
 
 async fn groups(
@@ -276,6 +299,9 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
 /// When the exchange does not answer.
 pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.node_policy(id.org(), id.name()).await?;
+    if let Some(document) = &policy {
+        context.inert.set_node_policy(id.as_str(), document);
+    }
     let policy = policy.as_ref().and_then(facts::node_policy).map(Box::new);
     Ok(vec![Event::NodePolicyChanged { node: id.clone(), policy }])
 }

@@ -9,7 +9,7 @@ pub mod visibility;
 mod waiters;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::Caller;
@@ -68,6 +68,7 @@ pub struct Feed {
     database: Database,
     tail: Tail,
     waiters: Waiters,
+    parked: AtomicUsize,
     requested: AtomicU64,
     wake: Notify,
     done: watch::Sender<Published>,
@@ -91,6 +92,7 @@ impl Feed {
             database,
             tail,
             waiters: Waiters::default(),
+            parked: AtomicUsize::new(0),
             requested: AtomicU64::new(0),
             wake: Notify::new(),
             done: watch::Sender::default(),
@@ -204,7 +206,14 @@ impl Feed {
             // Something came between the poll and the registration: look again at once, but only once per number.
             return;
         }
+        let _parked = Parked::new(&self.parked);
         let _ = tokio::time::timeout(patience, self.draining.run_until_cancelled(woken)).await;
+    }
+
+    /// Returns how many callers wait for something to happen.
+    #[must_use]
+    pub fn parked_count(&self) -> usize {
+        self.parked.load(Ordering::Relaxed)
     }
 
     /// Ends every wait, now and later: the process is about to stop.
@@ -216,6 +225,22 @@ impl Feed {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
+    }
+}
+
+/// Counts a caller as parked while it lives.
+struct Parked<'a>(&'a AtomicUsize);
+
+impl<'a> Parked<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

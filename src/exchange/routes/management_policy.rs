@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::pages::{self, LARGE_PAGE_ROWS, Page};
-use super::reference::require_constraints;
+use super::reference::ConstraintWarnings;
 use super::shape::{
     attribute_of, found, found_or_empty, no_content, pattern_or_exact, require_below_limit, show_absent_lists,
 };
@@ -140,6 +140,8 @@ async fn create_management_policy(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
     let request = request.read()?;
+    let mut warnings = ConstraintWarnings::new(&exchange);
+    warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), request, exchange.now())?;
     evenkeel_store::retry("management_policy.create", || async {
         let mut tx = exchange.begin().await?;
@@ -156,7 +158,7 @@ async fn create_management_policy(
             ApiError::not_found(format!("organization '{org}' not found"))
         })
     })?;
-    Ok(created(format!("management policy '{org}/{id}' created")))
+    Ok(warnings.on(created(format!("management policy '{org}/{id}' created"))))
 }
 
 async fn replace_management_policy(
@@ -167,6 +169,8 @@ async fn replace_management_policy(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
     let request = request.read()?;
+    let mut warnings = ConstraintWarnings::new(&exchange);
+    warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), request, exchange.now())?;
     evenkeel_store::retry("management_policy.replace", || async {
         let mut tx = exchange.begin().await?;
@@ -176,7 +180,7 @@ async fn replace_management_policy(
         tx.commit(&[change(&org, &id, "modified")]).await
     })
     .await?;
-    Ok(created("management policy updated"))
+    Ok(warnings.on(created("management policy updated")))
 }
 
 async fn delete_management_policy(
@@ -207,7 +211,6 @@ fn row(
         // Scripts of clients look for exactly these words.
         return Err(ApiError::invalid_input("you can not specify both constraints and patterns"));
     }
-    require_constraints("constraints", request.constraints.as_deref().unwrap_or_default())?;
     Ok(ManagementPolicyRow {
         org: org.to_owned(),
         policy: id.to_owned(),

@@ -29,6 +29,8 @@ pub struct Choice {
     pub best_version: String,
     /// Digest of the terms.
     pub terms_digest: u64,
+    /// Digest of the deployment overrides.
+    pub overrides_digest: u64,
 }
 
 /// Chooses the version for a pair by priority and rollback state, and tests everything but liveness.
@@ -102,7 +104,7 @@ pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
 }
 
 /// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it
-/// was made with. The group property counts as it is now *or* as it was when the agreement was made, so that joining or
+/// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the agreement was made, so that joining or
 /// leaving a group ends nothing.
 /// # Source
 /// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
@@ -120,7 +122,12 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
     let wanted = Wanted { policy, versions: &versions };
     let entry = versions.iter().find(|entry| entry.version == agreement.version);
     let best = best_version(&versions).map(|best| best.version.as_str());
+    // A version that is only gone back to has no entry in the policy, and so no overrides to compare.
+    let is_listed = policy.versions.iter().any(|entry| entry.version == agreement.version);
+    let has_overrides_of =
+        |entry: &VersionChoice| !is_listed || entry.overrides_digest() == agreement.overrides_digest;
     let is_current = policy.service == agreement.service_key
+        && entry.is_none_or(has_overrides_of)
         && (best == Some(&agreement.version) || best == Some(&agreement.best_version));
     let own =
         entry.filter(|_| is_current).map(|entry| test_agreement(model, record, wanted, agreement, entry));
@@ -131,7 +138,11 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
         None => None,
     };
     match choose(model, record, wanted, None, now) {
-        Ok(choice) if choice.version != agreement.version || choice.key != agreement.service_key => {
+        Ok(choice)
+            if choice.version != agreement.version
+                || choice.key != agreement.service_key
+                || is_listed && choice.overrides_digest != agreement.overrides_digest =>
+        {
             Fit::Outdated(choice)
         }
         Ok(choice) => Fit::Clean(choice),
@@ -213,6 +224,7 @@ fn test_version(
         priority: entry.priority,
         best_version: best_version(versions).map(|best| best.version.clone()).unwrap_or_default(),
         terms_digest: consumer.terms_digest,
+        overrides_digest: entry.overrides_digest(),
     })
 }
 

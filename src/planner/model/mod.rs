@@ -114,6 +114,11 @@ impl Model {
         self.nodes.get(id)
     }
 
+    /// Returns all nodes, by id.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeRecord> {
+        self.nodes.values()
+    }
+
     /// Returns a served deployment policy.
     pub fn policy(&self, id: &PolicyId) -> Option<&DeploymentPolicyFacts> {
         self.policies.get(id)

@@ -25,6 +25,7 @@ fn agreement() -> Agreement {
         priority: 0,
         best_version: "1.0.0".into(),
         terms_digest: 0,
+        overrides_digest: 0,
         pending_update: None,
         ha_group: None,
         created_at: at(0),

@@ -36,7 +36,7 @@ pub(crate) fn wanted_versions<'a>(
             priority: 0,
             retries: 0,
             retry_secs: 0,
-            verified_secs: 0,
+            ..VersionChoice::default()
         }]),
         _ => Cow::Borrowed(&policy.versions),
     }

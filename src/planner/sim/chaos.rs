@@ -126,7 +126,7 @@ pub(crate) fn put_policy_versions(
         priority: *priority,
         retries: u32::from(*priority > 0),
         retry_secs: if *priority > 0 { 3600 } else { 0 },
-        verified_secs: 0,
+        ..VersionChoice::default()
     };
     let facts = DeploymentPolicyFacts {
         id: PolicyId::new("o", policy),

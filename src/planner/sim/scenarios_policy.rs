@@ -33,6 +33,28 @@ fn groups(names: &[&str]) -> PolicyOrchestration {
     PolicyOrchestration { scope: UnitScope::HaGroups(groups), ..PolicyOrchestration::default() }
 }
 
+/// Other overrides mean another environment, which a node takes over with a new agreement only.
+#[test]
+fn changed_overrides_are_rolled_through_the_group() {
+    let members = ["n1", "n2", "n3"];
+    let mut world = lab(&members);
+    let before: Vec<_> = members.iter().map(|member| agreements(&world, member)).collect();
+    let mut facts = world.exchange.policies[&policy("w")].clone();
+    facts.versions[0].deployment_overrides = "{}".into();
+    facts.versions[0].deployment_overrides_signature = "signature".into();
+    world.exchange.put_policy(facts);
+    assert_eq!(lowest(&mut world, 180, &members, "w"), 2);
+    let after: Vec<_> = members.iter().map(|member| agreements(&world, member)).collect();
+    assert!(before.iter().zip(&after).all(|(before, after)| before != after && after.len() == 1));
+    let settled = agreements(&world, "n1");
+    world.run_for(60);
+    assert_eq!(agreements(&world, "n1"), settled, "once");
+    let model = &world.agbots[0].model;
+    let agreement = model.live_agreement(&node("n1"), &policy("w")).unwrap();
+    let terms = crate::terms::proposal_terms(model, &node("n1"), &policy("w"), &agreement.service).unwrap();
+    assert!(terms.terms.to_text().contains(r#""deployment_overrides_signature":"signature""#));
+}
+
 /// E4-S3 with the floor of one policy: one at a time with 2 of 3, and clamped with 5 of 3; the hub's stays 1 for others.
 #[test]
 fn floor_of_a_policy_is_its_own_and_is_clamped_to_the_other_members() {

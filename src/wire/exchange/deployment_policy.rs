@@ -112,6 +112,22 @@ pub struct DeployedServiceVersion {
     #[serde(default, deserialize_with = "text_map")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub upgrade_policy: Option<Map<String, Value>>,
+    /// Environment variables that replace those of the service's deployment, as patterns have them; an extension.
+    #[serde(
+        rename = "deployment_overrides",
+        default,
+        deserialize_with = "lenient::optional_text",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub deployment_overrides: Option<String>,
+    /// Signature of `deployment_overrides`.
+    #[serde(
+        rename = "deployment_overrides_signature",
+        default,
+        deserialize_with = "lenient::optional_text",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub deployment_overrides_signature: Option<String>,
 }
 
 /// A deployment policy.

@@ -5,6 +5,7 @@ mod claim_batch;
 mod crash;
 mod drain;
 mod in_process;
+mod inert_policy;
 mod other_agbot;
 mod parallelism;
 mod privacy;

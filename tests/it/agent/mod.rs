@@ -3,5 +3,6 @@
 mod contact;
 mod needed;
 mod outage;
+mod overrides;
 mod pattern;
 mod upgrade;

@@ -132,6 +132,11 @@ impl Fleet {
         created(hub.call(method, path, Some(policy)).await);
     }
 
+    /// The key that signs what is published.
+    pub fn key(&self) -> &PrivateKey {
+        &self.key
+    }
+
     /// Which version answers on which node.
     pub fn versions(&self) -> BTreeMap<String, String> {
         self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.0))).collect()

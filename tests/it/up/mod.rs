@@ -1,6 +1,7 @@
 //! `evenkeel up` as its users meet it: starting, stopping, being killed, and refusing.
 
 mod durability;
+mod monitoring;
 mod oidc;
 mod refusal;
 mod start;

@@ -74,12 +74,20 @@ impl ConstraintList {
     /// [`ConstraintError`] when there is too much of something or parentheses are nested too deeply, never for the syntax.
     pub fn check_limits(&self) -> Result<(), ConstraintError> {
         self.check_size(limits::MAX_COUNT)?;
-        self.0.iter().enumerate().try_for_each(|(position, text)| {
-            match parser::accept(text).and_then(|()| parser::build(text).map(drop)) {
-                Err(problem @ Problem::TooDeep) => Err(describe(problem, position)),
-                Ok(()) | Err(Problem::Syntax { .. }) => Ok(()),
-            }
-        })
+        match self.errors().into_iter().find(|error| matches!(error, ConstraintError::TooDeep { .. })) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what is wrong with each constraint that cannot be read; a policy with one of them selects nothing.
+    ///
+    /// # Shape
+    /// In the order of the constraints, at most one error for each; empty exactly when [`ConstraintList::parse`] finds no fault in a text.
+    pub fn errors(&self) -> Vec<ConstraintError> {
+        let texts = self.0.iter().enumerate();
+        let read = |text| parser::accept(text).and_then(|()| parser::build(text).map(drop));
+        texts.filter_map(|(position, text)| Some(describe(read(text).err()?, position, text))).collect()
     }
 
     /// Builds the tree that means the whole list.
@@ -90,11 +98,10 @@ impl ConstraintList {
     pub fn parse(&self) -> Result<Expression, ConstraintError> {
         self.check_size(limits::MAX_MERGED_COUNT)?;
         self.accept_all()?;
-        let trees = self
-            .0
-            .iter()
-            .enumerate()
-            .map(|(position, text)| parser::build(text).map_err(|problem| describe(problem, position)));
+        let trees =
+            self.0.iter().enumerate().map(|(position, text)| {
+                parser::build(text).map_err(|problem| describe(problem, position, text))
+            });
         trees.collect::<Result<Vec<_>, _>>().map(Expression::all)
     }
 
@@ -125,16 +132,24 @@ impl ConstraintList {
 
     fn accept_all(&self) -> Result<(), ConstraintError> {
         self.0.iter().enumerate().try_for_each(|(position, text)| {
-            parser::accept(text).map_err(|problem| describe(problem, position))
+            parser::accept(text).map_err(|problem| describe(problem, position, text))
         })
     }
 }
 
-fn describe(problem: Problem<'_>, position: usize) -> ConstraintError {
+fn describe(problem: Problem<'_>, position: usize, text: &str) -> ConstraintError {
     match problem {
         Problem::TooDeep => ConstraintError::TooDeep { position, limit: limits::MAX_NESTING },
         Problem::Syntax { reason, at } => {
-            ConstraintError::Syntax { position, reason, near: at.chars().take(QUOTED_LENGTH).collect() }
+            // Where the whitespace before it ends.
+            let before = text.len() - at.trim_start().len();
+            let column = text.get(..before).unwrap_or(text).chars().count() + 1;
+            ConstraintError::Syntax {
+                position,
+                column,
+                reason,
+                near: at.chars().take(QUOTED_LENGTH).collect(),
+            }
         }
     }
 }

@@ -37,7 +37,8 @@ pub mod limits {
 /// Says why constraints are refused.
 ///
 /// # Shape
-/// `position` counts the constraints of the list from zero. Texts taken from the input are shortened.
+/// `position` counts the constraints of the list from zero, `column` the characters of the constraint from one. Texts taken
+/// from the input are shortened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
     /// The list holds too many constraints.
@@ -53,8 +54,12 @@ pub enum ConstraintError {
     #[error("constraint {position} nests parentheses deeper than the {limit} levels allowed")]
     TooDeep { position: usize, limit: usize },
     /// The constraint does not follow the language.
-    #[error("constraint {position} is wrong near \"{near}\": {reason}")]
-    Syntax { position: usize, reason: SyntaxProblem, near: String },
+    #[error("constraint {position} is wrong at character {column}{}: {reason}", quoted(near))]
+    Syntax { position: usize, column: usize, reason: SyntaxProblem, near: String },
+}
+
+fn quoted(near: &str) -> String {
+    if near.trim().is_empty() { ", its end".to_owned() } else { format!(", near \"{near}\"") }
 }
 
 /// Says what is wrong with the text of a constraint.

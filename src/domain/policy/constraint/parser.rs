@@ -34,14 +34,23 @@ enum Connective {
 /// Decides whether a text is a valid constraint.
 pub(super) fn accept(text: &str) -> Result<(), Problem<'_>> {
     let mut rest = text;
-    let mut open_count: i64 = 0;
+    let mut open = Vec::new();
+    let mut surplus = Vec::new();
     while !rest.is_empty() {
         let has_predicate;
         (has_predicate, rest) = next_predicate(rest).map(|(predicate, rest)| (predicate.is_some(), rest))?;
         loop {
             match next_connective(rest) {
-                Ok((Connective::Open, after)) => (open_count, rest) = (open_count + 1, after),
-                Ok((Connective::Close, after)) => (open_count, rest) = (open_count - 1, after),
+                Ok((Connective::Open, after)) => {
+                    open.push(rest);
+                    rest = after;
+                }
+                Ok((Connective::Close, after)) => {
+                    if open.pop().is_none() {
+                        surplus.push(rest);
+                    }
+                    rest = after;
+                }
                 Ok((_, after)) => {
                     rest = after;
                     break;
@@ -52,7 +61,12 @@ pub(super) fn accept(text: &str) -> Result<(), Problem<'_>> {
             }
         }
     }
-    if open_count == 0 { Ok(()) } else { refuse(SyntaxProblem::UnmatchedParentheses, text) }
+    // Only their numbers must be equal.
+    match (open.first(), surplus.first()) {
+        _ if open.len() == surplus.len() => Ok(()),
+        (Some(at), _) if open.len() > surplus.len() => refuse(SyntaxProblem::UnmatchedParentheses, at),
+        (_, at) => refuse(SyntaxProblem::UnmatchedParentheses, at.unwrap_or(&text)),
+    }
 }
 
 /// Builds the tree of a text that [`accept`] has accepted.

@@ -270,10 +270,29 @@ fn a_syntax_error_names_place_and_reason() {
         error,
         ConstraintError::Syntax {
             position: 1,
+            column: 22,
             reason: SyntaxProblem::ConnectiveExpected,
             near: " words".into()
         }
     );
+    let list = ConstraintList::from_iter([
+        "camera = = true",
+        "a == b",
+        "x == 1 AND (a == 1",
+        "camera ==",
+        "a == b) OR c == d)",
+    ]);
+    let places: Vec<_> = list
+        .errors()
+        .into_iter()
+        .map(|error| match error {
+            ConstraintError::Syntax { position, column, .. } => (position, column),
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(places, [(0, 10), (2, 12), (3, 10), (4, 7)]);
+    let text = "constraint 3 is wrong at character 10, its end: a value was expected after the operator";
+    assert_eq!(list.errors()[2].to_string(), text);
 }
 
 #[test]

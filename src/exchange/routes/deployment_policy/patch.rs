@@ -16,7 +16,7 @@ use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::reference::{require_constraints, require_user_input};
+use crate::routes::reference::{ConstraintWarnings, require_user_input};
 use crate::{ApiError, Exchange};
 
 /// The attribute that a request changes.
@@ -41,7 +41,8 @@ pub(super) async fn patch_deployment_policy(
         .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
         .await?;
     let request = request.read()?;
-    let (name, attribute) = first_attribute(request)?;
+    let mut warnings = ConstraintWarnings::new(&exchange);
+    let (name, attribute) = first_attribute(request, &mut warnings)?;
     evenkeel_store::retry("deployment_policy.patch", || async {
         let mut tx = exchange.begin().await?;
         let mut row = deployment_policy::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
@@ -52,13 +53,16 @@ pub(super) async fn patch_deployment_policy(
         tx.commit(&[change(&org, &id, "modified")]).await
     })
     .await?;
-    Ok(created(format!("attribute '{name}' of business policy '{org}/{id}' updated")))
+    Ok(warnings.on(created(format!("attribute '{name}' of business policy '{org}/{id}' updated"))))
 }
 
 /// The first attribute present counts, in the order of the contract.
-fn first_attribute(request: PatchDeploymentPolicy) -> Result<(&'static str, Attribute), ApiError> {
+fn first_attribute(
+    request: PatchDeploymentPolicy,
+    warnings: &mut ConstraintWarnings,
+) -> Result<(&'static str, Attribute), ApiError> {
     Ok(if let Some(constraints) = request.constraints {
-        require_constraints("constraints", &constraints)?;
+        warnings.check("constraints", &constraints)?;
         ("constraints", Attribute::Constraints(constraints))
     } else if let Some(description) = request.description {
         ("description", Attribute::Description(description))

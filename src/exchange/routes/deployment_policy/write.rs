@@ -17,7 +17,7 @@ use super::{absent, change};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::reference::{
-    require_constraints, require_services, require_user_input, require_version, service_id_base,
+    ConstraintWarnings, require_services, require_user_input, require_version, service_id_base,
 };
 use crate::routes::shape::{no_content, require_below_limit};
 use crate::{ApiError, Exchange};
@@ -33,7 +33,8 @@ pub(super) async fn create_deployment_policy(
         .await?;
     let request = request.read()?;
     validate_service(&request.service)?;
-    require_constraints("constraints", request.constraints.as_deref().unwrap_or_default())?;
+    let mut warnings = ConstraintWarnings::new(&exchange);
+    warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     evenkeel_store::retry("deployment_policy.create", || async {
         let mut tx = exchange.begin().await?;
@@ -51,7 +52,7 @@ pub(super) async fn create_deployment_policy(
             ApiError::not_found(format!("organization '{org}' not found"))
         })
     })?;
-    Ok(created(format!("business policy '{org}/{id}' created")))
+    Ok(warnings.on(created(format!("business policy '{org}/{id}' created"))))
 }
 
 pub(super) async fn replace_deployment_policy(
@@ -65,7 +66,8 @@ pub(super) async fn replace_deployment_policy(
         .await?;
     let request = request.read()?;
     validate_service(&request.service)?;
-    require_constraints("constraints", request.constraints.as_deref().unwrap_or_default())?;
+    let mut warnings = ConstraintWarnings::new(&exchange);
+    warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     evenkeel_store::retry("deployment_policy.replace", || async {
         let mut tx = exchange.begin().await?;
@@ -76,7 +78,7 @@ pub(super) async fn replace_deployment_policy(
         tx.commit(&[change(&org, &id, "created/modified")]).await
     })
     .await?;
-    Ok(created("business policy updated"))
+    Ok(warnings.on(created("business policy updated")))
 }
 
 pub(super) async fn delete_deployment_policy(
@@ -133,7 +135,15 @@ pub(super) fn validate_service(service: &DeployedService) -> Result<(), ApiError
     if service.service_versions.is_empty() {
         return Err(ApiError::invalid_input(format!("no versions specified for service '{}'", service.name)));
     }
-    service.service_versions.iter().try_for_each(|version| require_version("version", &version.version))
+    service.service_versions.iter().try_for_each(|version| {
+        let is_given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        if is_given(&version.deployment_overrides) && !is_given(&version.deployment_overrides_signature) {
+            return Err(ApiError::invalid_input(
+                "the policy is not signed: deployment_overrides needs a deployment_overrides_signature",
+            ));
+        }
+        require_version("version", &version.version)
+    })
 }
 
 async fn require_references(conn: &mut PgConnection, request: &PostDeploymentPolicy) -> Result<(), ApiError> {

@@ -19,7 +19,7 @@ use super::{json, missing_node, node_change};
 use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
-use crate::routes::reference::{require_constraints, require_property_types};
+use crate::routes::reference::{ConstraintWarnings, require_property_types};
 use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
@@ -73,9 +73,10 @@ async fn replace_policy(
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
     let request = request.read()?;
     require_property_types(&request.properties)?;
-    require_constraints("constraints", &request.constraints)?;
-    let (deployment, management) =
-        (checked("deployment", request.deployment)?, checked("management", request.management)?);
+    let mut warnings = ConstraintWarnings::new(&exchange);
+    warnings.check("constraints", &request.constraints)?;
+    let deployment = checked("deployment", request.deployment, &mut warnings)?;
+    let management = checked("management", request.management, &mut warnings)?;
     let now = exchange.now();
     let label = request.label.unwrap_or_default();
     let row = NodePolicyRow {
@@ -100,14 +101,18 @@ async fn replace_policy(
     if query.noheartbeat != Some(true) {
         exchange.heartbeats().touch_node(&org, &id, now).await?;
     }
-    Ok(created("policy added or updated"))
+    Ok(warnings.on(created("policy added or updated")))
 }
 
-fn checked(name: &str, part: Option<PolicyPart>) -> Result<PolicyPart, ApiError> {
+fn checked(
+    name: &str,
+    part: Option<PolicyPart>,
+    warnings: &mut ConstraintWarnings,
+) -> Result<PolicyPart, ApiError> {
     let part = part.unwrap_or_default();
     require_property_types(part.properties.as_deref().unwrap_or_default())?;
     let constraints = part.constraints.as_deref().unwrap_or_default();
-    require_constraints(&format!("{name}.constraints"), constraints)?;
+    warnings.check(&format!("{name}.constraints"), constraints)?;
     Ok(part)
 }
 

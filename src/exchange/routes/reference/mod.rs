@@ -2,11 +2,12 @@
 //!
 //! Source: exchange contract 4.0 and the validation tables of 4.4 and 4.6 to 4.8.
 
+mod constraints;
 mod range;
 
+pub use constraints::ConstraintWarnings;
 pub use range::{ExchangeRange, ExchangeVersion};
 
-use evenkeel_domain::policy::ConstraintList;
 use evenkeel_store::PgConnection;
 use evenkeel_store::exchange::referenced_service::{self, ServiceReference};
 use evenkeel_wire::exchange::shared::{OneProperty, PROPERTY_TYPES};
@@ -61,13 +62,6 @@ pub fn require_property_types(properties: &[OneProperty]) -> Result<(), ApiError
         }
     }
     Ok(())
-}
-
-/// Requires that there are not more constraints, not longer ones and not deeper ones than anything could evaluate. What they say
-/// is not judged: the reference keeps texts outside of the language, too.
-pub fn require_constraints(field: &str, constraints: &[String]) -> Result<(), ApiError> {
-    let list: ConstraintList = constraints.iter().map(String::as_str).collect();
-    list.check_limits().map_err(|error| ApiError::invalid_input(format!("{field}: {error}")))
 }
 
 /// Requires that every service that user input is meant for exists: organization and url, the architecture if given, the

@@ -15,7 +15,7 @@ use super::change;
 use super::get::absent;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
-use crate::routes::reference::{require_constraints, require_property_types};
+use crate::routes::reference::{ConstraintWarnings, require_property_types};
 use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
@@ -46,7 +46,8 @@ pub(super) async fn replace_service_policy(
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
     let request = request.read()?;
     require_property_types(&request.properties)?;
-    require_constraints("constraints", &request.constraints)?;
+    let mut warnings = ConstraintWarnings::new(&exchange);
+    warnings.check("constraints", &request.constraints)?;
     let label = request.label.unwrap_or_default();
     let row = ServicePolicyRow {
         description: request.description.unwrap_or_else(|| label.clone()),
@@ -62,7 +63,7 @@ pub(super) async fn replace_service_policy(
         tx.commit(&[change(&org, &id, "servicepolicies", "created/modified", is_public)]).await
     })
     .await?;
-    Ok(created("policy added or updated"))
+    Ok(warnings.on(created("policy added or updated")))
 }
 
 pub(super) async fn delete_service_policy(

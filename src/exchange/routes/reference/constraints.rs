@@ -1,0 +1,90 @@
+//! Constraints that cannot be read: stored with a warning, as the reference stores them, or refused when that is set.
+//!
+//! A policy with such a constraint selects nothing. The warning is a header, because the body of the answer is that of the
+//! reference, byte by byte.
+
+use axum::response::Response;
+use evenkeel_domain::policy::ConstraintList;
+use http::HeaderValue;
+use http::header::WARNING;
+
+use crate::settings::InvalidConstraints;
+use crate::{ApiError, Exchange};
+
+/// Most warnings of one answer; one wrong constraint is enough to know that the policy is inert.
+const LARGEST_COUNT: usize = 8;
+/// Longest text of one warning.
+const LONGEST_TEXT: usize = 300;
+
+/// What is wrong with the constraints of one body.
+#[derive(Debug)]
+pub struct ConstraintWarnings {
+    rule: InvalidConstraints,
+    texts: Vec<String>,
+}
+
+impl ConstraintWarnings {
+    /// Begins with nothing, under the rule of the exchange.
+    #[must_use]
+    pub fn new(exchange: &Exchange) -> Self {
+        Self { rule: exchange.settings().invalid_constraints, texts: Vec::new() }
+    }
+
+    /// Checks the constraints of a field, `constraints` or `deployment.constraints`.
+    ///
+    /// # Errors
+    /// 400 naming the field and the place, for more constraints, longer ones and deeper ones than anything could evaluate; for any
+    /// that cannot be read only when the exchange is set to refuse them.
+    pub fn check(&mut self, field: &str, constraints: &[String]) -> Result<(), ApiError> {
+        let list: ConstraintList = constraints.iter().map(String::as_str).collect();
+        list.check_limits().map_err(|error| ApiError::invalid_input(format!("{field}: {error}")))?;
+        for error in list.errors() {
+            let text = format!("{field}: {error}");
+            match self.rule {
+                InvalidConstraints::Refuse => return Err(ApiError::invalid_input(text)),
+                InvalidConstraints::Warn => self.texts.push(text),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the warnings to the answer of a write.
+    #[must_use]
+    pub fn on(self, mut answer: Response) -> Response {
+        for text in self.texts.iter().take(LARGEST_COUNT) {
+            if let Ok(value) = HeaderValue::from_str(&warning(text)) {
+                answer.headers_mut().append(WARNING, value);
+            }
+        }
+        answer
+    }
+}
+
+/// A warning in the form of RFC 7234, section 5.5: a miscellaneous one that stays.
+fn warning(text: &str) -> String {
+    let plain = text.chars().take(LONGEST_TEXT).map(|letter| match letter {
+        ' '..='~' => letter,
+        _ => '?',
+    });
+    let mut quoted = String::from("299 evenkeel \"the policy selects nothing: ");
+    for letter in plain {
+        if matches!(letter, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(letter);
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warning_is_one_quoted_text_of_visible_letters() {
+        let text = warning("constraints: near \"\u{e4} \\ \n\"");
+        assert_eq!(text, "299 evenkeel \"the policy selects nothing: constraints: near \\\"? \\\\ ?\\\"\"");
+        assert!(warning(&"x".repeat(1_000)).len() < 400);
+    }
+}

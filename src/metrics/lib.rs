@@ -1,0 +1,293 @@
+//! Counters, gauges and histograms, rendered in the text format that Prometheus scrapes.
+//!
+//! Counting is one atomic addition, observing a duration three; everything else happens when somebody scrapes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A number that only grows.
+#[derive(Clone, Debug, Default)]
+pub struct Counter(Arc<AtomicU64>);
+
+impl Counter {
+    /// Adds one.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The number so far.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Upper bounds of the buckets of a [`Histogram`], in seconds; a last bucket has no bound.
+const BOUNDS: [f64; 14] =
+    [0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+/// How long something took, counted in buckets.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram(Arc<Buckets>);
+
+#[derive(Debug, Default)]
+struct Buckets {
+    counts: [AtomicU64; BOUNDS.len() + 1],
+    sum_micros: AtomicU64,
+}
+
+impl Histogram {
+    /// Counts one duration.
+    pub fn observe(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
+        self.0.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.0.sum_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "the text format has doubles only")]
+    fn render(&self, name: &str, labels: &str, text: &mut String) {
+        let inner = labels.trim_start_matches('{').trim_end_matches('}');
+        let separator = if inner.is_empty() { "" } else { "," };
+        let mut count = 0;
+        for (index, bucket) in self.0.counts.iter().enumerate() {
+            count += bucket.load(Ordering::Relaxed);
+            let bound = BOUNDS.get(index).map_or_else(|| "+Inf".to_owned(), f64::to_string);
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}_bucket{{{inner}{separator}le=\"{bound}\"}} {count}");
+        }
+        let sum = self.0.sum_micros.load(Ordering::Relaxed) as f64 / 1e6;
+        let _ = writeln!(text, "{name}_sum{labels} {sum}\n{name}_count{labels} {count}");
+    }
+}
+
+type Reader = Box<dyn Fn() -> f64 + Send + Sync>;
+type GroupReader = Box<dyn Fn() -> Vec<(String, f64)> + Send + Sync>;
+
+enum Series {
+    One(Reader),
+    Histogram(Histogram),
+    /// One value for each value of one label.
+    Group(&'static str, GroupReader),
+}
+
+struct Family {
+    kind: &'static str,
+    help: &'static str,
+    // Keyed by the rendered label set, such as `{class="2xx"}` or the empty text.
+    series: BTreeMap<String, Series>,
+}
+
+/// The metrics of a process.
+#[derive(Clone)]
+pub struct Metrics {
+    families: Arc<Mutex<BTreeMap<&'static str, Family>>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self { families: Arc::default() };
+        metrics.observe_process();
+        metrics
+    }
+}
+
+impl Metrics {
+    /// A new counter; `labels` are pairs of name and value.
+    pub fn counter(&self, name: &'static str, help: &'static str, labels: &[(&str, &str)]) -> Counter {
+        let counter = Counter::default();
+        let read = counter.clone();
+        // Counts stay far below 2^53, where a double is still exact.
+        #[expect(clippy::cast_precision_loss, reason = "the text format has doubles only")]
+        self.insert(name, "counter", help, labels, Series::One(Box::new(move || read.value() as f64)));
+        counter
+    }
+
+    /// A gauge that is read by calling `read`.
+    pub fn gauge(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: impl Fn() -> f64 + Send + Sync + 'static,
+    ) {
+        self.insert(name, "gauge", help, labels, Series::One(Box::new(read)));
+    }
+
+    /// A counter that is kept elsewhere and read by calling `read`.
+    pub fn counted(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: impl Fn() -> f64 + Send + Sync + 'static,
+    ) {
+        self.insert(name, "counter", help, labels, Series::One(Box::new(read)));
+    }
+
+    /// A gauge with one value for each value of `label`, all read by one call.
+    pub fn gauges(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
+    ) {
+        self.insert(name, "gauge", help, &[], Series::Group(label, Box::new(read)));
+    }
+
+    /// A histogram that is observed elsewhere.
+    pub fn histogram(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        histogram: &Histogram,
+    ) {
+        self.insert(name, "histogram", help, labels, Series::Histogram(histogram.clone()));
+    }
+
+    fn insert(
+        &self,
+        name: &'static str,
+        kind: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: Series,
+    ) {
+        let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        let family = families.entry(name).or_insert_with(|| Family { kind, help, series: BTreeMap::new() });
+        family.series.insert(render_labels(labels), read);
+    }
+
+    /// All metrics as text.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::with_capacity(4096);
+        for (name, family) in families.iter() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {}", family.help, family.kind);
+            for (labels, series) in &family.series {
+                match series {
+                    Series::One(read) => {
+                        let _ = writeln!(text, "{name}{labels} {}", read());
+                    }
+                    Series::Histogram(histogram) => histogram.render(name, labels, &mut text),
+                    Series::Group(label, read) => {
+                        for (value, number) in read() {
+                            let labels = render_labels(&[(label, &value)]);
+                            let _ = writeln!(text, "{name}{labels} {number}");
+                        }
+                    }
+                }
+            }
+        }
+        text
+    }
+
+    fn observe_process(&self) {
+        let begun = Instant::now();
+        self.gauge("process_uptime_seconds", "Time since the process started", &[], move || {
+            begun.elapsed().as_secs_f64()
+        });
+        self.gauge("process_resident_memory_bytes", "Resident memory", &[], || {
+            resident_bytes().unwrap_or(0.0)
+        });
+        self.gauge("process_open_fds", "Open file descriptors", &[], open_file_count);
+    }
+}
+
+fn render_labels(labels: &[(&str, &str)]) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let pairs: Vec<String> = labels
+        .iter()
+        .map(|(name, value)| {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            format!("{name}=\"{value}\"")
+        })
+        .collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+/// Resident memory of this process in bytes, where the system tells it.
+#[must_use]
+pub fn resident_bytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a process has far fewer than 2^53 files")]
+fn open_file_count() -> f64 {
+    std::fs::read_dir("/proc/self/fd").map_or(0.0, |entries| entries.count() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_one_name_share_a_header_and_labels_are_escaped() {
+        let metrics = Metrics::default();
+        let good = metrics.counter("requests_total", "Requests", &[("class", "2xx")]);
+        metrics.counter("requests_total", "Requests", &[("class", "a\"b\\c\nd")]).add(7);
+        good.increment();
+        let text = metrics.render();
+        assert_eq!(text.matches("# TYPE requests_total counter").count(), 1);
+        assert!(text.contains("requests_total{class=\"2xx\"} 1\n"), "{text}");
+        assert!(text.contains(r#"requests_total{class="a\"b\\c\nd"} 7"#), "{text}");
+    }
+
+    #[test]
+    fn histogram_counts_each_duration_in_its_bucket_and_all_above() {
+        let (metrics, histogram) = (Metrics::default(), Histogram::default());
+        metrics.histogram("wait_seconds", "Wait", &[("kind", "a")], &histogram);
+        for millis in [1, 3, 60_000] {
+            histogram.observe(Duration::from_millis(millis));
+        }
+        let text = metrics.render();
+        for line in [
+            "# TYPE wait_seconds histogram",
+            r#"wait_seconds_bucket{kind="a",le="0.0005"} 0"#,
+            r#"wait_seconds_bucket{kind="a",le="0.001"} 1"#,
+            r#"wait_seconds_bucket{kind="a",le="0.005"} 2"#,
+            r#"wait_seconds_bucket{kind="a",le="+Inf"} 3"#,
+            r#"wait_seconds_sum{kind="a"} 60.004"#,
+            r#"wait_seconds_count{kind="a"} 3"#,
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn gauges_of_one_family_are_read_by_one_call() {
+        let metrics = Metrics::default();
+        metrics.gauges("nodes", "Nodes", "state", || vec![("up".to_owned(), 2.0), ("down".to_owned(), 1.0)]);
+        let text = metrics.render();
+        assert!(text.contains("nodes{state=\"up\"} 2\nnodes{state=\"down\"} 1\n"), "{text}");
+    }
+
+    #[test]
+    fn a_gauge_is_read_when_asked() {
+        let metrics = Metrics::default();
+        let value = Counter::default();
+        let read = value.clone();
+        metrics.gauge("queue_length", "Length", &[], move || f64::from(u32::try_from(read.value()).unwrap()));
+        value.add(3);
+        assert!(metrics.render().contains("queue_length 3\n"));
+        assert!(resident_bytes().unwrap() > 100_000.0);
+    }
+}

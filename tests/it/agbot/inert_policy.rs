@@ -1,0 +1,117 @@
+//! Policies with constraints that cannot be read.
+
+use serde_json::{Value, json};
+
+use crate::support::wait::must;
+use crate::support::{Hub, Scratch, eventually};
+
+const ORG: &str = "/orgs/o";
+
+/// Sends a request as root; status, warning and body of the response.
+async fn send(hub: &Hub, method: &str, path: &str, body: Value) -> (u16, Option<String>, Value) {
+    let request = hub.client.request(must(method.parse(), "a method"), format!("{}/v1{path}", hub.url));
+    let request = request.basic_auth("root/root", Some(hub.root_password())).json(&body);
+    let response = must(request.send().await, "a response");
+    let warning = response.headers().get("warning").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    (response.status().as_u16(), warning, response.json().await.unwrap_or_default())
+}
+
+async fn create_node_and_service(hub: &Hub) {
+    let service = json!({
+        "label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
+        "deployment": "{}", "deploymentSignature": "x",
+    });
+    let node = json!({"token": "secret-n", "name": "n", "pattern": "", "publicKey": "", "arch": "amd64"});
+    for (method, path, body) in [
+        ("POST", ORG.to_owned(), json!({"label": "o", "description": "o"})),
+        ("POST", format!("{ORG}/services"), service),
+        ("PUT", format!("{ORG}/nodes/n"), node),
+    ] {
+        let (status, warning, body) = send(hub, method, &path, body).await;
+        assert!(status == 201 && warning.is_none(), "{path}: {body}");
+    }
+}
+
+/// One policy of each kind: method, path, kind, body with the given constraint.
+fn policies(constraint: &str) -> [(&'static str, String, &'static str, Value); 4] {
+    let service =
+        json!({"name": "s", "org": "o", "arch": "amd64", "serviceVersions": [{"version": "1.0.0"}]});
+    let list = [constraint];
+    [
+        (
+            "PUT",
+            format!("{ORG}/business/policies/p"),
+            "deployment",
+            json!({"label": "p", "service": service, "constraints": list}),
+        ),
+        ("PUT", format!("{ORG}/nodes/n/policy"), "node", json!({"management": {"constraints": list}})),
+        ("PUT", format!("{ORG}/services/s_1.0.0_amd64/policy"), "service", json!({"constraints": list})),
+        (
+            "PUT",
+            format!("{ORG}/managementpolicies/m"),
+            "management",
+            json!({"label": "m", "enabled": true, "constraints": list}),
+        ),
+    ]
+}
+
+async fn inert_kinds(hub: &Hub) -> Vec<String> {
+    let (_, body) = hub.call("GET", &format!("{ORG}/agbot/reasons"), None).await;
+    let inert = body["inertPolicies"].as_array().cloned().unwrap_or_default();
+    let text = |one: &Value| {
+        assert!(one["errors"][0].as_str().is_some_and(|text| text.contains("character 10")), "{one}");
+        one["kind"].as_str().unwrap_or_default().to_owned()
+    };
+    inert.iter().map(text).collect()
+}
+
+#[tokio::test]
+async fn policy_that_selects_nothing_is_stored_with_a_warning_and_listed_or_refused_when_that_is_set() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    create_node_and_service(&hub).await;
+    for (method, path, _, body) in policies("camera == true") {
+        // The first write of the two that POST creates.
+        let method = if path.contains("policies/") { "POST" } else { method };
+        let (status, warning, answer) = send(&hub, method, &path, body).await;
+        assert!(status == 201 && warning.is_none(), "{path}: {answer}");
+    }
+    for (method, path, _, body) in policies("camera = = true") {
+        let (status, warning, answer) = send(&hub, method, &path, body).await;
+        assert_eq!((status, &answer["code"]), (201, &json!("ok")), "{path}: {answer}");
+        let warning = warning.unwrap_or_default();
+        assert!(
+            warning.starts_with("299 evenkeel \"") && warning.contains("character 10"),
+            "{path}: {warning}"
+        );
+    }
+    let listed = || async {
+        (inert_kinds(&hub).await == ["deployment", "node", "service", "management"]).then_some(())
+    };
+    eventually("the reasons list one of each kind", listed).await;
+    assert!(hub.program.errors().contains("deployment policy `o/p` selects nothing"));
+    let (_, metrics) = must(hub.get("/metrics").await.ok_or("nothing"), "the metrics");
+    for kind in ["deployment", "node", "service", "management"] {
+        assert!(metrics.contains(&format!("agbot_inert_policies{{kind=\"{kind}\"}} 1\n")), "{metrics}");
+    }
+    assert_eq!(hub.stop().await, 0);
+
+    let hub = Hub::start(&scratch, &["--invalid-constraints", "refuse"]).await;
+    for (method, path, kind, body) in policies("camera = = true") {
+        let (status, _, answer) = send(&hub, method, &path, body).await;
+        let field = if kind == "node" { "management.constraints: " } else { "constraints: " };
+        let message = answer["msg"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(status, 400, "{path}: {answer}");
+        assert!(message.contains(field) && message.contains("character 10"), "{path}: {message}");
+    }
+    eventually("what was stored before is still listed", || async {
+        (inert_kinds(&hub).await.len() == 4).then_some(())
+    })
+    .await;
+    for (method, path, _, body) in policies("camera == true") {
+        assert_eq!(send(&hub, method, &path, body).await.0, 201, "{path}");
+    }
+    eventually("nothing is listed any more", || async { inert_kinds(&hub).await.is_empty().then_some(()) })
+        .await;
+    assert_eq!(hub.stop().await, 0);
+}

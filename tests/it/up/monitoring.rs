@@ -1,0 +1,83 @@
+//! The dashboard and the alert rules name metrics that the hub really exports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::wait::must;
+use crate::support::{Hub, Scratch, eventually};
+
+/// Beginnings of the names of our metrics; other words of an expression are functions and labels.
+const PREFIXES: [&str; 5] = ["agbot_", "database_", "exchange_", "http_", "process_"];
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/monitoring").join(name);
+    must(std::fs::read_to_string(path), "a file of docs/monitoring")
+}
+
+/// All texts of members named `expr`.
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member.as_str().filter(|_| name == "expr") {
+                    Some(text) => found.push(text.to_owned()),
+                    None => expressions(member, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| expressions(item, found)),
+        _ => {}
+    }
+}
+
+fn names(expression: &str) -> impl Iterator<Item = &str> {
+    let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix)))
+}
+
+/// Family → kind, as `/metrics` declares them.
+fn families(text: &str) -> BTreeMap<String, String> {
+    let declared = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    declared.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn dashboard_and_alerts_name_what_the_hub_exports_and_leave_nothing_out() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let text = eventually("the agbot's metrics are there", || async {
+        hub.get("/metrics")
+            .await
+            .map(|(_, text)| text)
+            .filter(|text| text.contains("agbot_nodes{state=\"up\"} 0"))
+    })
+    .await;
+    let families = families(&text);
+    let mut found = Vec::new();
+    expressions(&must(serde_json::from_str(&read("dashboard.json")), "JSON"), &mut found);
+    let on_dashboard = found.len();
+    let alerts = read("alerts.yml");
+    found.extend(alerts.lines().filter_map(|line| Some(line.trim().strip_prefix("expr: ")?.to_owned())));
+    assert!(on_dashboard >= 15 && found.len() > on_dashboard + 5, "the expressions are found");
+    let mut used = BTreeSet::new();
+    for expression in &found {
+        for name in names(expression) {
+            let family = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+                .filter(|family| families.get(*family).is_some_and(|kind| kind == "histogram"))
+                .unwrap_or(name);
+            assert!(families.contains_key(family), "{name} of `{expression}` is not exported");
+            used.insert(family.to_owned());
+        }
+    }
+    let unused: Vec<_> = families.keys().filter(|family| !used.contains(*family)).collect();
+    assert!(unused.is_empty(), "neither on the dashboard nor in an alert: {unused:?}");
+    for family in ["http_request_duration_seconds", "agbot_decision_duration_seconds"] {
+        let line = text.lines().find(|line| line.starts_with(&format!("{family}_count")));
+        assert!(line.is_some(), "{family} is observed");
+    }
+    assert_eq!(hub.stop().await, 0);
+}
