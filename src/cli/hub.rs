@@ -2,14 +2,15 @@
 
 use clap::{Args, Subcommand};
 use evenkeel_client::Path;
+use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::deployment::POLICIES;
 use crate::exchange::node::NODES;
 use crate::exchange::resource::{Selectors, require_selectors};
-use crate::exit::Outcome;
-use crate::output::{Table, View, cell_text};
+use crate::exit::{CliError, Outcome};
+use crate::output::{Table, View, cell_text, note};
 
 /// Options of `agbot`.
 #[derive(Debug, Args)]
@@ -66,6 +67,14 @@ enum HubAgreementCommand {
         #[command(flatten)]
         watch: Watch,
     },
+    /// Declares that the instance of an agreement that ended does not run any more
+    ///
+    /// Where one instance is wanted in an HA group, the next one starts only when the node of the last one confirmed that it
+    /// stopped. Use this only after you made sure of it yourself: otherwise two instances may run.
+    Confirmstop {
+        /// Id of the agreement
+        agreement: String,
+    },
 }
 
 /// Runs a command for the hub's agbot.
@@ -87,6 +96,23 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
                 require_if_empty(view, &exchange, &[(&NODES, node.as_deref())]).await
             };
             context.show_watched(&watch, look).await
+        }
+        AgbotCommand::Agreement(HubAgreementCommand::Confirmstop { agreement }) => {
+            let path = Path::org(&exchange.org, &["agbot", "agreements", &agreement, "confirm-stop"]);
+            let agbot = context.agbot(&exchange)?;
+            let doing = format!("confirming the stop of agreement {agreement}");
+            let answer = agbot.attempt(&doing, Method::POST, &path, None).await?;
+            match answer.status.as_u16() {
+                404 => {
+                    let list = "hzn agbot agreement list --archived";
+                    Err(CliError::not_found("agreement", &agreement, list))
+                }
+                status if status < 300 => {
+                    note(format!("the instance of agreement {agreement} counts as stopped"));
+                    Ok(())
+                }
+                _ => Err(agbot.failed(&doing, &answer.unexpected())),
+            }
         }
         AgbotCommand::Reasons { node, policy, watch } => {
             let look = async || {

@@ -102,6 +102,9 @@ pub enum AgreementState {
         at: Timestamp,
         /// Why.
         reason: CancelReason,
+        /// Whether the agreement had become final, so that the node may have started the service.
+        #[serde(default)]
+        was_final: bool,
     },
 }
 
@@ -163,6 +166,12 @@ pub struct Agreement {
     pub reply_by: Timestamp,
     /// When the node last confirmed that it has the agreement.
     pub verified_at: Option<Timestamp>,
+    /// Whether the service may run once in the group of the node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_single: bool,
+    /// Set when such an agreement ends, until it is known that its instance has stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits_stop: bool,
     /// Where it stands.
     #[serde(flatten)]
     pub state: AgreementState,
@@ -207,10 +216,23 @@ impl Agreement {
     /// [`InvalidTransition`] when it is over already.
     pub fn end(self, at: Timestamp, reason: CancelReason) -> Result<Self, InvalidTransition> {
         if self.is_live() {
-            Ok(Self { state: AgreementState::Ended { at, reason }, ..self })
+            let was_final = self.finalized_at().is_some();
+            let awaits_stop = self.is_single && was_final;
+            Ok(Self { state: AgreementState::Ended { at, reason, was_final }, awaits_stop, ..self })
         } else {
             Err(self.refuse("ended"))
         }
+    }
+
+    /// Takes the step "its instance has stopped", on the word of the node or of a user.
+    ///
+    /// # Errors
+    /// [`InvalidTransition`] unless the agreement is over.
+    pub fn confirm_stop(self) -> Result<Self, InvalidTransition> {
+        if self.is_live() {
+            return Err(self.refuse("stopped"));
+        }
+        Ok(Self { is_single: true, awaits_stop: false, ..self })
     }
 
     fn refuse(&self, to: &'static str) -> InvalidTransition {
@@ -239,6 +261,8 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             reply_by: Timestamp::UNIX_EPOCH,
             verified_at: None,
+            is_single: false,
+            awaits_stop: false,
             state: AgreementState::Proposed,
         }
     }
@@ -252,6 +276,18 @@ mod tests {
         let over = done.end(at, CancelReason::POLICY_CHANGED).unwrap();
         assert!(!over.is_live());
         assert_eq!(over.end(at, CancelReason::POLICY_CHANGED).unwrap_err().to, "ended");
+    }
+
+    #[test]
+    fn single_instance_awaits_its_stop_only_after_it_was_final() {
+        let at = Timestamp::UNIX_EPOCH;
+        let single = Agreement { is_single: true, ..agreement() };
+        assert!(!single.clone().end(at, CancelReason::NO_REPLY).unwrap().awaits_stop);
+        assert!(!agreement().finalize(at).unwrap().end(at, CancelReason(103)).unwrap().awaits_stop);
+        let over = single.finalize(at).unwrap().end(at, CancelReason::USER_REQUESTED).unwrap();
+        assert!(over.awaits_stop);
+        assert!(!over.confirm_stop().unwrap().awaits_stop);
+        assert!(agreement().confirm_stop().is_err());
     }
 
     #[test]

@@ -136,6 +136,13 @@ pub enum Action {
         /// Digest of the terms it now holds.
         terms_digest: u64,
     },
+    /// Records that the instance of an agreement that is over has stopped; recorded already is fine.
+    RecordStopped {
+        /// The agreement.
+        agreement: AgreementId,
+        /// Its node.
+        node: NodeId,
+    },
     /// Refuses an update that a node asked for (always, by the protocol).
     RefuseUpdate {
         /// The agreement.
@@ -219,6 +226,7 @@ impl Action {
             Self::AnswerVerification { agreement, .. } => format!("answer {}", agreement.as_str()),
             Self::SendPolicyUpdate { agreement, .. } => format!("update {}", agreement.as_str()),
             Self::RecordUpdateAccepted { agreement, .. } => format!("updated {}", agreement.as_str()),
+            Self::RecordStopped { agreement, .. } => format!("stopped {}", agreement.as_str()),
             Self::RefuseUpdate { agreement, .. } => format!("refuse {}", agreement.as_str()),
             Self::TakeClaim { request } => format!("claim {} {}", request.group, request.scope.text()),
             Self::AdvanceClaim { claim, phase, .. } => {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     agreement::Agreement,
     claims::{Purpose, Scope},
-    command::CommandKey,
+    command::{Action, CommandKey, Lease},
     facts::{HaGroupFacts, Mode},
     ids::{NodeId, PolicyId},
     matching,
@@ -100,11 +100,42 @@ fn occupied_by(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp
     if is_lost(model, member, now) {
         return None;
     }
-    let mut ended = model.lately_ended_on(member).filter(|agreement| agreement.policy == *policy);
-    ended.find_map(|agreement| {
-        let until = later(model.stopping_since(agreement, now)?, STOP_CONFIRMATION_SECS);
-        Some(Blocked::OldCopyStopping { agreement: agreement.id.clone(), until })
-    })
+    if model.settings.broken.trusts_stops {
+        let mut ended = model.lately_ended_on(member).filter(|agreement| agreement.policy == *policy);
+        return ended.find_map(|agreement| {
+            let until = later(model.stopping_since(agreement, now)?, STOP_CONFIRMATION_SECS);
+            Some(Blocked::OldCopyStopping { agreement: agreement.id.clone(), until })
+        });
+    }
+    let (agreement, since) = model.unconfirmed_stops(member, policy, now).next()?;
+    Some(Blocked::StopUnconfirmed { node: member.clone(), agreement: agreement.id.clone(), since })
+}
+
+/// Follows the stops of a pair whose service may run once in the group: asks the node until it says that the instance is gone, and
+/// records that.
+pub(crate) fn follow_stops(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId) {
+    let (model, now) = (pass.model, pass.now);
+    let ended = model.lately_ended_on(node).filter(|one| one.policy == *policy);
+    for agreement in ended.filter(|one| one.awaits_stop || is_failover(model, policy)) {
+        let Some(since) = model.unconfirmed_stop(agreement, now) else {
+            if agreement.awaits_stop {
+                let action = Action::RecordStopped { agreement: agreement.id.clone(), node: node.clone() };
+                pass.issue(lease, action, (node, policy));
+            }
+            continue;
+        };
+        if matches!(model.liveness(node, now), Liveness::Down { .. }) {
+            continue;
+        }
+        let asked_at = agreement.verified_at.map_or(since, |at| at.max(since));
+        let due_at = later(asked_at, STOP_CONFIRMATION_SECS / 2);
+        if now < due_at {
+            pass.watch((node, policy), due_at);
+            continue;
+        }
+        let action = Action::SendVerification { agreement: agreement.id.clone(), node: node.clone() };
+        pass.issue(lease, action, (node, policy));
+    }
 }
 
 /// The member that a copy goes to: whose claim holds the step, where it failed lately and is tried again, else the first that can.

@@ -180,6 +180,7 @@ impl Focus {
             | Action::AnswerVerification { agreement, .. }
             | Action::SendPolicyUpdate { agreement, .. }
             | Action::RecordUpdateAccepted { agreement, .. }
+            | Action::RecordStopped { agreement, .. }
             | Action::RepeatCancel { agreement, .. }
             | Action::RefuseUpdate { agreement, .. } => self.add_agreement(model, agreement),
         }

@@ -42,6 +42,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
         return pass.place(node, policy, Placement::NotPlaced { blocked });
     };
     repeat_cancels(pass, lease, node, policy);
+    failover::follow_stops(pass, lease, node, policy);
     match model.live_agreement(node, policy) {
         Some(agreement) => plan_present(pass, lease, agreement),
         None => match may_propose(pass, node, policy) {
@@ -149,6 +150,8 @@ fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, 
         created_at: now,
         reply_by: later(now, model.settings.protocol_timeout_secs),
         verified_at: None,
+        is_single: group.is_some() && failover::is_failover(model, policy),
+        awaits_stop: false,
         state: AgreementState::Proposed,
     };
     pass.issue(lease, Action::Propose { agreement: Box::new(agreement), claim }, (node, policy));

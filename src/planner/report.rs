@@ -334,6 +334,15 @@ pub enum Blocked {
     },
     /// The wish for the claim is on its way.
     ClaimRequested,
+    /// The policy wants one copy in the group, and the one on another member may still run.
+    StopUnconfirmed {
+        /// The member.
+        node: NodeId,
+        /// The agreement that ended.
+        agreement: AgreementId,
+        /// When it ended.
+        since: Timestamp,
+    },
     /// The policy wants one copy in the group, and another member has it.
     CopyElsewhere {
         /// The member.

@@ -91,6 +91,14 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
         }
         Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
         Blocked::ClaimRequested => out.write_str("asking for the group's claim"),
+        Blocked::StopUnconfirmed { node, agreement, since } => {
+            let id = agreement.as_str();
+            write!(
+                out,
+                "the agreement {id} ended at {since}, and {node} has not confirmed that its instance stopped; confirm it with \
+                 \"hzn agbot agreement confirmstop {id}\" if you made sure that it does not run"
+            )
+        }
         Blocked::CopyElsewhere { node } => write!(out, "the one copy of the group is on {node}"),
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
         Blocked::UpdateParallelism { limit, groups } => {

@@ -229,6 +229,8 @@ pub struct BrokenRules {
     pub(crate) ignores_floor: bool,
     /// Counts a step when the agreement is final, without seeing the service run.
     pub(crate) trusts_agreements: bool,
+    /// Starts the one instance of a group elsewhere although the stop of the first is not confirmed.
+    pub(crate) trusts_stops: bool,
     /// Updates any number of groups at once.
     pub(crate) ignores_parallelism: bool,
     /// Does not compare what nodes report with the records.

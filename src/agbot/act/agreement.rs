@@ -191,6 +191,26 @@ pub(super) async fn record_update(
     .await
 }
 
+/// Records that the instance of an agreement that is over has stopped.
+pub(super) async fn record_stopped(
+    context: &Context,
+    lease: Lease,
+    id: &AgreementId,
+) -> Result<(), AgbotError> {
+    retry("agreement.stopped", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        let agreement = locked(&mut tx, id).await?;
+        if agreement.awaits_stop {
+            let stopped = agreement.confirm_stop().map_err(|error| AgbotError::Refused(error.to_string()))?;
+            table::replace_record(&mut tx, id.as_str(), &serde_json::to_value(&stopped)?).await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    })
+    .await
+}
+
 /// Stores usage and back-off of a pair.
 pub(super) async fn update_usage(
     context: &Context,

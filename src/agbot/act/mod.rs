@@ -80,6 +80,9 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         Action::RecordUpdateAccepted { agreement, terms_digest } => {
             agreement::record_update(context, lease, agreement, *terms_digest).await?;
         }
+        Action::RecordStopped { agreement, .. } => {
+            agreement::record_stopped(context, lease, agreement).await?;
+        }
         Action::RefuseUpdate { agreement, node, update_type } => {
             let body = Body::UpdateReply { update_type: update_type.clone(), accepted: false };
             message::send(context, lease, Subject { node, agreement }, body).await?;

@@ -36,6 +36,9 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::HaLock { group, holder, scope, is_drain, since, deadline } => {
             Blocked::HaLock { holder: node(holder, seen), group, scope, is_drain, since, deadline }
         }
+        Blocked::StopUnconfirmed { node: peer, agreement, since } => {
+            Blocked::StopUnconfirmed { node: node(peer, seen), agreement, since }
+        }
         Blocked::CopyElsewhere { node: peer } => Blocked::CopyElsewhere { node: node(peer, seen) },
         Blocked::PeerFirst { node: peer } => Blocked::PeerFirst { node: node(peer, seen) },
         Blocked::UpdateParallelism { limit, groups } => {

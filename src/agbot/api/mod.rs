@@ -9,6 +9,7 @@ mod administer;
 mod caller;
 mod hidden;
 mod status;
+mod stop;
 mod upgrade;
 
 use std::sync::{Arc, OnceLock};
@@ -131,6 +132,16 @@ fn administration_endpoints() -> Vec<Endpoint<AgbotApi>> {
         .query::<administer::OfGroup>()
         .answer::<ChangedRollouts>(200, "the rollouts as they are now, and which cannot do that")
         .answer::<ApiResponse>(409, "none of them can do that now: the text says why"),
+        endpoint(
+            Method::POST,
+            "/orgs/{organization}/agbot/agreements/{agreement}/confirm-stop",
+            "confirm_stop",
+            post(stop::confirm),
+        )
+        .doc(TAG, "Records that the instance of an agreement that ended does not run any more")
+        .answer::<ApiResponse>(200, "the instance counts as stopped")
+        .answer::<ApiResponse>(404, "no such agreement")
+        .answer::<ApiResponse>(409, "the agreement has not ended"),
         endpoint(Method::DELETE, CLAIMS, "free_claims", delete(administer::free_group))
             .doc(TAG, "Frees the claims of a group, or those that the query names")
             .query::<administer::OfClaim>()

@@ -268,6 +268,11 @@ impl Model {
             self.not_running_since.remove(&agreement.id);
             self.ended.entry(pair.0).or_default().insert(agreement.id.clone());
         }
+        if agreement.awaits_stop {
+            self.awaiting_stop.insert(agreement.id.clone());
+        } else {
+            self.awaiting_stop.remove(&agreement.id);
+        }
         self.agreements.insert(agreement.id.clone(), agreement);
     }
 
@@ -313,6 +318,14 @@ impl Model {
     }
 
     fn apply_message(&mut self, message: &AgreementMessage, now: Timestamp) {
+        if let MessageBody::VerificationReply { exists: false } = message.body
+            && self
+                .agreements
+                .get(&message.agreement)
+                .is_some_and(|one| !one.is_live() && one.node == message.from)
+        {
+            self.denied.insert(message.agreement.clone());
+        }
         if let MessageBody::VerificationReply { exists: true } = message.body
             && let Some(agreement) = self.agreements.get_mut(&message.agreement)
             && agreement.node == message.from
@@ -329,7 +342,9 @@ impl Model {
         let is_old = |id: &AgreementId| {
             self.agreements.get(id).is_none_or(|agreement| match agreement.state {
                 AgreementState::Ended { at, .. } => {
-                    secs_since(at, now) >= ENDED_MEMORY_SECS && !self.is_reported(agreement)
+                    secs_since(at, now) >= ENDED_MEMORY_SECS
+                        && !agreement.awaits_stop
+                        && !self.is_reported(agreement)
                 }
                 _ => false,
             })
@@ -351,5 +366,7 @@ impl Model {
                 }
             }
         }
+        let agreements = &self.agreements;
+        self.denied.retain(|id| agreements.contains_key(id));
     }
 }

@@ -14,6 +14,7 @@ mod proposal;
 mod query;
 mod record;
 mod reported;
+mod stop;
 mod view;
 
 pub use apply::ENDED_MEMORY_SECS;
@@ -75,6 +76,10 @@ pub struct Model {
     pub(crate) repetitions: BTreeMap<AgreementId, Repetition>,
     /// How often in a row a command could not be carried out.
     pub(crate) failures: BTreeMap<CommandKey, u32>,
+    /// Ended agreements whose instances are not known to have stopped, where that matters.
+    pub(crate) awaiting_stop: BTreeSet<AgreementId>,
+    /// Ended agreements that their nodes say they do not have.
+    pub(crate) denied: BTreeSet<AgreementId>,
     /// Since when the copy of a live agreement is reported as not running.
     pub(crate) not_running_since: BTreeMap<AgreementId, Timestamp>,
     pub(crate) usage: BTreeMap<(NodeId, PolicyId), WorkloadUsage>,

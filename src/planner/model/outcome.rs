@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::Model;
 use crate::{
-    agreement::PendingUpdate,
+    agreement::{Agreement, PendingUpdate},
     command::{Action, Command},
     event::Outcome,
     usage::later,
@@ -73,6 +73,9 @@ impl Model {
                     record.terms_digest = *terms_digest;
                     record.pending_update = None;
                 }
+            }
+            Action::RecordStopped { agreement, .. } => {
+                self.change_agreement(agreement, Agreement::confirm_stop)
             }
             Action::UpdateUsage { node, policy, usage, backoff } => {
                 self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());

@@ -74,7 +74,7 @@ impl Model {
     fn predecessor_ended_at(&self, agreement: &Agreement) -> Option<Timestamp> {
         let of_pair = self.lately_ended_on(&agreement.node).filter(|ended| ended.policy == agreement.policy);
         let ended_at = of_pair.filter_map(|ended| match ended.state {
-            AgreementState::Ended { at, reason } if reason.is_of_agbot() => Some(at),
+            AgreementState::Ended { at, reason, .. } if reason.is_of_agbot() => Some(at),
             _ => None,
         });
         ended_at.filter(|at| secs_since(*at, agreement.created_at) < STOP_CONFIRMATION_SECS).max()

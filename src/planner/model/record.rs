@@ -123,8 +123,8 @@ fn is_same(known: &Agreement, read: &Agreement) -> bool {
         (AgreementState::Finalized { .. }, AgreementState::Finalized { at }) => {
             AgreementState::Finalized { at: *at }
         }
-        (AgreementState::Ended { reason, .. }, AgreementState::Ended { at, .. }) => {
-            AgreementState::Ended { at: *at, reason: *reason }
+        (AgreementState::Ended { reason, was_final, .. }, AgreementState::Ended { at, .. }) => {
+            AgreementState::Ended { at: *at, reason: *reason, was_final: *was_final }
         }
         (state, _) => state.clone(),
     };

@@ -57,7 +57,7 @@ impl Model {
         let ended = self.lately_ended_on(node).filter(|agreement| agreement.policy == *policy);
         let still_there = ended.filter(|agreement| record.reports(&agreement.id));
         let due = still_there.filter_map(|agreement| match agreement.state {
-            AgreementState::Ended { at, reason } => {
+            AgreementState::Ended { at, reason, .. } => {
                 Some((&agreement.id, reason, self.repetition_due_at(&agreement.id, at)))
             }
             _ => None,

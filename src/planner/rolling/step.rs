@@ -12,6 +12,7 @@ use crate::{
     claims::{Claim, Phase, Purpose, ReleaseReason},
     command::Action,
     facts::Availability,
+    failover,
     matching::{self, Choice, Fit},
     model::{Liveness, Observed},
     pair,
@@ -89,6 +90,10 @@ fn work_without_agreement(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
     }
     if pass.model.availability(&claim.node) == Availability::Drain {
         return release(pass, unit, claim, ReleaseReason::NodeDraining);
+    }
+    // A member that joined with an instance of its own has it now: nothing failed here.
+    if failover::is_elsewhere(pass.model, &claim.node, &unit.policy.id) {
+        return release(pass, unit, claim, ReleaseReason::NotWanted);
     }
     match matching::select(pass.model, &claim.node, &unit.policy.id, pass.now) {
         Err(blocked) if blocked.is_incompatibility() => release(pass, unit, claim, ReleaseReason::NotWanted),

@@ -166,6 +166,8 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
     agent.incarnation += 1;
     // A restarted agent verifies what it holds; one that goes on does not.
     agent.held.values_mut().for_each(|held| held.unanswered = held.unanswered.max(1));
+    world.watchman.note_disturbance(world.millis, Some(node));
+    let Some(agent) = world.agents.get_mut(node) else { return };
     let mail = std::mem::take(&mut agent.mail);
     let unacknowledged: Vec<AgreementId> =
         agent.held.iter().filter(|(_, held)| !held.is_acknowledged).map(|(id, _)| id.clone()).collect();

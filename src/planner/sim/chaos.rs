@@ -13,8 +13,8 @@ use crate::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
     facts::{
-        Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeType,
-        PolicyOrchestration, ServiceFacts, VersionChoice,
+        Availability, DeploymentPolicyFacts, HaGroupFacts, Mode, NodeFacts, NodePolicyFacts, NodeType,
+        PolicyOrchestration, ServiceFacts, UnitScope, VersionChoice,
     },
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
     rolling::action::{Asker, RolloutAction},
@@ -196,6 +196,14 @@ fn build(world: &mut World) {
         put_policy(world, "pa-south", "a", "1.0.0", "site == south");
     }
     put_policy(world, "pb", "b", "1.0.0", "openhorizon.hagroup in \"g0,g1\"");
+    if world.seed % 3 == 1 {
+        add_service(world, "c", "1.0.0", Quality::Good);
+        put_policy(world, "pc", "c", "1.0.0", "site in \"north,south\"");
+        if let Some(policy) = world.exchange.policies.get_mut(&PolicyId::new("o", "pc")) {
+            policy.orchestration.mode = Mode::Failover;
+            policy.orchestration.scope = UnitScope::EveryHaGroup;
+        }
+    }
     let agbot_count = world.between(1, 3);
     add_agbots(world, usize::try_from(agbot_count).unwrap_or(1));
 }
@@ -297,6 +305,7 @@ fn jump_clock(world: &mut World) {
     let (size, forward) = (world.between(1_000, 15_000), world.chance(0.5));
     let size = i64::try_from(size).unwrap_or(0);
     world.clock_offset_millis += if forward { size } else { -size };
+    world.watchman.note_disturbance(world.millis, None);
     world.note(format!("the clock jumps {} by {size} ms", if forward { "ahead" } else { "back" }));
 }
 

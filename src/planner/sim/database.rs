@@ -109,6 +109,7 @@ impl Database {
                 self.step(agreement, |record| record.end(now, *reason))?;
                 self.put_usage(node, policy, usage.clone(), backoff.clone());
             }
+            Action::RecordStopped { agreement, .. } => self.step(agreement, Agreement::confirm_stop)?,
             Action::SendPolicyUpdate { agreement, terms_digest, .. } => {
                 let update = PendingUpdate { terms_digest: *terms_digest, sent_at: now };
                 self.change(agreement, |record| record.pending_update = Some(update))?;
@@ -284,6 +285,13 @@ impl Database {
         count
     }
 
+    /// Carries out the transaction by which an administrator confirms that an instance has stopped.
+    #[cfg(test)]
+    pub fn confirm_stop(&mut self, id: &AgreementId) {
+        let done = self.step(id, Agreement::confirm_stop);
+        assert_eq!(done, Ok(()), "the agreement is over");
+    }
+
     /// Carries out the transaction by which an administrator frees the claims of a group.
     pub fn free_claims(&mut self, group: &GroupId) {
         let keys: Vec<ClaimKey> = self.claims.keys().filter(|(one, _)| one == group).cloned().collect();
@@ -319,7 +327,7 @@ impl Database {
     /// Names everything that a bulk read finds: all records but agreements that ended long ago.
     pub fn recent_rows(&self, now: Timestamp) -> Vec<Row> {
         let is_recent = |agreement: &&Agreement| match agreement.state {
-            AgreementState::Ended { at, .. } => secs_since(at, now) < ENDED_MEMORY_SECS,
+            AgreementState::Ended { at, .. } => secs_since(at, now) < ENDED_MEMORY_SECS || agreement.awaits_stop,
             _ => true,
         };
         let agreements = self.agreements.values().filter(is_recent);

@@ -13,6 +13,7 @@ use crate::{
     event::Outcome,
     facts::{DeploymentPolicyFacts, Mode},
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey},
+    usage::secs_since,
 };
 
 /// Is what was true when the transaction that takes a member down committed.
@@ -35,11 +36,25 @@ pub(crate) struct Watchman {
     planned: BTreeMap<AgreementId, Planned>,
     /// Copies that went down without a claim: faults, failures, policies that no longer want them.
     unplanned: Vec<(u64, NodeId, ServiceKey)>,
+    /// When each agent was started last.
+    started: BTreeMap<NodeId, u64>,
+    /// When the clock jumped last.
+    jumped_at_millis: Option<u64>,
 }
 
 impl Watchman {
     pub fn note_unplanned(&mut self, millis: u64, node: &NodeId, service: &ServiceKey) {
         self.unplanned.push((millis, node.clone(), service.clone()));
+    }
+
+    /// Notes the start of an agent, or without one a jump of the clock: who counts as silent changes at that instant.
+    pub fn note_disturbance(&mut self, millis: u64, started: Option<&NodeId>) {
+        match started {
+            Some(node) => {
+                self.started.insert(node.clone(), millis);
+            }
+            None => self.jumped_at_millis = Some(millis),
+        }
     }
 
     fn broke(&mut self, what: String) {
@@ -70,6 +85,47 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
     let others_can_run = is_known && others_can_run(world, &agreement.node, &keys);
     let planned = Planned { was_running, others_can_run, at_millis: world.millis, keys, running_elsewhere };
     world.watchman.planned.insert(agreement.id.clone(), planned);
+}
+
+/// So long after a disturbance a command may still rest on what was before: a lease, a poll, and the command's way.
+const COMMAND_LAG_MILLIS: u64 = 10_000;
+
+/// A proposal's transaction committed: where one instance is wanted in the group, no other member may have one that runs or
+/// starts, unless that member was silent for too long.
+pub(crate) fn proposal_committed(world: &mut World, action: &Action, outcome: &Outcome) {
+    let Action::Propose { agreement, .. } = action else { return };
+    let is_single = world
+        .exchange
+        .policies
+        .get(&agreement.policy)
+        .is_some_and(|policy| policy.orchestration.mode == Mode::Failover);
+    let was_edited = world.millis <= world.edited_at_millis + READ_LAG_MILLIS;
+    if *outcome != Outcome::Done || !is_single || was_edited {
+        return;
+    }
+    let has_one = |member: &&NodeId| {
+        world.agents.get(*member).is_some_and(|agent| {
+            let mut held = agent.held.values();
+            held.any(|held| held.policy == agreement.policy && held.container != Container::None)
+        })
+    };
+    let members = world.exchange.group_of(&agreement.node).into_iter().flat_map(|group| &group.members);
+    let mut others = members.filter(|member| **member != agreement.node).filter(has_one);
+    if let Some(other) = others.find(|member| !counts_as_lost(world, member)) {
+        let what =
+            format!("{} starts a second instance of {} beside {other}", agreement.node, agreement.policy);
+        world.note(format!("VIOLATION {what}"));
+        world.watchman.broke(what);
+    }
+}
+
+/// Answers whether an agbot may have counted a node as down a moment ago.
+fn counts_as_lost(world: &World, node: &NodeId) -> bool {
+    let is_recent = |at: Option<u64>| at.is_some_and(|at| world.millis < at + COMMAND_LAG_MILLIS);
+    let heard = world.exchange.nodes.get(node).and_then(|stored| stored.facts.last_heartbeat);
+    heard.is_none_or(|at| secs_since(at, world.now()) > world.settings.node_down_after_secs)
+        || is_recent(world.watchman.started.get(node).copied())
+        || is_recent(world.watchman.jumped_at_millis)
 }
 
 /// A running copy stopped on a node.
@@ -186,7 +242,8 @@ fn too_many_groups(world: &World) -> Option<String> {
 pub(crate) fn waiting(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     for (node, stored) in &world.exchange.nodes {
-        for policy in world.exchange.policies.values() {
+        let mut policies = world.exchange.policies.values();
+        while let Some(policy) = policies.find(|policy| policy.orchestration.mode == Mode::Global) {
             let best =
                 policy.versions.iter().min_by_key(|entry| entry.priority).map(|entry| entry.version.clone());
             let mut properties = stored.policy.policy.properties.clone();
@@ -203,6 +260,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
         }
     }
     waiting.extend(unowned(world));
+    waiting.extend(groups_without_instance(world));
     waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
     let open = world.database.rollouts.values().filter(|rollout| {
         use crate::rolling::RolloutState as State;
@@ -233,6 +291,30 @@ fn unowned(world: &World) -> Vec<String> {
         }
     }
     found
+}
+
+/// Returns the groups in which nobody runs the one instance that a policy wants there.
+fn groups_without_instance(world: &World) -> Vec<String> {
+    let mut waiting = Vec::new();
+    let policies = world.exchange.policies.values();
+    for policy in policies.filter(|policy| policy.orchestration.mode == Mode::Failover) {
+        let best = policy.versions.first().map(|entry| entry.version.clone());
+        for group in world.exchange.groups.values() {
+            let is_wanted = |member: &&NodeId| {
+                world.exchange.nodes.get(*member).is_some_and(|stored| {
+                    let properties = &stored.policy.policy.properties;
+                    policy.policy.constraints.is_satisfied_by(properties).unwrap_or(false)
+                })
+            };
+            let wanted: Vec<&NodeId> = group.members.iter().filter(is_wanted).collect();
+            if !wanted.is_empty()
+                && !wanted.iter().any(|member| world.running_version(member, &policy.id) == best)
+            {
+                waiting.push(format!("nobody in {} runs {} {best:?}", group.id, policy.id));
+            }
+        }
+    }
+    waiting
 }
 
 /// Tests what must be true once faults are over: everything wanted runs, and nothing else.

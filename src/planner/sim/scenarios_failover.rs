@@ -3,12 +3,13 @@
 //! Sources: orchestration A2, E4, E8, P1.
 
 use super::{
-    agent,
+    agbot, agent,
     chaos::{add_service, put_group, put_policy, set_availability},
     scenarios::{agreements, claims, hold_agent_claim, lab_with, move_site, node, policy, runs, why},
     world::{Quality, World},
 };
 use crate::{
+    agreement::AgreementState,
     facts::{Availability, Mode, PolicyOrchestration, UnitScope},
     report::Blocked,
     rolling::RolloutState,
@@ -121,6 +122,92 @@ fn node_whose_copy_is_stopping_is_asked_until_it_has_stopped() {
     assert!(world.run_until(30, |world| is_awaited(world)));
     assert!(world.run_until(30, |world| !is_awaited(world)));
     assert_eq!(runs(&world, "n1", "f"), None);
+}
+
+/// A cancel that the node never gets: it goes on running the instance, and is heard.
+fn lose_the_stop(world: &mut World) {
+    set_availability(world, &node("n1"), Availability::Drain);
+    world.faults.lost = 1.0;
+    assert!(world.run_until(60, |world| {
+        let ended = world.database.agreements.values().find(|one| one.awaits_stop);
+        ended.is_some_and(|agreement| agreement.node == node("n1"))
+    }));
+}
+
+/// P1, A2: as long as the stop is not confirmed no second instance starts, whatever time passes and whichever agbot decides.
+#[test]
+fn second_instance_waits_for_a_stop_that_is_not_confirmed() {
+    let mut world = failover_lab();
+    lose_the_stop(&mut world);
+    assert_eq!(journey(&mut world, 600), [["n1"]]);
+    agbot::kill(&mut world, 0);
+    agbot::start(&mut world, 0);
+    assert_eq!(journey(&mut world, 4_000), [["n1"]], "a new process knows it, and nobody forgets it");
+    let blocked = why(&world, "n2", "f");
+    assert!(
+        matches!(&blocked, Some(Blocked::StopUnconfirmed { node: holder, .. }) if *holder == node("n1")),
+        "{blocked:?}"
+    );
+    world.faults.lost = 0.0;
+    assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]], "told at last");
+    world.run_for(30);
+    assert!(world.database.agreements.values().all(|one| !one.awaits_stop));
+}
+
+/// P1: the node is silent for too long, so the instance counts as gone.
+#[test]
+fn second_instance_starts_when_the_node_with_the_unconfirmed_stop_is_down() {
+    let mut world = failover_lab();
+    lose_the_stop(&mut world);
+    world.faults.lost = 0.0;
+    agent::kill_machine(&mut world, &node("n1"));
+    assert_eq!(journey(&mut world, 120), [vec![], vec!["n2"]]);
+}
+
+/// P1: a user made sure that the instance does not run.
+#[test]
+fn user_confirms_a_stop() {
+    let mut world = failover_lab();
+    lose_the_stop(&mut world);
+    world.run_for(120);
+    assert!(matches!(why(&world, "n2", "f"), Some(Blocked::StopUnconfirmed { .. })));
+    world.agents.get_mut(&node("n1")).unwrap().held.retain(|_, held| held.policy != policy("f"));
+    let ended = world.database.agreements.values().find(|one| one.awaits_stop).unwrap().clone();
+    world.database.confirm_stop(&ended.id);
+    world.faults.lost = 0.0;
+    assert!(world.run_until(20, |world| runs(world, "n2", "f").is_some()));
+}
+
+#[test]
+fn simulator_notices_a_second_instance() {
+    let mut world = failover_lab();
+    lose_the_stop(&mut world);
+    world.agbots[0].model.settings.broken.trusts_stops = true;
+    world.run_for(60);
+    world.faults.lost = 0.0;
+    world.run_for(60);
+    let violation = world.watchman.violation.unwrap_or_default();
+    assert!(violation.contains("starts a second instance of o/f beside o/n1"), "{violation}");
+}
+
+/// A node that was told nothing new reports nothing new; it is asked.
+#[test]
+fn node_that_never_started_its_instance_is_asked_for_it() {
+    let mut world = lab_with(&MEMBERS, |world| {
+        world.settings.lock_stale_secs = 1_800;
+        add_service(world, "t", "1.0.0", Quality::Good);
+    });
+    world.run_for(20);
+    put_failover(&mut world, "1.0.0");
+    let holder = |world: &World| {
+        world.database.agreements.values().find(|one| one.policy == policy("f")).map(|one| one.state.clone())
+    };
+    assert!(world.run_until(30, |world| matches!(holder(world), Some(AgreementState::Finalized { .. }))));
+    // The acknowledgement is lost with the mailbox, and so the node forgets the agreement.
+    let held = &mut world.agents.get_mut(&node("n1")).unwrap().held;
+    held.retain(|_, held| held.policy != policy("f"));
+    set_availability(&mut world, &node("n1"), Availability::Drain);
+    assert!(world.run_until(200, |world| runs(world, "n2", "f").is_some()), "{:?}", why(&world, "n2", "f"));
 }
 
 /// A2, P1: a copy whose node is down is started on the next member; the node that returns ends its own.

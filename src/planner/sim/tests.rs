@@ -39,9 +39,16 @@ fn every_promise_is_kept_under_faults_for_two_thousand_seeds() {
 /// Schedules that showed a weakness of the planner, or of the watchman, when they were first run.
 #[test]
 fn schedules_that_failed_once_keep_every_promise() {
-    for (seed, steps) in
-        [(23, 1_500), (47, 1_500), (120, 1_500), (1_200, 600), (1_718, 600), (101_714, 600), (200_456, 3_000)]
-    {
+    for (seed, steps) in [
+        (23, 1_500),
+        (47, 1_500),
+        (120, 1_500),
+        (1_200, 600),
+        (1_718, 600),
+        (101_714, 600),
+        (200_456, 3_000),
+        (481, 600),
+    ] {
         if let Some(text) = simulate(seed, steps).failure_text() {
             panic!("{text}");
         }

@@ -77,11 +77,26 @@ pub async fn update_agreement(
     Ok(())
 }
 
-/// Lists the agreements that are alive, or ended at `ended_since` or later.
+/// Replaces the record of an agreement and leaves open whether it is over.
+pub async fn replace_record(tx: &mut PgConnection, id: &str, record: &Value) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- agreement.replace_record
+        UPDATE agreement SET record = $2 WHERE agreement = $1",
+        id,
+        record,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Lists the agreements that are alive, or ended at `ended_since` or later, or whose instances are not known to have stopped.
 pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Result<Vec<Value>, StoreError> {
     let rows = sqlx::query!(
         "-- agreement.list_recent
-        SELECT record FROM agreement WHERE ended_at IS NULL OR ended_at >= $1 ORDER BY agreement",
+        SELECT record FROM agreement
+        WHERE ended_at IS NULL OR ended_at >= $1 OR record ->> 'awaits_stop' = 'true'
+        ORDER BY agreement",
         to_sql(ended_since) as _,
     )
     .fetch_all(conn)
@@ -145,11 +160,11 @@ pub async fn list_ended(
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Removes history older than an instant.
+/// Removes history older than an instant, without agreements whose instances are not known to have stopped.
 pub async fn delete_ended_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "-- agreement.delete_ended_before
-        DELETE FROM agreement WHERE ended_at < $1",
+        DELETE FROM agreement WHERE ended_at < $1 AND record ->> 'awaits_stop' IS DISTINCT FROM 'true'",
         to_sql(before) as _,
     )
     .execute(conn)

@@ -1,0 +1,80 @@
+//! What an administrator may do about an instance whose stop its node does not confirm.
+//!
+//! Source: orchestration P1 (forced by the user); engine 6.
+
+use axum::extract::Path;
+use axum::response::Response;
+use evenkeel_planner::agreement::Agreement;
+use evenkeel_planner::event::Event;
+use evenkeel_store::agbot::agreement as table;
+use evenkeel_store::agbot::event::{self as events, EventRow};
+use evenkeel_store::retry;
+use http::{HeaderMap, StatusCode};
+use serde_json::json;
+
+use super::caller::may_administrate;
+use super::{Running, answer};
+use crate::AgbotError;
+use crate::context::Context;
+
+/// `POST /orgs/{org}/agbot/agreements/{agreement}/confirm-stop`: records that the instance of an agreement that is over does not run.
+pub(super) async fn confirm(
+    Running(context): Running,
+    Path((org, id)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let actor = match may_administrate(&context, &headers, &org).await {
+        Ok(actor) => actor,
+        Err((status, why)) => return answer(status, why),
+    };
+    match record(&context, &org, &id, &actor).await {
+        Ok(Confirmed::Now(agreement)) => {
+            context.tell(vec![Event::AgreementRecorded { agreement }]).await;
+            answer(StatusCode::OK, format!("the instance of agreement {id} counts as stopped"))
+        }
+        Ok(Confirmed::Before) => answer(StatusCode::OK, format!("agreement {id} awaits no stop")),
+        Ok(Confirmed::Alive) => answer(StatusCode::CONFLICT, format!("agreement {id} has not ended")),
+        Ok(Confirmed::Unknown) => {
+            answer(StatusCode::NOT_FOUND, format!("organization {org} has no agreement {id}"))
+        }
+        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
+}
+
+enum Confirmed {
+    Now(Box<Agreement>),
+    Before,
+    Alive,
+    Unknown,
+}
+
+async fn record(context: &Context, org: &str, id: &str, actor: &str) -> Result<Confirmed, AgbotError> {
+    retry("agreement.confirm_stop", || async {
+        let mut tx = context.database.begin().await?;
+        let Some(stored) = table::lock_agreement(&mut tx, id).await? else { return Ok(Confirmed::Unknown) };
+        let agreement: Agreement = serde_json::from_value(stored)?;
+        if agreement.node.org() != org {
+            return Ok(Confirmed::Unknown);
+        }
+        if agreement.is_live() {
+            return Ok(Confirmed::Alive);
+        }
+        if agreement.is_single && !agreement.awaits_stop {
+            return Ok(Confirmed::Before);
+        }
+        let stopped = agreement.confirm_stop().map_err(|error| AgbotError::Refused(error.to_string()))?;
+        table::replace_record(&mut tx, id, &serde_json::to_value(&stopped)?).await?;
+        let row = EventRow {
+            happened_at: context.now(),
+            kind: "agreement.stop-confirmed".to_owned(),
+            ha_group: None,
+            node: Some(stopped.node.as_str().to_owned()),
+            policy: Some(stopped.policy.as_str().to_owned()),
+            detail: json!({"actor": actor, "agreement": id}),
+        };
+        events::insert_event(&mut tx, &row).await?;
+        tx.commit().await?;
+        Ok::<Confirmed, AgbotError>(Confirmed::Now(Box::new(stopped)))
+    })
+    .await
+}

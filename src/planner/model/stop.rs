@@ -1,0 +1,55 @@
+//! Whether the instance of an agreement that is over has stopped.
+//!
+//! Sources: orchestration A2, P1; engine 6 (P1 against B10).
+
+use jiff::Timestamp;
+
+use super::Model;
+use crate::{
+    agreement::{Agreement, AgreementState},
+    ids::{NodeId, PolicyId},
+    pair::STOP_CONFIRMATION_SECS,
+    usage::secs_since,
+};
+
+impl Model {
+    /// Returns when an agreement ended whose instance may still run, however long ago that was.
+    ///
+    /// The stop is confirmed by a report of the node from after the end that does not list the instance; by the node's word that
+    /// it does not have the agreement, if its last report does not list the instance either and it had time to report; by a
+    /// user; or by the removal of the node. A node that never got the acknowledgement started nothing, so for an agreement
+    /// that was not final the time suffices.
+    pub(crate) fn unconfirmed_stop(&self, agreement: &Agreement, now: Timestamp) -> Option<Timestamp> {
+        let AgreementState::Ended { at, was_final, .. } = agreement.state else { return None };
+        let record = self.nodes.get(&agreement.node)?;
+        if agreement.is_single && was_final && !agreement.awaits_stop {
+            return None;
+        }
+        let status = record.status.as_ref();
+        let is_listed = status.is_some_and(|status| {
+            status.services.iter().any(|one| one.agreement.as_ref() == Some(&agreement.id))
+        });
+        let is_reported = status.is_some_and(|status| status.reported_at >= Some(at));
+        let had_time = secs_since(at, now) >= STOP_CONFIRMATION_SECS;
+        let is_confirmed =
+            !is_listed && (is_reported || had_time && (!was_final || self.denied.contains(&agreement.id)));
+        (!is_confirmed).then_some(at)
+    }
+
+    /// Returns the ended agreements of a pair, with when each ended, whose instances may still run.
+    pub(crate) fn unconfirmed_stops<'a>(
+        &'a self,
+        node: &'a NodeId,
+        policy: &'a PolicyId,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (&'a Agreement, Timestamp)> {
+        self.lately_ended_on(node)
+            .filter(move |agreement| agreement.policy == *policy)
+            .filter_map(move |agreement| Some((agreement, self.unconfirmed_stop(agreement, now)?)))
+    }
+
+    /// Returns the ended agreements whose instances must have stopped before another one starts, as far as that is not recorded.
+    pub fn awaiting_stop(&self) -> impl Iterator<Item = &Agreement> {
+        self.awaiting_stop.iter().filter_map(|id| self.agreements.get(id))
+    }
+}
