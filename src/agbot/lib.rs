@@ -67,6 +67,7 @@ impl Agbot {
         tasks.spawn(observe::status::run_heartbeats(context.clone(), shutdown.clone()));
         tasks.spawn(observe::log::run(context.clone(), shutdown.clone()));
         tasks.spawn(observe::lookup::run(context.clone(), shutdown.clone()));
+        tasks.spawn(observe::condition::run(context.clone(), shutdown.clone()));
         tasks.spawn(mailbox::run(context.clone(), shutdown.clone()));
         tasks.spawn(outbox::run(context.clone(), shutdown.clone()));
         tasks.spawn(purge::run(context.clone(), shutdown.clone()));

@@ -42,8 +42,20 @@ enum AgbotCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows what the agbot did lately
+    /// Shows what the agbot did lately, newest first
     Events {
+        /// Only those of this HA group
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        /// Only those of this node
+        #[arg(long = "node", value_name = "NODE")]
+        node: Option<String>,
+        /// Only those of this deployment policy
+        #[arg(long = "policy", value_name = "POLICY")]
+        policy: Option<String>,
+        /// At most so many, up to 500
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=500))]
+        limit: Option<u16>,
         #[command(flatten)]
         watch: Watch,
     },
@@ -139,7 +151,16 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
             };
             context.show_watched(&watch, look).await
         }
-        AgbotCommand::Events { watch } => {
+        AgbotCommand::Events { group, node, policy, limit, watch } => {
+            let mut path = Path::org(&exchange.org, &["agbot", "events"]);
+            for (name, value) in [("group", group), ("node", node), ("policy", policy)] {
+                if let Some(value) = value {
+                    path = path.query(name, &qualified(&exchange, &value));
+                }
+            }
+            if let Some(limit) = limit {
+                path = path.query("limit", &limit.to_string());
+            }
             let columns = [
                 ("time", "at"),
                 ("kind", "kind"),
@@ -148,8 +169,10 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
                 ("policy", "policy"),
                 ("detail", "detail"),
             ];
+            let agbot = context.agbot(&exchange)?;
             let look = async || {
-                require_if_empty(listed(&read("events").await?, "events", &columns), &exchange, &[]).await
+                let found = agbot.get("asking the agbot for its events", &path).await?;
+                require_if_empty(listed(&found, "events", &columns), &exchange, &[]).await
             };
             context.show_watched(&watch, look).await
         }

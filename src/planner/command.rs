@@ -85,6 +85,8 @@ pub enum Action {
         policy: PolicyId,
         /// Why.
         reason: CancelReason,
+        /// Why in words, more precise than the number that goes over the wire.
+        cause: String,
         /// Claim under which the member goes down; none when nothing planned goes down.
         claim: Option<ClaimRef>,
         /// Usage record to store; none removes it.

@@ -375,12 +375,14 @@ pub(crate) fn cancel(
     } else {
         previous.filter(|one| !reason.forgets_usage() && one.version == agreement.version).cloned()
     };
-    let text = format!("ending the agreement: {}", reason.text());
+    let cause = cause_of_end(pass, agreement, reason);
+    let text = format!("ending the agreement: {cause}");
     let action = Action::Cancel {
         agreement: agreement.id.clone(),
         node: pair.0.clone(),
         policy: pair.1.clone(),
         reason,
+        cause,
         claim,
         usage,
         backoff,
@@ -388,4 +390,30 @@ pub(crate) fn cancel(
     };
     pass.act(&pair.0, &pair.1, text);
     pass.issue(lease, action, (&pair.0, &pair.1));
+}
+
+/// Returns in words why an agreement ends: the protocol has one number for a drain and a user, and one for all changes of policies.
+fn cause_of_end(pass: &Pass<'_>, agreement: &Agreement, reason: CancelReason) -> String {
+    let model = pass.model;
+    let is_drained = model.availability(&agreement.node) == Availability::Drain;
+    match reason {
+        CancelReason::USER_REQUESTED if is_drained => "the node is being drained".to_owned(),
+        CancelReason::HEARTBEAT_MISSING => match model.liveness(&agreement.node, pass.now) {
+            Liveness::Down { since } => format!("the node is down; last heard {since}"),
+            _ => reason.text().to_owned(),
+        },
+        CancelReason::POLICY_CHANGED => match matching::fit(model, agreement, pass.now) {
+            Fit::Lost(Blocked::PolicyUnknown) => {
+                "the deployment policy was deleted or is not served".to_owned()
+            }
+            Fit::Lost(blocked) => format!("no longer wanted on the node: {blocked}"),
+            Fit::Outdated(choice) if choice.version != agreement.version => {
+                format!("replaced by version {}", choice.version)
+            }
+            Fit::Outdated(choice) => format!("replaced by {} {}", choice.key, choice.version),
+            Fit::Leaving => "the node is being drained".to_owned(),
+            Fit::Clean(_) | Fit::Unclear(_) => reason.text().to_owned(),
+        },
+        _ => reason.text().to_owned(),
+    }
 }

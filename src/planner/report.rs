@@ -107,6 +107,14 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
+    /// Returns the member on which a step failed or stalled.
+    pub fn node(&self) -> Option<&NodeId> {
+        match self {
+            Self::StepFailed { node, .. } | Self::StepStalled { node, .. } => Some(node),
+            Self::Paused { .. } | Self::Aborted { .. } | Self::RollbackAsked { .. } => None,
+        }
+    }
+
     /// Returns whether a step failed or stalled, as opposed to a user's decision.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::StepFailed { .. } | Self::StepStalled { .. })

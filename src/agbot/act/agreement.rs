@@ -12,7 +12,7 @@ use evenkeel_store::agbot::claim as claims;
 use evenkeel_store::agbot::event::{self as events, EventRow};
 use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agreement::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{check_lease, message, terms};
 use crate::AgbotError;
@@ -35,6 +35,7 @@ pub(super) struct End<'a> {
     pub node: &'a NodeId,
     pub policy: &'a PolicyId,
     pub reason: CancelReason,
+    pub cause: &'a str,
     pub claim: Option<&'a ClaimRef>,
     pub usage: Option<&'a WorkloadUsage>,
     pub backoff: Option<&'a Backoff>,
@@ -100,8 +101,11 @@ pub(super) async fn acknowledge(
         let agreement = locked(&mut tx, reply.id).await?;
         // What was done already is delivered already, or waits in the outbox.
         if agreement.finalized_at().is_none() {
-            let done =
-                agreement.finalize(context.now()).map_err(|error| AgbotError::Refused(error.to_string()))?;
+            let now = context.now();
+            let done = agreement.finalize(now).map_err(|error| AgbotError::Refused(error.to_string()))?;
+            let detail = json!({"agreement": done.id.as_str(), "service": done.service_key.as_str(), "version": done.version});
+            let event = agreement_event("agreement.made", (&done.node, &done.policy), detail, now);
+            events::insert_event(&mut tx, &event).await?;
             table::update_agreement(&mut tx, reply.id.as_str(), &serde_json::to_value(&done)?, None).await?;
             if let Some(policy) = reply.policy {
                 table::set_usage(&mut tx, reply.node.as_str(), policy.as_str(), usage.as_ref()).await?;
@@ -141,17 +145,12 @@ pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Re
         if agreement.is_live() {
             check_claim(&mut tx, end.claim).await?;
             let now = context.now();
+            let version = agreement.version.clone();
             let ended = agreement.end(now, end.reason).map_err(|error| AgbotError::Refused(error.to_string()))?;
             table::update_agreement(&mut tx, end.id.as_str(), &serde_json::to_value(&ended)?, Some(now)).await?;
             table::upsert_usage(&mut tx, &usage).await?;
-            let event = EventRow {
-                happened_at: now,
-                kind: "agreement.ended".to_owned(),
-                ha_group: None,
-                node: Some(end.node.as_str().to_owned()),
-                policy: Some(end.policy.as_str().to_owned()),
-                detail: json!({"agreement": end.id.as_str(), "reason": end.reason.0, "text": end.reason.text()}),
-            };
+            let detail = json!({"agreement": end.id.as_str(), "version": version, "reason": end.reason.0, "text": end.cause});
+            let event = agreement_event("agreement.ended", (end.node, end.policy), detail, now);
             events::insert_event(&mut tx, &event).await?;
             supersede(&mut tx, end.id).await?;
             enqueue(context, &mut tx, lease, subject, &effects).await?;
@@ -258,6 +257,22 @@ async fn change(
         Ok(())
     })
     .await
+}
+
+fn agreement_event(
+    kind: &str,
+    (node, policy): (&NodeId, &PolicyId),
+    detail: Value,
+    at: jiff::Timestamp,
+) -> EventRow {
+    EventRow {
+        happened_at: at,
+        kind: kind.to_owned(),
+        ha_group: None,
+        node: Some(node.as_str().to_owned()),
+        policy: Some(policy.as_str().to_owned()),
+        detail,
+    }
 }
 
 async fn locked(tx: &mut PgConnection, id: &AgreementId) -> Result<Agreement, AgbotError> {

@@ -9,8 +9,9 @@ use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::GroupId;
-use evenkeel_planner::rolling::Rollout;
+use evenkeel_planner::rolling::{Rollout, history};
 use evenkeel_store::agbot::claim as table;
+use evenkeel_store::agbot::event::{EventRow, insert_event};
 use evenkeel_store::agbot::rollout as rollouts;
 use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
@@ -148,6 +149,17 @@ pub(super) async fn record_rollout(
             return Err(AgbotError::Refused("somebody else wrote the rollout meanwhile".to_owned()));
         }
         rollouts::upsert_rollout(&mut tx, rollout.group.as_str(), rollout.policy.as_str(), &record).await?;
+        for event in history::events(stored.as_ref(), rollout) {
+            let row = EventRow {
+                happened_at: context.now(),
+                kind: event.kind.to_owned(),
+                ha_group: Some(rollout.group.as_str().to_owned()),
+                node: event.node.map(|node| node.as_str().to_owned()),
+                policy: Some(rollout.policy.as_str().to_owned()),
+                detail: event.detail,
+            };
+            insert_event(&mut tx, &row).await?;
+        }
         tx.commit().await?;
         Ok(())
     })

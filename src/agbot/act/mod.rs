@@ -51,12 +51,13 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
                 agreement::Reply { id: agreement, node, policy: policy.as_ref(), usage: usage.as_ref() };
             agreement::acknowledge(context, lease, &reply, *decision).await?;
         }
-        Action::Cancel { agreement, node, policy, reason, claim, usage, backoff, tells_node } => {
+        Action::Cancel { agreement, node, policy, reason, cause, claim, usage, backoff, tells_node } => {
             let end = agreement::End {
                 id: agreement,
                 node,
                 policy,
                 reason: *reason,
+                cause,
                 claim: claim.as_ref(),
                 usage: usage.as_ref(),
                 backoff: backoff.as_ref(),

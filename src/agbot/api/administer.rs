@@ -132,7 +132,7 @@ async fn store(
         ha_group: Some(group.to_owned()),
         node: None,
         policy: Some(policy.to_owned()),
-        detail: json!({"actor": wish.actor, "target": rollout.target}),
+        detail: json!({"actor": wish.actor, "target": rollout.effective_target(), "total": rollout.total}),
     };
     events::insert_event(tx, &row).await?;
     Ok(())

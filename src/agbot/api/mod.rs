@@ -189,6 +189,7 @@ fn status_endpoints() -> Vec<Endpoint<AgbotApi>> {
         .answer::<RolloutsAnswer>(200, "the rollouts"),
         endpoint(Method::GET, "/orgs/{organization}/agbot/events", "list_events", get(status::list_events))
             .doc(TAG, "Lists what the agbot did lately, newest first")
+            .query::<status::OfEvents>()
             .answer::<EventsAnswer>(200, "the events"),
         endpoint(Method::GET, "/agbot/status", "get_agbot_status", get(status::status))
             .doc(TAG, "Answers the health of the agbot")

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::Path;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query};
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::{Frame, Page, PageError};
 use evenkeel_planner::claims::{Claim, Scope};
@@ -12,10 +13,13 @@ use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::report::Placement;
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::StoreError;
-use evenkeel_store::agbot::{agreement, event};
+use evenkeel_store::agbot::agreement;
+use evenkeel_store::agbot::event::{self, EventFilter};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::IntoParams;
 
 use super::caller::{SeenNodes, seen_nodes, sees_counts};
 use super::hidden;
@@ -164,6 +168,10 @@ pub(super) fn shown(rollout: &Rollout) -> Value {
     let mut shown = json!(rollout);
     if let Some(members) = shown.as_object_mut() {
         members.insert("text".to_owned(), Value::String(rollout.text()));
+        if rollout.rollback.is_some() {
+            members.insert("rolledBackFrom".to_owned(), Value::String(rollout.target.clone()));
+            members.insert("target".to_owned(), Value::String(rollout.effective_target()));
+        }
     }
     shown
 }
@@ -193,15 +201,48 @@ pub(super) async fn list_rollouts((Running(context), Path(org), headers): Asked)
     Json(json!({"rollouts": rollouts})).into_response()
 }
 
+/// Which events are meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfEvents {
+    /// Only those of this HA group.
+    group: Option<String>,
+    /// Only those of this node.
+    node: Option<String>,
+    /// Only those of this deployment policy.
+    policy: Option<String>,
+    /// At most so many, 1 to 500.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<i64>,
+}
+
 /// What the agbot did lately, newest first.
-pub(super) async fn list_events((Running(context), Path(org), headers): Asked) -> Response {
+pub(super) async fn list_events(
+    (Running(context), Path(org), headers): Asked,
+    query: Result<Query<OfEvents>, QueryRejection>,
+) -> Response {
     let seen = match seen_nodes(&context, &headers, &org).await {
         Ok(seen) => seen,
         Err((status, why)) => return answer(status, why),
     };
+    let Ok(Query(of)) = query else {
+        return answer(
+            StatusCode::BAD_REQUEST,
+            "the query may hold group, node, policy and limit only, each once",
+        );
+    };
+    let limit = of.limit.unwrap_or(NEWEST);
+    if !(1..=NEWEST).contains(&limit) {
+        return answer(StatusCode::BAD_REQUEST, format!("limit must be from 1 to {NEWEST}"));
+    }
+    let qualified = |name: Option<String>| {
+        name.map(|name| if name.contains('/') { name } else { format!("{org}/{name}") })
+    };
+    let filter =
+        EventFilter { ha_group: qualified(of.group), node: qualified(of.node), policy: qualified(of.policy) };
     let rows = async {
         let mut connection = context.database.acquire().await?;
-        event::list_newest(&mut connection, &org, seen.ids().as_deref(), NEWEST).await
+        event::list_newest(&mut connection, &org, seen.ids().as_deref(), &filter, limit).await
     };
     match rows.await {
         Ok(rows) => {

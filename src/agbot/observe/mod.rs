@@ -1,5 +1,6 @@
 //! What the exchange holds: read whole at start and now and then, and followed through the change feed in between.
 
+pub mod condition;
 pub mod facts;
 pub mod inert;
 pub mod log;

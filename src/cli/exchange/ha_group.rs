@@ -327,7 +327,12 @@ async fn free(
 fn upgrades_view(found: Value) -> View {
     let mut table = Table::new(&["what", "policy", "node", "detail"]).keeping(&["node", "detail"]);
     let text = |value: &Value, pointer: &str| value.pointer(pointer).map(cell_text).unwrap_or_default();
-    let held = |claim: &Value| format!("{} since {}", text(claim, "/phase"), text(claim, "/since"));
+    // An older agbot names only when the claim was taken.
+    let phase_since = |claim: &Value| {
+        let since = text(claim, "/phase_since");
+        if since.is_empty() { text(claim, "/since") } else { since }
+    };
+    let held = |claim: &Value| format!("{} since {}", text(claim, "/phase"), phase_since(claim));
     if let Some(claim) = found.get("agent").filter(|claim| !claim.is_null()) {
         table.push(["agent".to_owned(), text(claim, "/purpose/nmp"), text(claim, "/node"), held(claim)]);
     }
@@ -366,11 +371,11 @@ mod tests {
     fn claims_and_waits_of_a_group_are_one_table() {
         let found = json!({
             "agent": null,
-            "workloads": [{"node": "o/n1", "scope": {"kind": "policy", "policy": "o/p"}, "phase": "starting", "since": "t"}],
+            "workloads": [{"node": "o/n1", "scope": {"kind": "policy", "policy": "o/p"}, "phase": "starting", "since": "t", "phase_since": "u"}],
             "waiting": [{"policy": "o/p", "node": "o/n2", "reason": "n1 is first"}],
         });
         let rows = upgrades_view(found).table.rows;
-        assert_eq!(rows[0], ["service", "o/p", "o/n1", "starting since t"]);
+        assert_eq!(rows[0], ["service", "o/p", "o/n1", "starting since u"]);
         assert_eq!(rows[1], ["waits", "o/p", "o/n2", "n1 is first"]);
     }
 

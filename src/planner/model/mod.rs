@@ -5,6 +5,7 @@
 
 mod apply;
 mod candidates;
+mod condition;
 mod failure;
 pub mod index;
 mod node;
@@ -19,6 +20,7 @@ mod view;
 
 pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
+pub use condition::NodeCondition;
 pub use node::NodeRecord;
 pub(crate) use proposal::ProposalStatus;
 pub use query::{Liveness, Observed};

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Rollback, Rollout, RolloutState};
+use super::{Rollout, RolloutState};
 use crate::report::HoldReason;
 
 /// Is what a user asks for.
@@ -107,16 +107,8 @@ fn back(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rol
     let Some(version) = rollout.previous_version.clone() else {
         return Err(format!("{name} has no single version to go back to"));
     };
-    Ok(Rollout {
-        state: RolloutState::Updating,
-        rollback: Some(Rollback {
-            version,
-            why: HoldReason::RollbackAsked { actor: asker.actor.to_owned() },
-            since: asker.now,
-        }),
-        done: 0,
-        ..rollout.clone()
-    })
+    let why = HoldReason::RollbackAsked { actor: asker.actor.to_owned() };
+    Ok(rollout.clone().turned_back(&version, why, asker.now))
 }
 
 /// Returns the rollout that leads to the version that failed once more.
@@ -124,7 +116,8 @@ fn retry(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Ro
     let again = Rollout { state: RolloutState::Updating, failed: Vec::new(), ..rollout.clone() };
     match state {
         _ if rollout.remembers_failure() => {
-            Ok(Rollout { rollback: None, done: 0, started_at: asker.now, ..again })
+            let total = rollout.rollback.as_ref().map_or(0, |back| back.slots).max(rollout.total);
+            Ok(Rollout { rollback: None, total, done: 0, started_at: asker.now, ..again })
         }
         RolloutState::Held { hold, .. } if hold.is_failure() => Ok(again),
         _ => Err(format!("nothing failed in the rollout of {} in {}", rollout.target, rollout.group)),

@@ -1,6 +1,7 @@
 //! Every cell of the state table of B12 that a user's wish can reach.
 
 use super::*;
+use crate::rolling::Rollback;
 use crate::{
     claims::ReleaseReason,
     ids::{GroupId, NodeId, PolicyId},
@@ -13,6 +14,7 @@ fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
         version: "1.0.0".into(),
         why: HoldReason::RollbackAsked { actor: "o/bob".into() },
         since: NOW,
+        slots: 2,
     };
     Rollout {
         group: GroupId::new("o", "g"),
@@ -24,6 +26,7 @@ fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
         done: 1,
         failed: Vec::new(),
         last_step_at: None,
+        last_node: None,
         previous_version: Some("1.0.0".into()),
         rollback: goes_back.then_some(back),
         revision: 7,

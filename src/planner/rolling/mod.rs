@@ -7,6 +7,7 @@ pub mod action;
 mod drain;
 pub(crate) mod floor;
 mod gates;
+pub mod history;
 mod progress;
 mod rollback;
 mod step;
@@ -74,6 +75,9 @@ pub struct Rollback {
     pub why: HoldReason,
     /// When it was decided.
     pub since: Timestamp,
+    /// Slots to be replaced when the rollout began.
+    #[serde(default)]
+    pub slots: u32,
 }
 
 /// Is the rollout of one policy through one group.
@@ -101,6 +105,9 @@ pub struct Rollout {
     pub failed: Vec<NodeId>,
     /// When the last slot was finished or given up.
     pub last_step_at: Option<Timestamp>,
+    /// Member of that slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_node: Option<NodeId>,
     /// Version that all slots had before; none when they had several, or another service.
     #[serde(default)]
     pub previous_version: Option<String>,
@@ -127,17 +134,51 @@ impl Rollout {
         }
     }
 
+    /// Returns the service and the version that it leads to now: after a rollback the one that ran before.
+    pub fn effective_target(&self) -> String {
+        match (&self.rollback, self.target.rsplit_once(' ')) {
+            (Some(back), Some((service, _))) => format!("{service} {}", back.version),
+            _ => self.target.clone(),
+        }
+    }
+
+    /// Returns whether both are rows of one rollout, whichever way it leads.
+    fn is_same_rollout(&self, other: &Self) -> bool {
+        self.target_digest == other.target_digest && self.started_at == other.started_at
+    }
+
+    /// Returns the rollout turned back to a version: as many slots are to be changed as were changed, or failed.
+    pub(crate) fn turned_back(self, version: &str, why: HoldReason, now: Timestamp) -> Self {
+        // A group has far fewer members than a u32 counts.
+        let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
+        Self {
+            state: RolloutState::Updating,
+            rollback: Some(Rollback { version: version.to_owned(), why, since: now, slots: self.total }),
+            total: self.done.saturating_add(failed).clamp(1, self.total.max(1)),
+            done: 0,
+            ..self
+        }
+    }
+
     /// Says in words how it stands.
     pub fn text(&self) -> String {
-        let back = self.rollback.as_ref().map(|back| format!("going back to {}: {}", back.version, back.why));
-        match (&self.state, back) {
-            (RolloutState::Updating, None) => format!("updating, {} of {} done", self.done, self.total),
-            (RolloutState::Updating, Some(back)) => back,
-            (RolloutState::Held { hold, .. }, None) => format!("held: {hold}"),
-            (RolloutState::Held { hold, .. }, Some(back)) => format!("held: {hold}; {back}"),
-            (RolloutState::Completed { .. }, None) => "completed".to_owned(),
-            (RolloutState::Completed { .. }, Some(back)) => format!("went back; {back}"),
-            (RolloutState::Abandoned { why, .. }, _) => format!("abandoned: {why}"),
+        let numbers = format!("{} of {} done", self.done, self.total);
+        let Some(back) = &self.rollback else {
+            return match &self.state {
+                RolloutState::Updating => format!("updating, {numbers}"),
+                RolloutState::Held { hold, .. } => format!("held: {hold}"),
+                RolloutState::Completed { .. } => "completed".to_owned(),
+                RolloutState::Abandoned { why, .. } => format!("abandoned: {why}"),
+            };
+        };
+        let (version, why) = (&back.version, &back.why);
+        match &self.state {
+            RolloutState::Updating => format!("rolling back to {version}, {numbers}: {why}"),
+            RolloutState::Held { hold, .. } => {
+                format!("held: {hold}; rolling back to {version}, {numbers}: {why}")
+            }
+            RolloutState::Completed { .. } => format!("rolled back to {version}, {numbers}: {why}"),
+            RolloutState::Abandoned { why, .. } => format!("abandoned: {why}"),
         }
     }
 

@@ -52,6 +52,7 @@ fn new_rollout(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) -
         done: 0,
         failed: Vec::new(),
         last_step_at: None,
+        last_node: None,
         previous_version: rollback::previous_version(unit.policy, copies, stored),
         rollback: None,
         // The row's count goes on, whatever rollout it held before.
@@ -113,7 +114,7 @@ pub(super) fn finish(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollo
 
 /// Going back is over when the members on which the new version failed run the old one again; one that never does holds it.
 fn has_everybody_back(pass: &mut Pass<'_>, unit: &Unit<'_>, rollout: &Rollout) -> bool {
-    let Some(node) = rollback::laggard(pass.model, rollout, pass.now) else { return true };
+    let Some(node) = rollback::laggards(pass.model, rollout, pass.now).next() else { return true };
     if let Some(hold) = rollback::overdue(pass.model, rollout, node, pass.now) {
         let state = RolloutState::Held { hold: Box::new(hold), since: pass.now };
         record(pass, unit.lease, Rollout { state, ..rollout.clone() });

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::{Rollback, Rollout, unit::target_digest};
+use super::{Rollout, unit::target_digest};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
@@ -79,20 +79,21 @@ pub(super) fn turned_back(
         rollout.previous_version.as_ref().filter(|_| speaks_against && rollout.rollback.is_none())?;
     // Withdrawn meanwhile: there is nothing to go back to.
     model.services_of(&policy.service).find(|service| service.version == *version)?;
-    Some(Rollout {
-        state: super::RolloutState::Updating,
-        rollback: Some(Rollback { version: version.clone(), why: why.clone(), since: now }),
-        done: 0,
-        ..rollout.clone()
-    })
+    Some(rollout.clone().turned_back(version, why.clone(), now))
 }
 
-/// Returns a member on which the new version failed and that does not have the old one again yet; none when everybody has
-/// it, or is out of the matter.
-pub(super) fn laggard<'a>(model: &Model, rollout: &'a Rollout, now: Timestamp) -> Option<&'a NodeId> {
-    rollout.rollback.as_ref()?;
-    let group = model.group(&rollout.group)?;
-    rollout.failed.iter().filter(|node| group.members.contains(*node)).find(|node| {
+/// Returns the members on which the new version failed and that do not have the old one again yet, without those that are out of
+/// the matter.
+pub(super) fn laggards<'a>(
+    model: &'a Model,
+    rollout: &'a Rollout,
+    now: Timestamp,
+) -> impl Iterator<Item = &'a NodeId> {
+    let group = model.group(&rollout.group).filter(|_| rollout.rollback.is_some());
+    let failed = group
+        .into_iter()
+        .flat_map(move |group| rollout.failed.iter().filter(|node| group.members.contains(*node)));
+    failed.filter(move |node| {
         let runs = model.live_agreement(node, &rollout.policy).is_some_and(|agreement| {
             matches!(matching::fit(model, agreement, now), Fit::Clean(_))
                 && model.observed(agreement, now) == Observed::Running

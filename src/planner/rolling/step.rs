@@ -186,9 +186,11 @@ fn complete_step(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
     match unit.rollout {
         Some(rollout) if !is_recorded(unit, claim) => {
             // A group has far fewer members than a u32 counts.
-            let left = u32::try_from(unit.dirty.len()).unwrap_or(u32::MAX);
+            let laggards = rollback::laggards(pass.model, rollout, pass.now).count();
+            let left = u32::try_from(unit.dirty.len() + laggards).unwrap_or(u32::MAX);
             let done = rollout.total.saturating_sub(left).max(rollout.done);
-            record(pass, unit.lease, Rollout { done, last_step_at: Some(pass.now), ..rollout.clone() });
+            let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
+            record(pass, unit.lease, Rollout { done, last_step_at, last_node, ..rollout.clone() });
         }
         _ => release(pass, unit, claim, ReleaseReason::Done),
     }
@@ -226,7 +228,8 @@ fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReas
         return release(pass, unit, claim, why);
     };
     let update = unit.update;
-    let mut rollout = Rollout { last_step_at: Some(pass.now), ..rollout.clone() };
+    let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
+    let mut rollout = Rollout { last_step_at, last_node, ..rollout.clone() };
     let is_failure = matches!(reason, HoldReason::StepFailed { .. });
     if is_failure && !rollout.failed.contains(&claim.node) {
         rollout.failed.push(claim.node.clone());

@@ -327,7 +327,9 @@ impl Database {
     /// Names everything that a bulk read finds: all records but agreements that ended long ago.
     pub fn recent_rows(&self, now: Timestamp) -> Vec<Row> {
         let is_recent = |agreement: &&Agreement| match agreement.state {
-            AgreementState::Ended { at, .. } => secs_since(at, now) < ENDED_MEMORY_SECS || agreement.awaits_stop,
+            AgreementState::Ended { at, .. } => {
+                secs_since(at, now) < ENDED_MEMORY_SECS || agreement.awaits_stop
+            }
             _ => true,
         };
         let agreements = self.agreements.values().filter(is_recent);

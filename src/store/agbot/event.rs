@@ -40,12 +40,24 @@ pub async fn insert_event(tx: &mut PgConnection, event: &EventRow) -> Result<(),
     Ok(())
 }
 
+/// Which events are meant; none means any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// `org/group`.
+    pub ha_group: Option<String>,
+    /// `org/node`.
+    pub node: Option<String>,
+    /// `org/policy`.
+    pub policy: Option<String>,
+}
+
 /// The newest events of an organization, newest first: those about its nodes, groups or policies, or only those about the given nodes
 /// (`org/node`) when there are any given.
 pub async fn list_newest(
     conn: &mut PgConnection,
     org: &str,
     nodes: Option<&[String]>,
+    filter: &EventFilter,
     limit: i64,
 ) -> Result<Vec<EventRow>, StoreError> {
     let rows = sqlx::query!(
@@ -55,11 +67,17 @@ pub async fn list_newest(
         WHERE CASE WHEN $2::text[] IS NULL
                    THEN $1 IN (split_part(node, '/', 1), split_part(ha_group, '/', 1), split_part(policy, '/', 1))
                    ELSE node = ANY ($2) AND split_part(node, '/', 1) = $1 END
+          AND ($4::text IS NULL OR ha_group = $4)
+          AND ($5::text IS NULL OR node = $5)
+          AND ($6::text IS NULL OR policy = $6)
         ORDER BY event_id DESC
         LIMIT $3"#,
         org,
         nodes,
         limit,
+        filter.ha_group.as_deref(),
+        filter.node.as_deref(),
+        filter.policy.as_deref(),
     )
     .fetch_all(conn)
     .await?;
@@ -74,6 +92,71 @@ pub async fn list_newest(
             detail: row.detail,
         })
         .collect())
+}
+
+/// A change of the condition of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeEvent {
+    /// `org/node`.
+    pub node: String,
+    /// What, begins with `node.`.
+    pub kind: &'static str,
+    /// The kind of the change in the other direction.
+    pub opposite: &'static str,
+    /// Whether it ends what the opposite began, so that it is recorded only after that.
+    pub is_end: bool,
+    /// Reason and numbers.
+    pub detail: Value,
+}
+
+/// Appends changes of the conditions of nodes, without those that the newest event of the node tells already.
+pub async fn insert_node_events(
+    conn: &mut PgConnection,
+    events: &[NodeEvent],
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let text = |of: fn(&NodeEvent) -> &str| events.iter().map(of).collect::<Vec<&str>>();
+    let is_end: Vec<bool> = events.iter().map(|event| event.is_end).collect();
+    let details: Vec<&Value> = events.iter().map(|event| &event.detail).collect();
+    sqlx::query!(
+        "-- event.insert_node_events
+        INSERT INTO agbot_event (happened_at, kind, node, detail)
+        SELECT $1, change.kind, change.node, change.detail
+        FROM UNNEST($2::text[], $3::text[], $4::text[], $5::boolean[], $6::jsonb[])
+             AS change (kind, opposite, node, is_end, detail)
+        LEFT JOIN LATERAL (
+            SELECT newest.kind
+            FROM agbot_event AS newest
+            WHERE newest.node = change.node AND newest.kind LIKE 'node.%'
+              AND newest.kind IN (change.kind, change.opposite)
+            ORDER BY newest.event_id DESC
+            LIMIT 1
+        ) AS known ON true
+        WHERE known.kind IS DISTINCT FROM change.kind AND (known.kind IS NOT NULL OR NOT change.is_end)",
+        to_sql(at) as _,
+        &text(|event| event.kind) as &[&str],
+        &text(|event| event.opposite) as &[&str],
+        &text(|event| &event.node) as &[&str],
+        &is_end,
+        &details as &[&Value],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Lists the newest changes of the conditions of all nodes: node and kind, for each node and each condition one.
+pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(String, String)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- event.list_node_conditions
+        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back')) node AS "node!", kind
+        FROM agbot_event
+        WHERE kind LIKE 'node.%' AND node IS NOT NULL
+        ORDER BY node, kind IN ('node.down', 'node.back'), event_id DESC"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, row.kind)).collect())
 }
 
 /// Removes events older than an instant.

@@ -121,7 +121,7 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
     assert_eq!(act("pause").await, 409, "it is over");
     assert_eq!(act("rollback").await, 200);
     deployed(&fleet, "1.0.0").await;
-    let text = becomes(&second, "went back").await;
+    let text = becomes(&second, "rolled back").await;
     assert!(text.contains("o/admin asked to go back"), "{text}");
     let (_, events) = second.call("GET", "/orgs/o/agbot/events", None).await;
     let kinds: Vec<_> =
@@ -154,7 +154,7 @@ async fn a_version_that_fails_is_taken_back_by_itself_when_that_is_set() {
     deployed(&fleet, "1.0.0").await;
     let untouched = fleet.processes();
     fleet.want(&hub, "2.0.0").await;
-    becomes(&hub, "went back").await;
+    becomes(&hub, "rolled back").await;
     deployed(&fleet, "1.0.0").await;
     let same =
         fleet.processes().iter().filter(|(node, process)| untouched.get(*node) == Some(*process)).count();

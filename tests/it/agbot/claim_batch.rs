@@ -11,6 +11,7 @@ use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::Database;
+use evenkeel_store::agbot::event::EventFilter;
 use evenkeel_store::agbot::{claim, event, partition};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
@@ -112,7 +113,10 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     assert_eq!(ended.len(), 2 * GROUPS);
     assert_eq!(ended.iter().filter(|was_there| **was_there).count(), GROUPS, "each ends once");
     assert!(must(claim::list_all(&mut connection).await, "the claims").is_empty());
-    let told = must(event::list_newest(&mut connection, "o", None, 1_000).await, "what happened");
+    let told = must(
+        event::list_newest(&mut connection, "o", None, &EventFilter::default(), 1_000).await,
+        "what happened",
+    );
     for kind in ["hagroup.lock-granted", "hagroup.lock-released"] {
         assert_eq!(told.iter().filter(|event| event.kind == kind).count(), GROUPS, "{kind}");
     }

@@ -4,6 +4,7 @@ mod administer;
 mod claim_batch;
 mod crash;
 mod drain;
+mod events;
 mod in_process;
 mod inert_policy;
 mod other_agbot;

@@ -1,0 +1,140 @@
+//! Records when nodes fall silent, are heard again, and are drained.
+//!
+//! Several agbots and restarts must not record one change twice: a change is inserted only if the newest event of the node says
+//! otherwise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_planner::ids::NodeId;
+use evenkeel_planner::model::NodeCondition;
+use evenkeel_store::StoreError;
+use evenkeel_store::agbot::event::{self, NodeEvent};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+
+const PERIOD: Duration = Duration::from_secs(5);
+/// Nodes visited at once, so that decisions need not wait for a look at the whole fleet.
+const PAGE: usize = 2_000;
+/// So many rounds pass before what other agbots recorded is read.
+const ROUNDS: u32 = 12;
+
+const DOWN: (&str, &str) = ("node.down", "node.back");
+const DRAINED: (&str, &str) = ("node.drained", "node.active");
+
+/// What is recorded of a node: down, drained. Nodes that are neither are not listed.
+type Recorded = BTreeMap<NodeId, (bool, bool)>;
+
+/// Runs until shutdown.
+pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
+    let (mut recorded, mut round) = (Recorded::new(), 0);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PERIOD) => {}
+            () = shutdown.cancelled() => return,
+        }
+        if !context.is_loaded() {
+            continue;
+        }
+        let outcome = async {
+            if round == 0 {
+                recorded = read(&context).await?;
+            }
+            round = (round + 1) % ROUNDS;
+            record_changes(&context, &mut recorded).await
+        };
+        if let Err(error) = outcome.await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "conditions of nodes could not be recorded"
+            );
+        }
+    }
+}
+
+async fn read(context: &Context) -> Result<Recorded, StoreError> {
+    let mut connection = context.database.acquire().await?;
+    let mut recorded = Recorded::new();
+    for (node, kind) in event::list_node_conditions(&mut connection).await? {
+        let entry = recorded.entry(NodeId::from_text(&node)).or_default();
+        entry.0 |= kind == DOWN.0;
+        entry.1 |= kind == DRAINED.0;
+    }
+    connection.release();
+    recorded.retain(|_, condition| *condition != (false, false));
+    Ok(recorded)
+}
+
+async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let now = context.now();
+        let (conditions, last) = context.model().node_conditions(after.as_ref(), PAGE, now);
+        let changes: Vec<NodeEvent> =
+            conditions.iter().flat_map(|condition| changes(condition, recorded)).collect();
+        if !changes.is_empty() {
+            let mut connection = context.database.acquire().await?;
+            event::insert_node_events(&mut connection, &changes, now).await?;
+            connection.release();
+        }
+        for condition in conditions {
+            let is_down = condition.down_since.is_some();
+            match (is_down, condition.is_drained) {
+                (false, false) => recorded.remove(&condition.node),
+                found => recorded.insert(condition.node, found),
+            };
+        }
+        match last {
+            Some(last) => after = Some(last),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
+    let (was_down, was_drained) = recorded.get(&condition.node).copied().unwrap_or_default();
+    let event = |(begin, end): (&'static str, &'static str), has_begun: bool, detail| NodeEvent {
+        node: condition.node.as_str().to_owned(),
+        kind: if has_begun { begin } else { end },
+        opposite: if has_begun { end } else { begin },
+        is_end: !has_begun,
+        detail,
+    };
+    let mut events = Vec::new();
+    let is_down = condition.down_since.is_some();
+    if is_down != was_down {
+        let detail = condition.down_since.map_or(json!({}), |at| json!({"lastHeartbeat": at}));
+        events.push(event(DOWN, is_down, detail));
+    }
+    if condition.is_drained != was_drained {
+        events.push(event(DRAINED, condition.is_drained, json!({})));
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn only_changes_of_the_condition_are_events() {
+        let node = NodeId::new("o", "n");
+        let kinds = |down: bool, is_drained: bool, recorded: &Recorded| {
+            let down_since = down.then_some(Timestamp::UNIX_EPOCH);
+            let condition = NodeCondition { node: NodeId::new("o", "n"), down_since, is_drained };
+            changes(&condition, recorded).into_iter().map(|event| event.kind).collect::<Vec<_>>()
+        };
+        let normal = Recorded::new();
+        assert!(kinds(false, false, &normal).is_empty());
+        assert_eq!(kinds(true, true, &normal), ["node.down", "node.drained"]);
+        let both = Recorded::from([(node, (true, true))]);
+        assert!(kinds(true, true, &both).is_empty());
+        assert_eq!(kinds(false, true, &both), ["node.back"]);
+        assert_eq!(kinds(true, false, &both), ["node.active"]);
+    }
+}
