@@ -103,6 +103,7 @@ pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -
     }
     let mut part = rollout.clone();
     part.failed = nodes(part.failed, seen);
+    part.last_node = part.last_node.filter(|node| seen.shows(node));
     if let RolloutState::Held { hold: why, .. } = &mut part.state {
         **why = hold((**why).clone(), seen);
     }
@@ -114,8 +115,9 @@ pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -
         for number in ["total", "done", "revision"] {
             members.remove(number);
         }
-        if part.state == RolloutState::Updating && part.rollback.is_none() {
-            members.insert("text".to_owned(), Value::from("updating"));
+        members.insert("text".to_owned(), Value::from(part.text_without_numbers()));
+        if let Some(back) = members.get_mut("rollback").and_then(Value::as_object_mut) {
+            back.remove("slots");
         }
     }
     Some(shown)
@@ -219,6 +221,7 @@ mod tests {
             done: 1,
             failed: vec![id("a"), id("mine")],
             last_step_at: None,
+            last_node: Some(id("a")),
             previous_version: None,
             rollback: None,
             revision: 7,
@@ -229,6 +232,7 @@ mod tests {
         let part = rollout(&whole, &[id("a"), id("mine")], &own()).expect("an own member");
         assert!(part.get("total").is_none() && part.get("done").is_none());
         assert_eq!(part["text"], "updating");
+        assert!(part.get("last_node").is_none());
         assert_eq!(part["failed"], json!(["o/?", "o/mine"]));
         assert_eq!(rollout(&whole, &[id("mine")], &own()).expect("own")["total"], 3);
         assert_eq!(rollout(&whole, &[], &SeenNodes::All).expect("all")["total"], 3);

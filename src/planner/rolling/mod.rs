@@ -162,10 +162,18 @@ impl Rollout {
 
     /// Says in words how it stands.
     pub fn text(&self) -> String {
-        let numbers = format!("{} of {} done", self.done, self.total);
+        self.text_with(&format!(", {} of {} done", self.done, self.total))
+    }
+
+    /// Says in words how it stands, for callers who may not learn how many members there are.
+    pub fn text_without_numbers(&self) -> String {
+        self.text_with("")
+    }
+
+    fn text_with(&self, numbers: &str) -> String {
         let Some(back) = &self.rollback else {
             return match &self.state {
-                RolloutState::Updating => format!("updating, {numbers}"),
+                RolloutState::Updating => format!("updating{numbers}"),
                 RolloutState::Held { hold, .. } => format!("held: {hold}"),
                 RolloutState::Completed { .. } => "completed".to_owned(),
                 RolloutState::Abandoned { why, .. } => format!("abandoned: {why}"),
@@ -173,11 +181,11 @@ impl Rollout {
         };
         let (version, why) = (&back.version, &back.why);
         match &self.state {
-            RolloutState::Updating => format!("rolling back to {version}, {numbers}: {why}"),
+            RolloutState::Updating => format!("rolling back to {version}{numbers}: {why}"),
             RolloutState::Held { hold, .. } => {
-                format!("held: {hold}; rolling back to {version}, {numbers}: {why}")
+                format!("held: {hold}; rolling back to {version}{numbers}: {why}")
             }
-            RolloutState::Completed { .. } => format!("rolled back to {version}, {numbers}: {why}"),
+            RolloutState::Completed { .. } => format!("rolled back to {version}{numbers}: {why}"),
             RolloutState::Abandoned { why, .. } => format!("abandoned: {why}"),
         }
     }
