@@ -31,6 +31,8 @@ fn agreement() -> Agreement {
         created_at: at(0),
         reply_by: at(0),
         verified_at: None,
+        is_single: false,
+        awaits_stop: false,
         state: AgreementState::Proposed,
     }
 }
@@ -46,6 +48,7 @@ fn rollout(state: RolloutState) -> Rollout {
         done: 0,
         failed: Vec::new(),
         last_step_at: None,
+        last_node: None,
         previous_version: None,
         rollback: None,
         revision: 1,

@@ -34,6 +34,7 @@ fn failure() -> HoldReason {
         node: NodeId::new("o", "n1"),
         version: "2.0.0".into(),
         reason: CancelReason(104),
+        detail: None,
     }
 }
 

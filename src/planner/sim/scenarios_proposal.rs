@@ -29,6 +29,7 @@ impl Canceled {
             node: node("n1"),
             policy: policy("w"),
             reason: CancelReason::POLICY_CHANGED,
+            cause: "replaced by version 2.0.0".into(),
             claim: None,
             usage: None,
             backoff: None,
