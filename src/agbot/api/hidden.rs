@@ -125,6 +125,11 @@ pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -
 
 /// Details of an event as the caller may see them.
 pub(super) fn detail(mut detail: Value, seen: &SeenNodes) -> Value {
+    if let (SeenNodes::Only(_), Some(members)) = (seen, detail.as_object_mut()) {
+        for number in ["total", "done"] {
+            members.remove(number);
+        }
+    }
     if let Some(running) = detail.get_mut("seenRunning").and_then(Value::as_array_mut) {
         running.retain(|node| node.as_str().is_some_and(|node| seen.shows(&NodeId::from_text(node))));
     }
@@ -234,6 +239,7 @@ mod tests {
         assert_eq!(part["text"], "updating");
         assert!(part.get("last_node").is_none());
         assert_eq!(part["failed"], json!(["o/?", "o/mine"]));
+        assert!(!part.to_string().contains("o/a"), "{part}");
         assert_eq!(rollout(&whole, &[id("mine")], &own()).expect("own")["total"], 3);
         assert_eq!(rollout(&whole, &[], &SeenNodes::All).expect("all")["total"], 3);
     }
