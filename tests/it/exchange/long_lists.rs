@@ -161,7 +161,7 @@ async fn page_without_visible_rows_does_not_end_a_list() {
 async fn filter_that_is_no_pattern_is_refused() {
     let database = TestDatabase::new().await;
     let api = Api::start(&database).await;
-    api.expect(400, ROOT, "GET", "/orgs?label=%5C", Value::Null).await;
+    api.expect(400, ROOT, "GET", "/orgs?label=%25%5C", Value::Null).await;
 }
 
 /// More than two pages of registry credentials of a service and of organizations of one account elsewhere.

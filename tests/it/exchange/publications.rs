@@ -101,7 +101,7 @@ async fn hostile_bodies_are_refused_and_change_nothing() {
         assert_eq!(status(&world, named("owner"), Method::PATCH, &one, body.clone()).await, 400, "{body}");
     }
     assert_eq!(read(&world, named("owner"), &one).await, before);
-    let filter = format!("/orgs/{HOME}/services?url=%5C");
+    let filter = format!("/orgs/{HOME}/services?url=%25%5C");
     assert_eq!(status(&world, named("owner"), Method::GET, &filter, Value::Null).await, 400);
 }
 

@@ -40,7 +40,8 @@ async fn token_opens_exchange_agbot_and_command_line() {
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     };
     assert_eq!(get("/orgs/plant", &token).await.0, 200);
-    assert_eq!(get("/orgs/plant/agbot/reasons", &token).await, (200, json!({"policies": {}, "reasons": []})));
+    let nothing = json!({"policies": {}, "inertPolicies": [], "reasons": []});
+    assert_eq!(get("/orgs/plant/agbot/reasons", &token).await, (200, nothing));
     assert_eq!(get("/orgs/plant/agbot/reasons", &key.sign(&json!({}))).await.0, 401);
 
     let token_file = scratch.write("token", &format!("{token}\n"));
