@@ -151,19 +151,24 @@ mod tests {
         }
     }
 
+    fn counts(argon: &Argon) -> (usize, usize) {
+        let memory = argon.lock();
+        (memory.running, memory.free.len())
+    }
+
     #[test]
     fn memory_is_reused_while_others_compute_and_returned_after_the_last() {
         let argon = Argon::default();
         let first = argon.lease(10);
         let second = argon.lease(10);
         drop(first);
-        assert_eq!((argon.lock().running, argon.lock().free.len()), (1, 1));
+        assert_eq!(counts(&argon), (1, 1));
         let third = argon.lease(20);
         assert_eq!(third.blocks.len(), 20);
-        assert_eq!((argon.lock().running, argon.lock().free.len()), (2, 0));
+        assert_eq!(counts(&argon), (2, 0));
         drop(third);
         drop(second);
-        assert_eq!((argon.lock().running, argon.lock().free.len()), (0, 0));
+        assert_eq!(counts(&argon), (0, 0));
     }
 
     #[test]
