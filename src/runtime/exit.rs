@@ -103,6 +103,8 @@ mod tests {
     #[test]
     fn the_documented_table_names_every_status() {
         let document = include_str!("../../docs/exit-codes.md");
+        let (document, _) =
+            document.split_once("\n## hzn\n").expect("the command line has a table of its own");
         for (status, meaning) in ExitStatus::TABLE {
             let row = format!("| {} | {meaning} |", status.code());
             assert!(document.contains(&row), "docs/exit-codes.md lacks the row {row}");
