@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_store::agbot::{agreement, change, event, rollout};
+use evenkeel_store::agbot::{agreement, change, claim, event, rollout};
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
@@ -49,6 +49,7 @@ async fn purge(context: &Context) -> Result<(), StoreError> {
     agreement::delete_ended_before(&mut connection, history).await?;
     event::delete_before(&mut connection, history).await?;
     rollout::delete_finished_before(&mut connection, rollouts).await?;
+    claim::delete_unused_policies(&mut connection).await?;
     connection.release();
     Ok(())
 }

@@ -141,12 +141,14 @@ pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreErr
 /// Until the transaction ends no other one that calls this for the policy goes on. To be called after locking a lease and
 /// before [`insert_claims`], which locks groups.
 pub async fn lock_policy(tx: &mut PgConnection, policy: &str) -> Result<Vec<String>, StoreError> {
+    // The assignment changes nothing: it locks a row that is there already.
     sqlx::query!(
-        r#"-- claim.lock_policy
-        SELECT pg_advisory_xact_lock(hashtextextended('claims of ' || $1, 0))::text AS "nothing?""#,
+        "-- claim.lock_policy
+        INSERT INTO claim_policy (policy) VALUES ($1)
+        ON CONFLICT (policy) DO UPDATE SET policy = EXCLUDED.policy",
         policy,
     )
-    .fetch_one(&mut *tx)
+    .execute(&mut *tx)
     .await?;
     // A statement of its own: it sees what was committed while the lock was awaited.
     let groups = sqlx::query_scalar!(
@@ -157,6 +159,24 @@ pub async fn lock_policy(tx: &mut PgConnection, policy: &str) -> Result<Vec<Stri
     .fetch_all(tx)
     .await?;
     Ok(groups)
+}
+
+/// Deletes the lock rows of policies that hold no claim.
+///
+/// A row that another transaction holds is left for the next time.
+pub async fn delete_unused_policies(conn: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- claim.delete_unused_policies
+        DELETE FROM claim_policy
+        WHERE policy IN (
+            SELECT policy FROM claim_policy AS unused
+            WHERE NOT EXISTS (SELECT FROM claim WHERE scope = unused.policy AND scope <> 'agent')
+            FOR UPDATE SKIP LOCKED
+        )"
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// A claim to insert.

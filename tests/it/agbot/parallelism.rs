@@ -55,11 +55,9 @@ async fn second_agbot_waits_for_the_transaction_of_the_first_and_sees_its_claim(
     let other = tokio::spawn(async move { take_alone(&second, "o/h").await });
     let mut watcher = test.connection().await;
     eventually("the second agbot waits", || async {
-        let waiting: (i64,) =
-            sqlx::query_as("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-                .fetch_one(&mut test.connection().await)
-                .await
-                .ok()?;
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let waiting: (i64,) = sqlx::query_as(waiting).fetch_one(&mut test.connection().await).await.ok()?;
         (waiting.0 == 1).then_some(())
     })
     .await;
@@ -68,6 +66,15 @@ async fn second_agbot_waits_for_the_transaction_of_the_first_and_sees_its_claim(
     assert!(!must(other.await, "the second agbot"), "one group at a time");
     let rows = must(claim::list_all(&mut watcher).await, "the claims");
     assert_eq!(rows.iter().map(|row| row.ha_group.as_str()).collect::<Vec<_>>(), ["o/g"]);
+
+    must(claim::delete_unused_policies(&mut watcher).await, "the lock rows");
+    let policies = "SELECT policy FROM claim_policy";
+    let kept: Vec<(String,)> = must(sqlx::query_as(policies).fetch_all(&mut watcher).await, "the lock rows");
+    assert_eq!(kept, [(POLICY.to_owned(),)], "it holds a claim");
+    must(sqlx::query("DELETE FROM claim").execute(&mut watcher).await, "the release of all claims");
+    must(claim::delete_unused_policies(&mut watcher).await, "the lock rows");
+    let kept: Vec<(String,)> = must(sqlx::query_as(policies).fetch_all(&mut watcher).await, "the lock rows");
+    assert!(kept.is_empty(), "{kept:?}");
 }
 
 /// B11: two hubs on one database roll three groups of two, one group at a time.
