@@ -13,12 +13,15 @@ use crate::{
 
 /// Longest pause between looks, should a driver miss a change.
 const LOOK: Duration = Duration::from_secs(10);
+/// Longest pause after a change: the core may record the start that the change belongs to a moment after the driver saw it.
+const SETTLE: Duration = Duration::from_secs(1);
 /// Shortest pause between looks, so that a service that flaps does not keep the agent busy.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs until the core ends.
 pub(crate) async fn observe(driver: Arc<dyn Driver>, handle: Handle) {
     let mut seen: BTreeMap<String, Observation> = BTreeMap::new();
+    let mut longest_pause = LOOK;
     let running = |journal: &mut Journal| journal.state.running_keys().collect::<Vec<_>>();
     while let Ok(keys) = handle.with(running).await {
         seen.retain(|key, _| keys.contains(key));
@@ -35,6 +38,7 @@ pub(crate) async fn observe(driver: Arc<dyn Driver>, handle: Handle) {
         }
         tokio::time::sleep(PAUSE).await;
         // Either way the next look follows.
-        let _changed = timeout(LOOK, driver.changed()).await;
+        let has_changed = timeout(longest_pause, driver.changed()).await.is_ok();
+        longest_pause = if has_changed { SETTLE } else { LOOK };
     }
 }
