@@ -75,6 +75,13 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
         return Err(Blocked::LeftToAgbot { agbot: agbot.to_owned() });
     }
     check_backoff(pass, node, policy, &choice)?;
+    // A node that ended the agreement itself may be about to leave: it gets no proposal before it has reported what it stopped.
+    if let Some((ended, _)) = model.lingering(node, policy)
+        && !model.ended_reason(ended).is_some_and(CancelReason::is_of_agbot)
+        && let Some(blocked) = old_instance(pass, node, policy)
+    {
+        return Err(blocked);
+    }
     failover::may_start(pass, node, policy)?;
     Ok(choice)
 }

@@ -13,7 +13,7 @@ use crate::{
     usage::later,
 };
 
-/// A node whose agreement the agbot has just ended, while its status still shows the instance.
+/// A node whose agreement has just ended, while its status still shows the instance.
 struct Canceled {
     model: Model,
     now: Timestamp,
@@ -21,6 +21,10 @@ struct Canceled {
 
 impl Canceled {
     fn new() -> Canceled {
+        Canceled::with(CancelReason::POLICY_CHANGED)
+    }
+
+    fn with(reason: CancelReason) -> Canceled {
         let world = lab(&["n1"]);
         let mut canceled = Canceled { model: world.agbots[0].model.clone(), now: world.now() };
         let old = canceled.model.live_agreement(&node("n1"), &policy("w")).unwrap().id.clone();
@@ -28,7 +32,7 @@ impl Canceled {
             agreement: old,
             node: node("n1"),
             policy: policy("w"),
-            reason: CancelReason::POLICY_CHANGED,
+            reason,
             cause: "replaced by version 2.0.0".into(),
             claim: None,
             usage: None,
@@ -108,4 +112,15 @@ fn proposal_without_a_reply_is_repeated_when_the_old_instance_is_gone() {
     assert!(repeats(&decision) && !acknowledges(&decision), "the node may have dropped both copies");
     let decision = canceled.done(Action::RepeatProposal { agreement: Box::new(agreement) });
     assert!(!repeats(&decision), "until it reports again");
+}
+
+#[test]
+fn node_that_ended_the_agreement_itself_gets_no_proposal_while_it_reports_the_instance() {
+    let mut canceled = Canceled::with(CancelReason::NODE_SHUT_DOWN);
+    let proposes =
+        |decision: &Decision| actions(decision).any(|action| matches!(action, Action::Propose { .. }));
+    let decision = canceled.event(&Event::FullReconcile);
+    assert!(!proposes(&decision), "it is being unregistered");
+    let decision = canceled.old_instance_gone();
+    assert!(proposes(&decision), "it stays registered");
 }
