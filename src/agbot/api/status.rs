@@ -231,6 +231,10 @@ pub(super) async fn list_events(
             "the query may hold group, node, policy and limit only, each once",
         );
     };
+    // The database has no such character in its texts.
+    if [&of.group, &of.node, &of.policy].into_iter().flatten().any(|name| name.contains('\0')) {
+        return answer(StatusCode::BAD_REQUEST, "group, node and policy must not hold a NUL character");
+    }
     let limit = of.limit.unwrap_or(NEWEST);
     if !(1..=NEWEST).contains(&limit) {
         return answer(StatusCode::BAD_REQUEST, format!("limit must be from 1 to {NEWEST}"));

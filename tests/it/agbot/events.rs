@@ -59,7 +59,7 @@ async fn rollout_drain_and_agreements_are_told_with_their_true_reasons() {
     let of_node = events(&hub, "?node=edge-1&policy=o/everywhere").await;
     assert!(!of_node.is_empty() && of_node.iter().all(|event| event["node"] == "o/edge-1"));
     assert!(events(&hub, "?group=other").await.is_empty());
-    for bad in ["?limit=0", "?limit=501", "?what=x"] {
+    for bad in ["?limit=0", "?limit=501", "?what=x", "?node=a%00b"] {
         assert_eq!(hub.call("GET", &format!("{PATH}{bad}"), None).await.0, 400, "{bad}");
     }
 
