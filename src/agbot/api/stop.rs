@@ -49,6 +49,10 @@ enum Confirmed {
 }
 
 async fn record(context: &Context, org: &str, id: &str, actor: &str) -> Result<Confirmed, AgbotError> {
+    // The database has no such character in its texts.
+    if id.contains('\0') {
+        return Ok(Confirmed::Unknown);
+    }
     retry("agreement.confirm_stop", || async {
         let mut tx = context.database.begin().await?;
         let Some(stored) = table::lock_agreement(&mut tx, id).await? else { return Ok(Confirmed::Unknown) };

@@ -78,6 +78,7 @@ async fn rollout_drain_and_agreements_are_told_with_their_true_reasons() {
     // Only a stop of what ended can be confirmed.
     let path = |id: &str| format!("/orgs/o/agbot/agreements/{id}/confirm-stop");
     assert_eq!(hub.call("POST", &path("none"), None).await.0, 404);
+    assert_eq!(hub.call("POST", &path("a%00b"), None).await.0, 404);
     let live = of_kind(&found, "agreement.made");
     let live = live.iter().rfind(|one| one["node"] == "o/edge-2").map(|one| &one["detail"]["agreement"]);
     let live = live.and_then(Value::as_str).unwrap_or_default();
