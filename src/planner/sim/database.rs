@@ -40,7 +40,7 @@ pub(crate) enum Row {
     Rollout(GroupId, PolicyId),
 }
 
-/// Is a message that is not delivered yet.
+/// A message that is not delivered yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OutboxRow {
     pub partition: u32,
