@@ -25,7 +25,7 @@ pub use backlog::Backlog;
 pub use context::Context;
 pub use error::AgbotError;
 pub use serve::ServingAgbot;
-pub use settings::{AgbotSettings, OtherAgbotsRule};
+pub use settings::{AgbotSettings, NewOrgs, OtherAgbotsRule};
 pub use snapshot::{Counts, Snapshot};
 
 use std::sync::Arc;
@@ -59,6 +59,13 @@ impl Agbot {
         let tasks = TaskTracker::new();
         let (context, inputs) = Context::new(settings, client, database)?;
         let context = Arc::new(context);
+        match context.settings.new_orgs {
+            NewOrgs::Ignore => {}
+            NewOrgs::Serve => drop(tasks.spawn(serve::run(context.clone(), None, shutdown.clone()))),
+            NewOrgs::ServeFrom(change) => {
+                drop(tasks.spawn(serve::run(context.clone(), Some(change), shutdown.clone())));
+            }
+        }
         tasks.spawn(engine::run(context.clone(), inputs, shutdown.clone()));
         tasks.spawn(lease::run(context.clone(), shutdown.clone()));
         tasks.spawn(observe::run(context.clone(), shutdown.clone()));

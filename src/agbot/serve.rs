@@ -3,15 +3,72 @@
 //! What an administrator takes out of the served entries later stays out, because the agbot's own records keep that the
 //! organization was offered. Source: agbot 1.2.
 
-use evenkeel_client::model::{ServedPattern, ServedPolicy};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evenkeel_client::model::{ChangesRequest, ServedPattern, ServedPolicy};
 use evenkeel_client::{Client, ClientError};
 use evenkeel_store::Database;
 use evenkeel_store::agbot::offered;
+use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
+use crate::context::Context;
 
 /// Stands for every policy or pattern of an organization.
 const EVERY: &str = "*";
+/// The change feed of any organization carries the organizations that are created; this one has few changes of its own.
+const FEED: &str = "root";
+const PAGE: i64 = 1_000;
+/// Pause after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Pause between polls of an exchange that does not park them.
+const UNPARKED: Duration = Duration::from_secs(1);
+
+/// Serves every organization that is created, until shutdown.
+///
+/// It follows the feed by itself: a new organization must not wait until the whole fleet was read again.
+pub(crate) async fn run(context: Arc<Context>, first_change: Option<i64>, shutdown: CancellationToken) {
+    let mut next = first_change;
+    loop {
+        let outcome = tokio::select! {
+            outcome = follow(&context, &mut next) => outcome,
+            () = shutdown.cancelled() => return,
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "organizations that are created could not be followed, trying again"
+            );
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+/// Follows the feed until a call fails; `next` is the first change that was not worked on.
+async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotError> {
+    let end = context.client.max_change_id().await? + 1;
+    // An exchange that was restored from an older state counts from there again.
+    let mut place = next.filter(|place| *place <= end).unwrap_or(end);
+    loop {
+        *next = Some(place);
+        let request = ChangesRequest { change_id: place, max_records: PAGE, org_list: None };
+        let began = Instant::now();
+        let (answer, _) = context.client.wait_for_changes(FEED, &request, context.settings.poll_wait).await?;
+        for change in &answer.changes {
+            if change.resource == "org" && change.operation == "created" {
+                context.as_serving().offer_org(&change.id).await?;
+            }
+        }
+        place = answer.most_recent_change_id + 1;
+        if answer.changes.is_empty() && began.elapsed() < UNPARKED {
+            tokio::time::sleep(UNPARKED).await;
+        }
+    }
+}
 
 /// The agbot that serves, and where its records are.
 #[derive(Clone, Copy)]

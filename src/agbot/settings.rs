@@ -29,6 +29,17 @@ impl FromStr for OtherAgbotsRule {
     }
 }
 
+/// What to do with an organization that is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewOrgs {
+    /// Nothing; an administrator says what is served.
+    Ignore,
+    /// Serve those that are created from now on.
+    Serve,
+    /// Serve those whose creation has this number in the change feed, or a later one.
+    ServeFrom(i64),
+}
+
 /// Settings of an agbot.
 #[derive(Debug, Clone)]
 pub struct AgbotSettings {
@@ -38,8 +49,8 @@ pub struct AgbotSettings {
     pub id: String,
     /// File of the messaging key, shared by all instances; made when missing.
     pub key_file: PathBuf,
-    /// Serve every organization that comes to be, besides what the exchange says it serves.
-    pub serves_new_orgs: bool,
+    /// Whether to serve every organization that is created, besides what the exchange says it serves.
+    pub new_orgs: NewOrgs,
     /// What to do where another agbot serves the same.
     pub other_agbots: OtherAgbotsRule,
     /// Numbers that decisions use.
@@ -68,7 +79,7 @@ impl AgbotSettings {
             org: org.to_owned(),
             id: id.to_owned(),
             key_file,
-            serves_new_orgs: false,
+            new_orgs: NewOrgs::Ignore,
             other_agbots: OtherAgbotsRule::Ignore,
             planner: PlannerSettings::default(),
             poll_wait: Duration::from_secs(20),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, OtherAgbotsRule, ServingAgbot};
+use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, NewOrgs, OtherAgbotsRule, ServingAgbot};
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
 use evenkeel_runtime::files::{DataFolder, random_secret};
@@ -112,7 +112,9 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     let client = Client::new(transport, BASE, credentials).map_err(usage)?;
     let database = connect(&url, settings.database.connections()).await?;
     let mut agbot = AgbotSettings::new(&settings.org, &settings.id, settings.key_file.clone());
-    agbot.serves_new_orgs = settings.serve_new_orgs;
+    if settings.serve_new_orgs {
+        agbot.new_orgs = NewOrgs::Serve;
+    }
     apply(&settings.agbot, &mut agbot);
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
@@ -147,9 +149,9 @@ pub async fn start_in_hub(
     let root = Credentials::new("root", "root", root_password.expose());
     let root = Client::new(transport, BASE, root).map_err(usage)?;
     let client = root.with_credentials(Credentials::new(org, id, token.expose())).map_err(usage)?;
-    register(&root, &client, &token, database).await.map_err(|error| broken(&error))?;
+    let first_change = register(&root, &client, &token, database).await.map_err(|error| broken(&error))?;
     let mut settings = AgbotSettings::new(org, id, agbot_key_file(folder, database).await?);
-    settings.serves_new_orgs = true;
+    settings.new_orgs = NewOrgs::ServeFrom(first_change);
     settings.other_agbots = OtherAgbotsRule::Yield;
     apply(options, &mut settings);
     Agbot::start(settings, client, database.clone(), shutdown).map_err(|error| broken(&error))
@@ -197,18 +199,19 @@ async fn agbot_key_file(folder: &DataFolder, database: &Database) -> Result<Path
 }
 
 /// Makes the agbot known to the exchange, and lets it serve every organization that it was never offered: what an
-/// administrator took away stays away.
+/// administrator took away stays away. Returns the first number of the change feed that an organization created later can have.
 async fn register(
     root: &Client,
     agbot: &Client,
     token: &Secret<String>,
     database: &Database,
-) -> Result<(), AgbotError> {
+) -> Result<i64, AgbotError> {
     let (org, id) = HUB_AGBOT;
     if !matches!(agbot.agbot(org, id).await, Ok(Some(_))) {
         let body = json!({"token": token.expose(), "name": id, "publicKey": ""});
         root.put_agbot(org, id, &body).await?;
     }
+    let first_change = root.max_change_id().await? + 1;
     let orgs: BTreeSet<String> = root.list_orgs().await?.into_keys().collect();
     let known = offered::list_offered(&mut *database.acquire().await?).await?;
     let serving = ServingAgbot { org, id, client: agbot, database };
@@ -218,7 +221,7 @@ async fn register(
     for org in known.difference(&orgs) {
         offered::delete_offered(&mut *database.acquire().await?, org).await?;
     }
-    Ok(())
+    Ok(first_change)
 }
 
 fn usage(error: ClientError) -> Failure {

@@ -35,10 +35,9 @@ const UNPARKED: Duration = Duration::from_secs(1);
 
 /// Runs until shutdown.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut next = None;
     loop {
         let outcome = tokio::select! {
-            outcome = follow(&context, &mut next) => outcome,
+            outcome = follow(&context) => outcome,
             () = shutdown.cancelled() => return,
         };
         if let Err(error) = outcome {
@@ -55,15 +54,9 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
 }
 
 /// Reads everything, then follows the feed until it is time to compare again.
-///
-/// `next` is the place in the feed. It stays when everything is read anew, because a change that is heard of only there, an
-/// organization that comes to be, must not fall between two readings.
-async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotError> {
+async fn follow(context: &Context) -> Result<(), AgbotError> {
     publish_key(context).await?;
-    let end = context.client.max_change_id().await? + 1;
-    // An exchange that was restored from an older state counts from there again.
-    let mut place = next.filter(|place| *place <= end).unwrap_or(end);
-    *next = Some(place);
+    let mut place = context.client.max_change_id().await? + 1;
     let served = served::read(context).await?;
     let mut events = read::everything(context, &served).await?;
     // Before the first decision: a policy that is left to another agbot must not be proposed.
@@ -89,7 +82,6 @@ async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotEr
         let is_idle = answer.changes.is_empty();
         let is_stale = apply(context, &served, &answer.changes).await?;
         place = answer.most_recent_change_id + 1;
-        *next = Some(place);
         if is_stale {
             return Ok(());
         }
@@ -128,10 +120,6 @@ async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -
         let is_own = is_own(change);
         match change.resource.as_str() {
             "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
-            "org" if context.settings.serves_new_orgs && change.operation == "created" => {
-                // The entries come back as changes of this agbot, and what is new is read then.
-                context.as_serving().offer_org(&change.id).await?;
-            }
             "agbotbusinesspols" | "agbotpatterns" => {
                 context.tell(other_agbots::changed(context, served).await?.into_iter().collect()).await;
             }

@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::middleware::{self, Next};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evenkeel_agbot::{Agbot, AgbotSettings};
+use evenkeel_agbot::{Agbot, AgbotSettings, NewOrgs};
 use evenkeel_client::{Client, Credentials, Transport};
 use evenkeel_planner::ids::{NodeId, PolicyId};
 use serde_json::{Value, json};
@@ -31,7 +31,8 @@ pub struct Agbots {
     /// The agbots.
     pub all: Vec<Agbot>,
     calls: Arc<AtomicUsize>,
-    _shutdown: DropGuard,
+    shutdown: CancellationToken,
+    _guard: DropGuard,
     _scratch: Scratch,
 }
 
@@ -52,22 +53,34 @@ impl Agbots {
             database,
             all: Vec::new(),
             calls,
-            _shutdown: shutdown.clone().drop_guard(),
+            shutdown: shutdown.clone(),
+            _guard: shutdown.clone().drop_guard(),
             _scratch: scratch,
         };
         for _ in 0..count {
-            let agbot = agbots.start_one(shutdown.clone()).await;
+            let agbot = agbots.start_one(|settings| settings, shutdown.clone()).await;
             agbots.all.push(agbot);
         }
         agbots.hold_partitions().await;
         agbots
     }
 
-    async fn start_one(&self, shutdown: CancellationToken) -> Agbot {
+    /// Starts one more agbot, which serves new organizations and reads the feed from a change on.
+    pub async fn add_from(&mut self, first_change: i64) {
+        let edit = |settings| AgbotSettings { new_orgs: NewOrgs::ServeFrom(first_change), ..settings };
+        let agbot = self.start_one(edit, self.shutdown.clone()).await;
+        self.all.push(agbot);
+    }
+
+    async fn start_one(
+        &self,
+        edit: impl FnOnce(AgbotSettings) -> AgbotSettings,
+        shutdown: CancellationToken,
+    ) -> Agbot {
         let transport = Transport::router(counted(self.api.router(), self.calls.clone()));
         let client = must(Client::new(transport, "/v1", Credentials::new("IBM", "bot", TOKEN)), "a client");
         let settings = AgbotSettings::new("IBM", "bot", self._scratch.join("key.pem"));
-        must(Agbot::start(settings, client, self.database.connect().await, shutdown), "an agbot")
+        must(Agbot::start(edit(settings), client, self.database.connect().await, shutdown), "an agbot")
     }
 
     /// Waits until each partition has exactly one agbot that decides about it, and each agbot has one.

@@ -1,7 +1,9 @@
 //! What the hub's own agbot serves: every organization there is and will be, unless an administrator says otherwise.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::in_process::Agbots;
+use crate::exchange::api::ROOT;
 use crate::support::{Hub, Scratch, eventually};
 
 const SERVED: &str = "/orgs/IBM/agbots/evenkeel/businesspols";
@@ -74,4 +76,18 @@ async fn what_an_administrator_removed_stays_removed_and_new_organizations_are_s
     create(&hub, "removed").await;
     served(&hub, "removed").await;
     assert_eq!(hub.stop().await, 0);
+}
+
+/// The hub lists the organizations before its agbot reads the feed: one that is created in between is in neither.
+#[tokio::test]
+async fn organization_created_while_the_agbot_starts_is_served() {
+    let mut agbots = Agbots::start(1).await;
+    agbots.api.make_org("late").await;
+    agbots.add_from(1).await;
+    eventually("the organization is served", || async {
+        let served =
+            agbots.api.expect(200, ROOT, "GET", "/orgs/IBM/agbots/bot/businesspols", Value::Null).await;
+        served["businessPols"].get("late_*_late").map(|_| ())
+    })
+    .await;
 }

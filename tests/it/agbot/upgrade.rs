@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_planner::ids::GroupId;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::in_process::Agbots;
+use crate::exchange::api::ROOT;
 use crate::support::{Hub, Scratch, eventually, free_address};
 
 /// Makes an organization with nodes in one group and a management policy.
@@ -39,10 +41,13 @@ async fn ask_as_agents_do(hub: &Hub, caller: &str, group: &str, node: &str, poli
 }
 
 pub(super) async fn report(hub: &Hub, node: &str, status: &str) {
-    let body =
-        json!({"agentUpgradePolicyStatus": {"scheduledTime": "2026-01-01T00:00:00Z", "status": status}});
-    let answer = hub.call("PUT", &format!("/orgs/o/nodes/{node}/managementStatus/fw-9"), Some(body)).await;
+    let path = format!("/orgs/o/nodes/{node}/managementStatus/fw-9");
+    let answer = hub.call("PUT", &path, Some(management_status(status))).await;
     assert_eq!(answer.0, 201, "{}", answer.1);
+}
+
+fn management_status(status: &str) -> Value {
+    json!({"agentUpgradePolicyStatus": {"scheduledTime": "2026-01-01T00:00:00Z", "status": status}})
 }
 
 /// HA-9, HA-15, E6-S1, E6-S2, E6-S7: 200 and 201 for yes, 409 for no.
@@ -134,11 +139,17 @@ async fn question_costs_the_same_reads_in_a_large_group() {
     const MEMBERS: usize = 40;
     let agbots = Agbots::start(1).await;
     let nodes = agbots.make_nodes(MEMBERS).await;
-    agbots.group("g", &nodes).await;
     let policy = json!({"label": "up", "constraints": ["a == b"], "enabled": true});
     agbots.api.expect(201, "o/admin:pa", "POST", "/orgs/o/managementpolicies/fw-9", policy).await;
-    let model_has_all = || async { (agbots.all[0].context().model().counts().0 == MEMBERS).then_some(()) };
-    eventually("the agbot has read the nodes", model_has_all).await;
+    // A claim of a node without a status would be given up at once.
+    for node in &nodes {
+        let path = format!("/orgs/o/nodes/{}/managementStatus/fw-9", node.name());
+        agbots.api.expect(201, ROOT, "PUT", &path, management_status("ha node waiting")).await;
+    }
+    agbots.group("g", &nodes).await;
+    let group = GroupId::new("o", "g");
+    let model_has_group = || async { agbots.all[0].context().model().group(&group).map(|_| ()) };
+    eventually("the agbot has read the group, and the nodes before it", model_has_group).await;
     let before = agbots.calls();
     let answers = join_all(nodes.iter().map(|node| agbots.ask_for_upgrade(node, "fw-9"))).await;
     let calls = agbots.calls() - before;
