@@ -1,7 +1,7 @@
 //! The deployment text of a service: what a driver has to start (agreement protocol 4.1).
 //!
 //! The text stays exactly as it was signed; this module only reads it. Besides the form for container engines
-//! (`image`) there is one for the process driver, `docs/agent.md`:
+//! (`image`) there is one for the process driver, `docs/reference/agent.md`:
 //!
 //! ```json
 //! {"services":{"web":{"command":["/usr/bin/web","--fast"],"environment":["MODE=prod"],

@@ -1,7 +1,7 @@
 //! The edge agent: makes agreements with agbots and keeps the agreed services running on this machine.
 //!
 //! `step` decides and is pure; `core` owns the journal and has decisions carried out; `workers` talk to the hub;
-//! `drivers` run services; `api` is the local API that the command line uses. See `docs/agent.md` and agreement
+//! `drivers` run services; `api` is the local API that the command line uses. See `docs/reference/agent.md` and agreement
 //! protocol 1 to 6.
 
 mod api;

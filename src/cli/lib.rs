@@ -182,7 +182,7 @@ pub fn candidates(command: clap::Command, words: &[String]) -> Vec<String> {
 /// The hidden command by which a shell asks what can stand at its cursor.
 pub const COMPLETE: &str = completion::COMPLETE;
 
-/// The reference of all commands, as `docs/cli.md` holds it.
+/// The reference of all commands, as `docs/reference/cli.md` holds it.
 pub fn reference() -> String {
     reference::markdown(Hzn::command())
 }

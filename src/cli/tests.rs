@@ -11,14 +11,14 @@ fn the_definitions_are_consistent() {
 
 #[test]
 fn the_committed_reference_is_what_the_program_prints() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     if std::env::var_os("WRITE_REFERENCE").is_some() {
-        std::fs::write(page, reference()).expect("docs/cli.md is written");
+        std::fs::write(page, reference()).expect("docs/reference/cli.md is written");
     }
-    let committed = std::fs::read_to_string(page).expect("docs/cli.md is read");
+    let committed = std::fs::read_to_string(page).expect("docs/reference/cli.md is read");
     assert!(
         reference() == committed,
-        "docs/cli.md is not up to date: WRITE_REFERENCE=1 cargo test -p evenkeel-cli the_committed_reference"
+        "docs/reference/cli.md is not up to date: WRITE_REFERENCE=1 cargo test -p evenkeel-cli the_committed_reference"
     );
 }
 

@@ -11,6 +11,7 @@ mod hub;
 mod hzn;
 mod import;
 mod limits;
+mod manual;
 mod metrics;
 mod migrate;
 mod oidc;

@@ -1,6 +1,6 @@
 //! The exit statuses of every subcommand, and the one message a failure prints.
 //!
-//! The table for readers is `docs/exit-codes.md`; a test keeps the two equal.
+//! The table for readers is `docs/reference/exit-codes.md`; a test keeps the two equal.
 
 use std::error::Error;
 use std::fmt;
@@ -102,12 +102,12 @@ mod tests {
 
     #[test]
     fn the_documented_table_names_every_status() {
-        let document = include_str!("../../docs/exit-codes.md");
+        let document = include_str!("../../docs/reference/exit-codes.md");
         let (document, _) =
             document.split_once("\n## hzn\n").expect("the command line has a table of its own");
         for (status, meaning) in ExitStatus::TABLE {
             let row = format!("| {} | {meaning} |", status.code());
-            assert!(document.contains(&row), "docs/exit-codes.md lacks the row {row}");
+            assert!(document.contains(&row), "docs/reference/exit-codes.md lacks the row {row}");
         }
         let rows =
             document.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit());

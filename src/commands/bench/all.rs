@@ -21,7 +21,7 @@ const END: &str = "<!-- end of the numbers -->";
 pub struct AllArguments {
     #[command(flatten)]
     options: Options,
-    /// Write the numbers into this page, between its marks (docs/benchmarks.md)
+    /// Write the numbers into this page, between its marks (docs/reference/benchmarks.md)
     #[arg(long, value_name = "FILE")]
     update: Option<PathBuf>,
 }

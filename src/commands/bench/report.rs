@@ -30,7 +30,7 @@ impl Options {
 pub enum Output {
     /// A table for people.
     Table,
-    /// The same for `docs/benchmarks.md`.
+    /// The same for `docs/reference/benchmarks.md`.
     Markdown,
     /// One JSON object.
     Json,

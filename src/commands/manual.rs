@@ -1,0 +1,191 @@
+//! The manual: the pages of `docs/`, as every listener serves them below `/manual/`.
+
+use axum::extract::Path;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+
+/// A file of `docs/`.
+pub struct Page {
+    /// Path below `docs/`, which is also the path below `/manual/`.
+    pub path: &'static str,
+    text: &'static str,
+}
+
+macro_rules! pages {
+    ($($path:literal),* $(,)?) => {
+        &[$(Page { path: $path, text: include_str!(concat!("../../docs/", $path)) }),*]
+    };
+}
+
+/// The kinds of pages, in the order of the start page.
+pub const SECTIONS: [(&str, &[Page]); 4] = [
+    ("Tutorial", pages!["tutorial/five-minutes.md"]),
+    ("How to", pages!["how-to/ha-groups.md", "how-to/import-from-another-exchange.md"]),
+    (
+        "Reference",
+        pages![
+            "reference/cli.md",
+            "reference/settings.md",
+            "reference/agent.md",
+            "reference/exit-codes.md",
+            "reference/compatibility.md",
+            "reference/benchmarks.md",
+        ],
+    ),
+    (
+        "Explanation",
+        pages!["explanation/ha-groups.md", "explanation/security.md", "explanation/architecture.md"],
+    ),
+];
+
+/// Files that the pages refer to and that the start page does not list.
+const ATTACHMENTS: &[Page] = pages![
+    "explanation/architecture.svg",
+    "adr/README.md",
+    "adr/0001-sequencer-lease-is-a-row-lock.md",
+    "adr/0002-numbering-commits-durably.md",
+    "adr/0003-access-table-is-a-crate.md",
+    "adr/0004-writes-are-retried-as-a-whole.md",
+    "adr/0005-agbot-reads-status-by-polling.md",
+    "adr/0006-one-claim-domain-with-fencing.md",
+    "adr/0007-generated-tokens-as-keyed-hash.md",
+    "adr/0008-group-property-is-derived.md",
+    "adr/0009-writes-are-flushed-by-their-numbering.md",
+    "adr/0010-identity-provider-is-a-crate.md",
+    "adr/0011-writes-wait-for-every-exchange.md",
+    "adr/0012-audit-records-are-sealed-afterwards.md",
+    "adr/0013-logins-in-a-cache-without-a-read-log.md",
+    "adr/0014-connections-that-end-well-skip-the-pool.md",
+    "adr/0015-agbots-tail-a-log-of-records.md",
+    "adr/0016-agbot-effects-go-through-an-outbox.md",
+    "monitoring/alerts.yml",
+    "monitoring/dashboard.json",
+];
+
+/// Addresses of earlier versions, and the pages that replaced them.
+const MOVED: [(&str, &str); 9] = [
+    ("overview", "explanation/ha-groups.md"),
+    ("running-a-hub", "reference/settings.md"),
+    ("agent", "reference/agent.md"),
+    ("ha-groups", "how-to/ha-groups.md"),
+    ("cli", "reference/cli.md"),
+    ("security", "explanation/security.md"),
+    ("import", "how-to/import-from-another-exchange.md"),
+    ("compatibility", "reference/compatibility.md"),
+    ("exit-codes", "reference/exit-codes.md"),
+];
+
+impl Page {
+    /// Returns the first heading of the page.
+    pub fn title(&self) -> &'static str {
+        self.text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(self.path)
+    }
+
+    fn content_type(&self) -> &'static str {
+        match self.path.rsplit('.').next() {
+            Some("svg") => "image/svg+xml",
+            Some("json") => "application/json",
+            _ => "text/plain; charset=utf-8",
+        }
+    }
+}
+
+fn all() -> impl Iterator<Item = &'static Page> {
+    SECTIONS.iter().flat_map(|(_, pages)| pages.iter()).chain(ATTACHMENTS)
+}
+
+/// Serves `GET /manual/{path}`; the extension `.md` may be left out.
+pub async fn get_manual(Path(path): Path<String>) -> Response {
+    let name = path.strip_suffix(".md").unwrap_or(&path);
+    if let Some(page) = all().find(|page| page.path == path || page.path.strip_suffix(".md") == Some(name)) {
+        return ([(header::CONTENT_TYPE, page.content_type())], page.text).into_response();
+    }
+    match MOVED.iter().find(|(old, _)| *old == name) {
+        Some((_, new)) => Redirect::permanent(&format!("/manual/{new}")).into_response(),
+        None => (StatusCode::NOT_FOUND, "The manual has no such page.\n").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::{Component, Path as FilePath, PathBuf};
+
+    use super::*;
+
+    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
+
+    fn files(directory: &FilePath, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(directory).expect("a directory of the manual").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                files(&path, found);
+            } else {
+                let name = path.strip_prefix(DOCS).expect("a file of the manual");
+                found.insert(name.to_str().expect("UTF-8").to_owned());
+            }
+        }
+    }
+
+    /// Resolves `target`, a link of `page`, to a path below `docs/`; `None` when it leads outside.
+    fn resolve(page: &str, target: &str) -> Option<String> {
+        let mut resolved = PathBuf::from(page).parent()?.to_path_buf();
+        for component in FilePath::new(target).components() {
+            match component {
+                Component::ParentDir => {
+                    if !resolved.pop() {
+                        return None;
+                    }
+                }
+                other => resolved.push(other),
+            }
+        }
+        Some(resolved.to_str()?.to_owned())
+    }
+
+    #[test]
+    fn every_file_of_docs_is_served() {
+        let mut found = BTreeSet::new();
+        files(FilePath::new(DOCS), &mut found);
+        let served: BTreeSet<String> = all().map(|page| page.path.to_owned()).collect();
+        assert_eq!(served, found);
+    }
+
+    #[test]
+    fn links_of_served_pages_lead_to_served_pages() {
+        let served: BTreeSet<&str> = all().map(|page| page.path).collect();
+        for page in all().filter(|page| page.path.ends_with(".md")) {
+            let targets = page.text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+            for (target, _) in targets.filter(|(target, _)| !target.contains("://")) {
+                let file = target.split('#').next().unwrap_or_default();
+                let resolved =
+                    if file.is_empty() { Some(page.path.to_owned()) } else { resolve(page.path, file) };
+                let is_served = resolved.is_some_and(|path| served.contains(path.as_str()));
+                assert!(is_served, "{}: {target} is not served", page.path);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn addresses_of_earlier_versions_redirect_to_served_pages() {
+        for (old, new) in MOVED {
+            let response = get_manual(Path(format!("{old}.md"))).await;
+            assert_eq!(response.status(), StatusCode::PERMANENT_REDIRECT, "{old}");
+            assert_eq!(response.headers()[header::LOCATION], format!("/manual/{new}"));
+            assert_eq!(get_manual(Path(new.to_owned())).await.status(), StatusCode::OK, "{new}");
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_are_served_with_their_content_type() {
+        for (path, content_type) in [
+            ("explanation/ha-groups", "text/plain; charset=utf-8"),
+            ("explanation/architecture.svg", "image/svg+xml"),
+            ("monitoring/dashboard.json", "application/json"),
+        ] {
+            let response = get_manual(Path(path.to_owned())).await;
+            assert_eq!(response.headers()[header::CONTENT_TYPE], content_type, "{path}");
+        }
+        assert_eq!(get_manual(Path("none".to_owned())).await.status(), StatusCode::NOT_FOUND);
+    }
+}
