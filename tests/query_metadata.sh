@@ -12,8 +12,9 @@ for migration in migrations/*.sql; do
     "$programs/psql" -q -v ON_ERROR_STOP=1 -d "$DATABASE_URL" -f "$migration"
 done
 mkdir -p "$scratch/sqlx"
-touch src/store/lib.rs
-SQLX_OFFLINE=false SQLX_OFFLINE_DIR="$scratch/sqlx" cargo check --quiet --locked -p evenkeel-store
+touch src/{store,exchange-store,agbot-store,import}/lib.rs
+SQLX_OFFLINE=false SQLX_OFFLINE_DIR="$scratch/sqlx" cargo check --quiet --locked \
+    -p evenkeel-store -p evenkeel-exchange-store -p evenkeel-agbot-store -p evenkeel-import
 if [ "${1:-}" = --write ]; then
     rm -rf .sqlx
     cp -r "$scratch/sqlx" .sqlx

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_agbot_store::partition::{self, LeaseRow};
 use evenkeel_planner::event::Event;
-use evenkeel_store::agbot::partition::{self, LeaseRow};
 use evenkeel_store::{StoreError, retry};
 use tokio_util::sync::CancellationToken;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_store::agbot::{agreement, change, claim, event, rollout};
+use evenkeel_agbot_store::{agreement, change, claim, event, rollout};
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use evenkeel_agbot_store::offered;
 use evenkeel_client::model::{ChangesRequest, ServedPattern, ServedPolicy};
 use evenkeel_client::{Client, ClientError};
 use evenkeel_store::Database;
-use evenkeel_store::agbot::offered;
 use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, NewOrgs, OtherAgbotsRule, ServingAgbot};
+use evenkeel_agbot_store::offered;
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
 use evenkeel_runtime::files::{DataFolder, random_secret};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
-use evenkeel_store::agbot::offered;
 use evenkeel_wire::agreement::PrivateKey;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -5,10 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use evenkeel_import::{ImportError, ImportOptions, LEFT_OUT, Observer, Refusal, Source, TableCount, import};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
-use evenkeel_store::import::{
-    ImportError, ImportOptions, LEFT_OUT, Observer, Refusal, Source, TableCount, import,
-};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::hub::{DatabaseArguments, OpenDatabase, no_database};

@@ -2,9 +2,9 @@
 //!
 //! Hubs on one database run the same agbot together; with secrets of their own they would shut each other out.
 
+use evenkeel_exchange_store::secret;
 use evenkeel_runtime::files::{DataFolder, FileError, read_secret, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
-use evenkeel_store::exchange::secret;
 use evenkeel_store::{Database, StoreError};
 
 use super::hub::no_database;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
+use evenkeel_exchange_store::heartbeat::{self, SignOfLife};
 use evenkeel_store::{Batches, Database, StoreError, retry};
 use hashbrown::HashMap;
 use jiff::Timestamp;

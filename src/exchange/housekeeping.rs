@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use evenkeel_exchange_store::{change, message};
 use evenkeel_store::StoreError;
-use evenkeel_store::exchange::{change, message};
 use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 

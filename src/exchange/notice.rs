@@ -2,7 +2,7 @@
 //!
 //! Source: docs/adr/0011.
 
-use evenkeel_store::exchange::change::{Change, NumberedChange};
+use evenkeel_exchange_store::change::{Change, NumberedChange};
 
 use crate::Exchange;
 use crate::feed::{INTERNAL, Observer};

@@ -3,7 +3,7 @@
 //! Source: exchange contract 2.3.
 
 use evenkeel_access::{MULTI_TENANT_ORG, ROOT_ORG};
-use evenkeel_store::exchange::seed;
+use evenkeel_exchange_store::seed;
 use evenkeel_store::{Database, retry};
 use jiff::Timestamp;
 use uuid::Uuid;

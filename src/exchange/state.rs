@@ -4,10 +4,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
+use evenkeel_exchange_store::facts::{self, FactKind};
+use evenkeel_exchange_store::secret;
 use evenkeel_metrics::Metrics;
 use evenkeel_oidc::{OidcError, Provider};
-use evenkeel_store::exchange::facts::{self, FactKind};
-use evenkeel_store::exchange::secret;
 use evenkeel_store::{Database, StoreError};
 use jiff::Timestamp;
 use thiserror::Error;

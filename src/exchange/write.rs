@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_store::exchange::audit::{self, Subject};
-use evenkeel_store::exchange::change::{self, Change};
+use evenkeel_exchange_store::audit::{self, Subject};
+use evenkeel_exchange_store::change::{self, Change};
 use evenkeel_store::{Database, PgConnection, StoreError, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 

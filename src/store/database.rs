@@ -108,8 +108,8 @@ impl Database {
         Ok(())
     }
 
-    /// A connection outside the pool on which statements may take long.
-    pub(crate) async fn connect_without_limits(&self) -> Result<PgConnection, StoreError> {
+    /// Opens a connection outside the pool on which statements may take long.
+    pub async fn connect_without_limits(&self) -> Result<PgConnection, StoreError> {
         let limits = [("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")];
         Ok(PgConnection::connect_with(&self.options.clone().options(limits)).await?)
     }

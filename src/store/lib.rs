@@ -1,11 +1,8 @@
-//! The only place with SQL: connects to PostgreSQL, migrates it and reads and writes the tables of the exchange and the agbot.
+//! Connects to PostgreSQL, migrates it, and runs transactions and batches on it.
 //!
-//! Functions take a connection, return plain rows, and leave meaning to their callers. See the design, section 3.
+//! It knows no table: those of the exchange are in `evenkeel-exchange-store`, those of the agbot in `evenkeel-agbot-store`.
 
-pub mod agbot;
 pub mod error;
-pub mod exchange;
-pub mod import;
 
 mod batch;
 mod connections;

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_agbot_store::claim as table;
+use evenkeel_agbot_store::event::{EventRow, insert_event};
+use evenkeel_agbot_store::rollout as rollouts;
 use evenkeel_planner::claims::{self, Claim, ClaimRef, ClaimRequest, Grant, Phase, may_take};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::GroupId;
 use evenkeel_planner::rolling::{Rollout, history};
-use evenkeel_store::agbot::claim as table;
-use evenkeel_store::agbot::event::{EventRow, insert_event};
-use evenkeel_store::agbot::rollout as rollouts;
 use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_agbot_store::claim::{self as table, ClaimEnding, EndedClaim, GroupRow, NewClaim};
 use evenkeel_planner::agent_upgrade::{
     GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade,
 };
@@ -17,7 +18,6 @@ use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{NmpId, NodeId};
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
-use evenkeel_store::agbot::claim::{self as table, ClaimEnding, EndedClaim, GroupRow, NewClaim};
 use evenkeel_store::{Batches, Database, PgConnection, retry};
 use jiff::Timestamp;
 use uuid::Uuid;

@@ -10,10 +10,10 @@ mod terms;
 
 pub use claim_batch::{ClaimBatches, ClaimEnd, UpgradeQuestion};
 
+use evenkeel_agbot_store::partition::{self, LeaseRow};
 use evenkeel_planner::command::{Action, Command, Lease};
 use evenkeel_planner::event::Outcome;
 use evenkeel_store::PgConnection;
-use evenkeel_store::agbot::partition::{self, LeaseRow};
 use evenkeel_wire::agreement::Body;
 
 use crate::AgbotError;

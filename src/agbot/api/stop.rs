@@ -4,10 +4,10 @@
 
 use axum::extract::Path;
 use axum::response::Response;
+use evenkeel_agbot_store::agreement as table;
+use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
-use evenkeel_store::agbot::agreement as table;
-use evenkeel_store::agbot::event::{self as events, EventRow};
 use evenkeel_store::retry;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_agbot_store::event::{self, NodeEvent};
 use evenkeel_planner::ids::NodeId;
 use evenkeel_planner::model::NodeCondition;
 use evenkeel_store::StoreError;
-use evenkeel_store::agbot::event::{self, NodeEvent};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

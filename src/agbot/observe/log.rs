@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use evenkeel_agbot_store::agreement::UsageRow;
+use evenkeel_agbot_store::change::{self, Position, RecordKey, Records};
 use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId};
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
-use evenkeel_store::agbot::agreement::UsageRow;
-use evenkeel_store::agbot::change::{self, Position, RecordKey, Records};
 use jiff::SignedDuration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_client::RetryDelay;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::AgreementId;
-use evenkeel_store::agbot::change::{self, RecordKey};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -1,9 +1,9 @@
 //! Claims as rows of the database, and back.
 
+use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
+use evenkeel_agbot_store::partition::LeaseRow;
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
 use evenkeel_planner::ids::{GroupId, NodeId};
-use evenkeel_store::agbot::claim::{ClaimRow, EndedClaim, NewClaim};
-use evenkeel_store::agbot::partition::LeaseRow;
 use jiff::Timestamp;
 
 use crate::AgbotError;

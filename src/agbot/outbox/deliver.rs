@@ -1,7 +1,7 @@
 //! Delivers one effect of the outbox.
 
+use evenkeel_agbot_store::outbox::OutboxRow;
 use evenkeel_planner::ids::NodeId;
-use evenkeel_store::agbot::outbox::OutboxRow;
 use evenkeel_wire::agreement::{PublicKey, seal};
 
 use super::Effect;

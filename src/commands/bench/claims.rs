@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot::{AgbotError, ClaimBatches, ClaimEnd, UpgradeQuestion};
+use evenkeel_agbot_store::claim::{self as table, ClaimEnding, ClaimRow, EndedClaim, NewClaim};
+use evenkeel_agbot_store::partition;
 use evenkeel_planner::agent_upgrade::{GroupView, MemberView, decide_agent_upgrade};
 use evenkeel_planner::claims::{Claim, ReleaseReason};
 use evenkeel_planner::command::Lease;
@@ -13,8 +15,6 @@ use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_runtime::{ExitStatus, Failure};
-use evenkeel_store::agbot::claim::{self as table, ClaimEnding, ClaimRow, EndedClaim, NewClaim};
-use evenkeel_store::agbot::partition;
 use evenkeel_store::{Database, PgConnection, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;

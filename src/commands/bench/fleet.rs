@@ -1,9 +1,9 @@
 //! Rows for benchmarks, written straight into the database: organization, owner, nodes, groups, changes.
 
 use evenkeel_exchange::{ApiError, ExchangeSettings, SecretHasher};
+use evenkeel_exchange_store::change::{self, Change};
+use evenkeel_exchange_store::secret;
 use evenkeel_runtime::{ExitStatus, Failure};
-use evenkeel_store::exchange::change::{self, Change};
-use evenkeel_store::exchange::secret;
 use evenkeel_store::{Database, StoreError};
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;

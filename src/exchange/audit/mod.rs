@@ -10,7 +10,7 @@ mod subject;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use evenkeel_store::exchange::audit::{self, NewAuditRecord};
+use evenkeel_exchange_store::audit::{self, NewAuditRecord};
 use evenkeel_store::{Database, StoreError, retry};
 
 /// Refused requests that are recorded within a second, at most: a caller who is refused again and again must not fill the database.

@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use evenkeel_access::{Caller, ROOT_ORG, Role};
-use evenkeel_store::exchange::audit::{NewAuditRecord, Subject};
+use evenkeel_exchange_store::audit::{NewAuditRecord, Subject};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use jiff::Timestamp;

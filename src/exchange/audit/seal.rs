@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_store::exchange::audit::{self, AuditRow};
-use evenkeel_store::exchange::audit_chain::{self, Chain};
+use evenkeel_exchange_store::audit::{self, AuditRow};
+use evenkeel_exchange_store::audit_chain::{self, Chain};
 use evenkeel_store::{Database, StoreError, retry};
 use evenkeel_wire::exchange::audit::{AuditRecord, hex};
 use evenkeel_wire::exchange::time::wire_time;

@@ -1,6 +1,6 @@
 //! Which resource a path is about: the rows whose state is hashed into the audit record.
 
-use evenkeel_store::exchange::audit::Subject;
+use evenkeel_exchange_store::audit::Subject;
 
 /// The resource of a write by the template of its path and the values of its parameters; `None` when the path does not name it, or
 /// when it has no state of its own (messages, actions).

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name, is_root};
+use evenkeel_exchange_store::identity::{self, IdentityKind};
+use evenkeel_exchange_store::provided_account::{self, ProvidedAccount, Subject};
 use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
-use evenkeel_store::exchange::identity::{self, IdentityKind};
-use evenkeel_store::exchange::provided_account::{self, ProvidedAccount, Subject};
 use evenkeel_store::{StoreError, retry};
 use http::{HeaderMap, header};
 use uuid::Uuid;

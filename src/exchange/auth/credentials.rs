@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::{API_KEY_LOGIN, Account, Caller, ROOT_NAME, ROOT_ORG, Role};
-use evenkeel_store::exchange::identity::{self, Identity, IdentityKind};
+use evenkeel_exchange_store::identity::{self, Identity, IdentityKind};
 use evenkeel_store::{Database, StoreError};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;

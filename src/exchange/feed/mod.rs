@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::Caller;
-use evenkeel_store::exchange::change::{self, NumberedChange};
+use evenkeel_exchange_store::change::{self, NumberedChange};
 use evenkeel_store::{Database, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use evenkeel_store::exchange::{change, instance};
+use evenkeel_exchange_store::{change, instance};
 use evenkeel_store::{Database, StoreError, retry};
 use tokio::sync::watch;
 use uuid::Uuid;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel_store::exchange::change::{self, NumberedChange, Numbering};
-use evenkeel_store::exchange::instance;
+use evenkeel_exchange_store::change::{self, NumberedChange, Numbering};
+use evenkeel_exchange_store::instance;
 use evenkeel_store::{StoreError, retry};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use evenkeel_store::exchange::change::NumberedChange;
+use evenkeel_exchange_store::change::NumberedChange;
 
 use super::Selection;
 

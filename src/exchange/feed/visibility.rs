@@ -3,7 +3,7 @@
 //! Source: exchange contract 5.3.
 
 use evenkeel_access::{Caller, Role};
-use evenkeel_store::exchange::change::NumberedChange;
+use evenkeel_exchange_store::change::NumberedChange;
 
 use super::INTERNAL;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use evenkeel_access::{Caller, Role};
-use evenkeel_store::exchange::change::NumberedChange;
+use evenkeel_exchange_store::change::NumberedChange;
 use tokio::sync::Notify;
 
 use super::INTERNAL;

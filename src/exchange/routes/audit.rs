@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use evenkeel_access::{Access, Role};
-use evenkeel_store::exchange::audit_chain::{self, AuditFilter, Chain};
-use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_exchange_store::audit_chain::{self, AuditFilter, Chain};
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::audit::{
     AuditAnswer, AuditQuery, AuditVerifyAnswer, AuditVerifyQuery, BrokenRecord, ChainPlace, ChainWalk,
     NO_HASH, hex,

@@ -12,8 +12,8 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Caller, Role};
-use evenkeel_store::exchange::change::{self, NumberedChange};
-use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_exchange_store::change::{self, NumberedChange};
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::changes::{
     ChangedResource, ChangesAnswer, ChangesRequest, CleanupRequest, MaxChangeId, NumberedAt,

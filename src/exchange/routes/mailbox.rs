@@ -2,7 +2,7 @@
 //!
 //! Source: exchange contract section 8.
 
-use evenkeel_store::exchange::message::MessageFilter;
+use evenkeel_exchange_store::message::MessageFilter;
 use jiff::{SignedDuration, Timestamp};
 
 use super::pages::LARGE_PAGE_ROWS;

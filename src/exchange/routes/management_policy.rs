@@ -9,10 +9,10 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use evenkeel_access::{Access, Account};
-use evenkeel_store::exchange::change::Change;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
-use evenkeel_store::exchange::node_limit::lock_owner;
+use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
+use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_wire::exchange::management_policy::{
     AgentUpgradePolicy, ManagementPoliciesAnswer, ManagementPoliciesQuery, ManagementPolicyAnswer,
     PostManagementPolicy,

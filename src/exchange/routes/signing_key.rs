@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, put};
 use evenkeel_access::Access;
+use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::signing_key::{self, KeyHolder};
+use evenkeel_exchange_store::{pattern, service};
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::change::Change;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::signing_key::{self, KeyHolder};
-use evenkeel_store::exchange::{pattern, service};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode, header};
 

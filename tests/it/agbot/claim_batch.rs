@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_agbot::{AgbotError, ClaimBatches, ClaimEnd, UpgradeQuestion};
+use evenkeel_agbot_store::event::EventFilter;
+use evenkeel_agbot_store::{claim, event, partition};
 use evenkeel_planner::claims::{Claim, ReleaseReason};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::facts::HaGroupFacts;
@@ -11,8 +13,6 @@ use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::Database;
-use evenkeel_store::agbot::event::EventFilter;
-use evenkeel_store::agbot::{claim, event, partition};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 use uuid::Uuid;

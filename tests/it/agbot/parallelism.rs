@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use evenkeel_agbot_store::claim::{self, ClaimRow, NewClaim};
 use evenkeel_store::Database;
-use evenkeel_store::agbot::claim::{self, ClaimRow, NewClaim};
 use jiff::Timestamp;
 use serde_json::json;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot::Agbot;
+use evenkeel_agbot_store::change::{self, RecordKey};
+use evenkeel_agbot_store::rollout;
 use evenkeel_planner::ids::{AgreementId, GroupId, NodeId};
-use evenkeel_store::agbot::change::{self, RecordKey};
-use evenkeel_store::agbot::rollout;
 use serde_json::json;
 use sqlx::Connection;
 

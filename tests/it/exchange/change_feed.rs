@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use evenkeel_store::exchange::change::{Change, insert_outbox};
+use evenkeel_exchange_store::change::{Change, insert_outbox};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, ROOT_NAME, ROOT_ORG};
-use evenkeel_store::exchange::change::Change;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::{account, organization, seed};
+use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::{account, organization, seed};
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::administration::{ConfigurationChange, EmptyToken};
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::organization;
-use evenkeel_store::exchange::status::{self, Counts, Scope};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::organization;
+use evenkeel_exchange_store::status::{self, Counts, Scope};
 use evenkeel_wire::exchange::administration::{AdminStatus, OrganizationStatus, StatusCounts};
 use http::StatusCode;
 

@@ -8,9 +8,9 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use evenkeel_access::{Access, Role};
-use evenkeel_store::exchange::agreement::{self, AgbotAgreementRow};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node_limit::lock_agbot_parts;
+use evenkeel_exchange_store::agreement::{self, AgbotAgreementRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_wire::exchange::agbot::{
     AgbotAgreement, AgbotAgreementsAnswer, ConfirmAgreement, PutAgbotAgreement,
 };

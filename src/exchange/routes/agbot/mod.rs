@@ -13,7 +13,7 @@ mod served_pattern;
 mod served_policy;
 
 use axum::routing::{delete, get, patch, post, put};
-use evenkeel_store::exchange::change::Change;
+use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::agbot::{AgbotsAnswer, AgbotsQuery, PatchAgbot, PutAgbot};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::utility::ApiResponse;

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
-use evenkeel_store::exchange::agbot::{self, AgbotRow};
-use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_exchange_store::agbot::{self, AgbotRow};
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 
 use super::agbot_change;

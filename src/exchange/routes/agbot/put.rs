@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Account, LoginKind, Role, is_reserved_name};
-use evenkeel_store::exchange::agbot::{self, AgbotRow};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::identity::{IdentityKind, find_identity, lock_name};
-use evenkeel_store::exchange::node_limit::{count_agbots, lock_owner};
+use evenkeel_exchange_store::agbot::{self, AgbotRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
+use evenkeel_exchange_store::node_limit::{count_agbots, lock_owner};
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
 use super::agbot_change;

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
-use evenkeel_store::exchange::agbot;
-use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_exchange_store::agbot;
+use evenkeel_exchange_store::facts::FactKind;
 
 use super::agbot_change;
 use crate::extract::{CurrentCaller, Path};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::served::{self, ServedFilter, ServedRow, Subject};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::served::{self, ServedFilter, ServedRow, Subject};
 use http::StatusCode;
 use serde::Serialize;
 

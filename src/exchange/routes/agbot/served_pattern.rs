@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use evenkeel_access::Access;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::served::{ServedFilter, ServedRow, Subject};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::served::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
     PostServedPattern, ServedPattern, ServedPatternsAnswer, ServedPatternsQuery,
 };

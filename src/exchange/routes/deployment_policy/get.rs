@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
-use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyFilter, DeploymentPolicyRow};
-use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyFilter, DeploymentPolicyRow};
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::deployment_policy::{
     DeployedService, DeploymentPoliciesAnswer, DeploymentPoliciesQuery, DeploymentPolicyAnswer,
 };

@@ -7,7 +7,7 @@ mod patch;
 mod write;
 
 use axum::routing::{delete, get, patch, post, put};
-use evenkeel_store::exchange::change::Change;
+use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::deployment_policy::{
     DeploymentPoliciesAnswer, DeploymentPoliciesQuery, PatchDeploymentPolicy, PostDeploymentPolicy,
 };

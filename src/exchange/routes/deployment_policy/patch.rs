@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
+use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyRow};
-use evenkeel_store::exchange::facts::FactKind;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PatchDeploymentPolicy};
 use evenkeel_wire::exchange::orchestration::Orchestration;
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};

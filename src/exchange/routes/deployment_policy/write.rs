@@ -3,11 +3,11 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Account};
+use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node_limit::lock_owner;
+use evenkeel_exchange_store::referenced_service::ServiceReference;
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::deployment_policy::{self, DeploymentPolicyRow};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node_limit::lock_owner;
-use evenkeel_store::exchange::referenced_service::ServiceReference;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PostDeploymentPolicy};
 use evenkeel_wire::exchange::shared::default_node_health;
 use jiff::Timestamp;

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use evenkeel_access::{
     Account, Caller, HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node,
 };
-use evenkeel_store::exchange::audit::Subject;
-use evenkeel_store::exchange::change::Change;
-use evenkeel_store::exchange::ha_group::{self, Candidate, HaGroup};
+use evenkeel_exchange_store::audit::Subject;
+use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
 use evenkeel_store::retry;
 
 use super::form::{WantedGroup, not_all_nodes};

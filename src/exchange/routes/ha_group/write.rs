@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller};
-use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::ha_group::{HaGroupDocument, PutHaGroup};
 
 use super::change_group::{add_node, create, delete, remove_node, update};

@@ -1,6 +1,6 @@
 //! What the feed tells of nodes.
 
-use evenkeel_store::exchange::change::Change;
+use evenkeel_exchange_store::change::Change;
 
 /// A row about a node or something that belongs to it.
 pub(in crate::routes) fn node_change(

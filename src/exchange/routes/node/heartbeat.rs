@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use evenkeel_access::{Access, Role};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 

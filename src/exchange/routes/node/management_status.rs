@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, put};
 use evenkeel_access::Access;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node_part::{self, JsonRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{
     ManagementStatus, ManagementStatusAnswer, PutManagementStatus, UpgradeStatus,
 };

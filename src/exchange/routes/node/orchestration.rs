@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, patch, put};
 use evenkeel_access::Access;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node_orchestration::{
     Availability, NodeOrchestration, NodeOrchestrationAnswer, PutNodeOrchestration,
 };

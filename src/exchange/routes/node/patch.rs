@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, Role};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node::{self, NodeRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_wire::exchange::node::PatchNode;
 
 use super::node_change;

@@ -3,11 +3,11 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, Role};
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::heartbeat::{self, SignOfLife};
-use evenkeel_store::exchange::identity::{IdentityKind, find_identity, lock_name};
-use evenkeel_store::exchange::node::{self, NodeRow};
-use evenkeel_store::exchange::node_limit::{NodeCount, lock_node_count};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::heartbeat::{self, SignOfLife};
+use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
+use evenkeel_exchange_store::node::{self, NodeRow};
+use evenkeel_exchange_store::node_limit::{NodeCount, lock_node_count};
 use evenkeel_wire::exchange::node::{AgentState, HeartbeatQuery, PutNode};
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use jiff::Timestamp;

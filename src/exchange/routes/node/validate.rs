@@ -3,9 +3,9 @@
 //! Source: exchange contract 4.4.
 
 use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name};
+use evenkeel_exchange_store::node::JsonText;
+use evenkeel_exchange_store::node_limit::has_usable_pattern;
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::node::JsonText;
-use evenkeel_store::exchange::node_limit::has_usable_pattern;
 use evenkeel_wire::exchange::map_order::reorder_members;
 use evenkeel_wire::exchange::node::{RegisteredService, ServiceProperty};
 use serde::Serialize;

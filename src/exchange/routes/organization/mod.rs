@@ -6,7 +6,7 @@ mod read;
 mod write;
 
 use axum::routing::{delete, get, patch, post, put};
-use evenkeel_store::exchange::organization::Organization;
+use evenkeel_exchange_store::organization::Organization;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::organization::{
     CloudAccount, OrganizationAnswer, OrganizationsAnswer, OrganizationsQuery, PatchOrganization,

@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG};
-use evenkeel_store::exchange::change::Change;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::organization::{self, Organization};
+use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::organization::{self, Organization};
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::organization::{OrganizationLimits, PatchOrganization, PutOrganization};
 use serde::Serialize;

@@ -7,7 +7,7 @@ mod patch;
 mod write;
 
 use axum::routing::{delete, get, patch, post, put};
-use evenkeel_store::exchange::change::Change;
+use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::pattern::{PatchPattern, PatternsAnswer, PatternsQuery, PostPattern};
 use evenkeel_wire::exchange::shared::CatalogQuery;

@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::pattern::{self, PatternRow};
 use evenkeel_wire::exchange::pattern::{PatchPattern, PatternService};
 use evenkeel_wire::exchange::shared::OneSecretBinding;
 use evenkeel_wire::exchange::user_input::UserInputService;

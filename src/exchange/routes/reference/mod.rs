@@ -8,8 +8,8 @@ mod range;
 pub use constraints::ConstraintWarnings;
 pub use range::{ExchangeRange, ExchangeVersion};
 
+use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::referenced_service::{self, ServiceReference};
 use evenkeel_wire::exchange::shared::{OneProperty, PROPERTY_TYPES};
 use evenkeel_wire::exchange::user_input::UserInputService;
 

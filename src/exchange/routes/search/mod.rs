@@ -8,7 +8,7 @@ mod people;
 mod policy;
 
 use evenkeel_access::{Access, Caller, Decision, Target, decide};
-use evenkeel_store::exchange::search::FoundNodeRow;
+use evenkeel_exchange_store::search::FoundNodeRow;
 use evenkeel_wire::exchange::search::FoundNode;
 
 use crate::endpoint::Endpoint;

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use evenkeel_access::Access;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node_health::{self, ErrorsRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node_health::{self, ErrorsRow};
 use evenkeel_wire::exchange::search::{
     AllNodeErrors, ErrorsOfNode, NodesWithErrors, NodesWithService, ServiceSearchRequest,
 };

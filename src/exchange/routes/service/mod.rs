@@ -9,7 +9,7 @@ mod policy;
 mod write;
 
 use axum::routing::{delete, get, patch, post, put};
-use evenkeel_store::exchange::change::Change;
+use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::service::{
     DockAuthAnswer, PatchService, PostService, PutDockAuth, PutServicePolicy, ServicePolicyAnswer,

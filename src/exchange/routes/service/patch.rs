@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::service::{self, ServiceRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PatchService, RequiredService};
 use serde_json::{Value, json};
 

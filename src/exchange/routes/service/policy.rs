@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::Access;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::service::lock_visibility;
-use evenkeel_store::exchange::service_part::{self, ServicePolicyRow};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::service::lock_visibility;
+use evenkeel_exchange_store::service_part::{self, ServicePolicyRow};
 use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyAnswer};
 use evenkeel_wire::exchange::shared::{OneProperty, filled};
 use evenkeel_wire::exchange::time::wire_time;

@@ -3,12 +3,12 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Account};
+use evenkeel_exchange_store::audit::Subject;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node_limit::lock_owner;
+use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
+use evenkeel_exchange_store::service::{self, ServiceRow};
 use evenkeel_store::PgConnection;
-use evenkeel_store::exchange::audit::Subject;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::node_limit::lock_owner;
-use evenkeel_store::exchange::referenced_service::{self, ServiceReference};
-use evenkeel_store::exchange::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PostService, RequiredService};
 use jiff::Timestamp;
 use serde_json::json;

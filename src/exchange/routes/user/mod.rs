@@ -9,7 +9,7 @@ mod write;
 
 use axum::routing::{delete, get, patch, post, put};
 use evenkeel_access::{AccountFacts, Caller, sees_account};
-use evenkeel_store::exchange::account::{self, AccountRow};
+use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_wire::exchange::user::{
     ApiKeyAnswer, ChangePassword, NewApiKey, PatchUser, PutUser, UsersAnswer,
 };

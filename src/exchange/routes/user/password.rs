@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Role, is_root, sees_account};
-use evenkeel_store::exchange::account;
-use evenkeel_store::exchange::facts::FactKind;
+use evenkeel_exchange_store::account;
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::user::ChangePassword;
 

@@ -6,10 +6,10 @@ use evenkeel_access::{
     Access, Caller, FlagsRefused, LoginKind, Role, check_flags, is_reserved_name, is_root,
     may_change_admin_flag, may_change_hub_admin_flag, sees_account,
 };
-use evenkeel_store::exchange::account::{self, AccountRow};
-use evenkeel_store::exchange::change::Change;
-use evenkeel_store::exchange::facts::FactKind;
-use evenkeel_store::exchange::identity::{self, IdentityKind};
+use evenkeel_exchange_store::account::{self, AccountRow};
+use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::identity::{self, IdentityKind};
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;

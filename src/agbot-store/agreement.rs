@@ -1,0 +1,231 @@
+//! The agbot's agreements, and what it remembers of attempts.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, to_sql};
+
+/// Usage and back-off of one node and policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageRow {
+    /// `org/node`.
+    pub node: String,
+    /// `org/policy`.
+    pub policy: String,
+    /// Rollback state.
+    pub usage: Option<Value>,
+    /// Pause after failures.
+    pub backoff: Option<Value>,
+}
+
+/// Inserts an agreement; false when it is there already.
+///
+/// # Errors
+/// [`StoreError::Conflict`] on `agreement_node_policy_live_key` when another one is alive for the node and policy.
+pub async fn insert_agreement(
+    tx: &mut PgConnection,
+    id: &str,
+    node: &str,
+    policy: &str,
+    record: &Value,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- agreement.insert_agreement
+        INSERT INTO agreement (agreement, node, policy, record, created_at) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (agreement) DO NOTHING",
+        id,
+        node,
+        policy,
+        record,
+        to_sql(at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Reads an agreement for a change.
+pub async fn lock_agreement(tx: &mut PgConnection, id: &str) -> Result<Option<Value>, StoreError> {
+    let row = sqlx::query!(
+        "-- agreement.lock_agreement
+        SELECT record FROM agreement WHERE agreement = $1 FOR UPDATE",
+        id,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.record))
+}
+
+/// Replaces the record of an agreement; with `ended_at` it is over.
+pub async fn update_agreement(
+    tx: &mut PgConnection,
+    id: &str,
+    record: &Value,
+    ended_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- agreement.update_agreement
+        UPDATE agreement SET record = $2, ended_at = $3 WHERE agreement = $1",
+        id,
+        record,
+        ended_at.map(to_sql) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Replaces the record of an agreement and leaves open whether it is over.
+pub async fn replace_record(tx: &mut PgConnection, id: &str, record: &Value) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- agreement.replace_record
+        UPDATE agreement SET record = $2 WHERE agreement = $1",
+        id,
+        record,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Lists the agreements that are alive, or ended at `ended_since` or later, or whose instances are not known to have stopped.
+pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- agreement.list_recent
+        SELECT record FROM agreement
+        WHERE ended_at IS NULL OR ended_at >= $1 OR record ->> 'awaits_stop' = 'true'
+        ORDER BY agreement",
+        to_sql(ended_since) as _,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Lists agreements of an organization's nodes that are alive: by node and policy, those after the given pair, at most `limit`; only of
+/// the given nodes (`org/node`) when there are any given.
+///
+/// # Shape
+/// Node, policy and record.
+pub async fn list_live_of_org(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[String]>,
+    after: Option<&(String, String)>,
+    limit: i64,
+) -> Result<Vec<(String, String, Value)>, StoreError> {
+    let rows = sqlx::query!(
+        "-- agreement.list_live_of_org
+        SELECT node, policy, record
+        FROM agreement
+        WHERE ended_at IS NULL AND split_part(node, '/', 1) = $1
+          AND ($2::text[] IS NULL OR node = ANY ($2))
+          AND (node, policy) > ($3, $4)
+        ORDER BY node, policy
+        LIMIT $5",
+        org,
+        nodes,
+        after.map_or("", |after| after.0.as_str()),
+        after.map_or("", |after| after.1.as_str()),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, row.policy, row.record)).collect())
+}
+
+/// Lists the newest agreements of an organization's nodes that are over; only of the given nodes (`org/node`) when there are any given.
+pub async fn list_ended(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[String]>,
+    limit: i64,
+) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- agreement.list_ended
+        SELECT record
+        FROM agreement
+        WHERE ended_at IS NOT NULL AND split_part(node, '/', 1) = $1
+          AND ($2::text[] IS NULL OR node = ANY ($2))
+        ORDER BY ended_at DESC
+        LIMIT $3",
+        org,
+        nodes,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Removes history older than an instant, without agreements whose instances are not known to have stopped.
+pub async fn delete_ended_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- agreement.delete_ended_before
+        DELETE FROM agreement WHERE ended_at < $1 AND record ->> 'awaits_stop' IS DISTINCT FROM 'true'",
+        to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Stores usage and back-off; a row with neither is removed.
+pub async fn upsert_usage(tx: &mut PgConnection, row: &UsageRow) -> Result<(), StoreError> {
+    if row.usage.is_none() && row.backoff.is_none() {
+        sqlx::query!(
+            "-- agreement.delete_usage
+            DELETE FROM workload_usage WHERE node = $1 AND policy = $2",
+            row.node,
+            row.policy,
+        )
+        .execute(tx)
+        .await?;
+        return Ok(());
+    }
+    sqlx::query!(
+        "-- agreement.upsert_usage
+        INSERT INTO workload_usage (node, policy, usage, backoff) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (node, policy) DO UPDATE SET usage = excluded.usage, backoff = excluded.backoff",
+        row.node,
+        row.policy,
+        row.usage,
+        row.backoff,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Stores only the usage and leaves the back-off as it is.
+pub async fn set_usage(
+    tx: &mut PgConnection,
+    node: &str,
+    policy: &str,
+    usage: Option<&Value>,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- agreement.set_usage
+        INSERT INTO workload_usage (node, policy, usage) VALUES ($1, $2, $3)
+        ON CONFLICT (node, policy) DO UPDATE SET usage = excluded.usage",
+        node,
+        policy,
+        usage,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Lists usage and back-off of all nodes and policies.
+pub async fn list_usage(conn: &mut PgConnection) -> Result<Vec<UsageRow>, StoreError> {
+    Ok(sqlx::query_as!(
+        UsageRow,
+        "-- agreement.list_usage
+        SELECT node, policy, usage, backoff FROM workload_usage ORDER BY node, policy"
+    )
+    .fetch_all(conn)
+    .await?)
+}

@@ -1,0 +1,264 @@
+//! The log of changed records that every agbot tails.
+//!
+//! Triggers append to the log in the transaction of each change. Transactions commit in another order than they take numbers, so a position
+//! in the log is a snapshot and not a number: the next read returns the rows that the snapshot did not show. Source: docs/adr/0015.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use super::agreement::{self, UsageRow};
+use super::claim::{self, ClaimRow};
+use super::rollout;
+use evenkeel_store::{StoreError, from_sql};
+
+/// Key of a record that agbots share.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordKey {
+    /// An agreement, by id.
+    Agreement(String),
+    /// Usage and back-off, by node and policy.
+    Usage(String, String),
+    /// A claim, by group and scope.
+    Claim(String, String),
+    /// A rollout, by group and policy.
+    Rollout(String, String),
+}
+
+impl RecordKey {
+    fn of(kind: &str, first: String, second: String) -> Result<RecordKey, StoreError> {
+        match kind {
+            "agreement" => Ok(RecordKey::Agreement(first)),
+            "usage" => Ok(RecordKey::Usage(first, second)),
+            "claim" => Ok(RecordKey::Claim(first, second)),
+            "rollout" => Ok(RecordKey::Rollout(first, second)),
+            _ => Err(StoreError::Corrupt { table: "agbot_change", column: "kind" }),
+        }
+    }
+}
+
+/// A position in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Shows every row before the position.
+    snapshot: String,
+    /// Last removal of old rows that the snapshot shows.
+    round: i64,
+}
+
+/// The records with certain keys.
+#[derive(Debug, Default, PartialEq)]
+pub struct Records {
+    /// Agreements.
+    pub agreements: Vec<Value>,
+    /// Usage and back-off.
+    pub usage: Vec<UsageRow>,
+    /// Claims.
+    pub claims: Vec<ClaimRow>,
+    /// Rollouts.
+    pub rollouts: Vec<Value>,
+}
+
+/// Returns the end of the log: every change that is not visible to statements before this one comes after it.
+pub async fn find_end(conn: &mut PgConnection) -> Result<Position, StoreError> {
+    let row = sqlx::query!(
+        r#"-- agbot_change.find_end
+        SELECT pg_current_snapshot()::text AS "snapshot!", round FROM agbot_change_retention"#
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Position { snapshot: row.snapshot, round: row.round })
+}
+
+/// Lists the records that changed after a position, and returns the end of the log. `None` when rows after the position may have been
+/// removed, or the database was restored from an older state: then all records are to be read.
+pub async fn list_after(
+    conn: &mut PgConnection,
+    position: &Position,
+) -> Result<Option<(BTreeSet<RecordKey>, Position)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- agbot_change.list_after
+        SELECT DISTINCT pg_current_snapshot()::text AS "snapshot!", agbot_change_retention.round,
+               pg_snapshot_xmax(pg_current_snapshot()) < pg_snapshot_xmax($1::text::pg_snapshot) AS "is_older!",
+               agbot_change.kind AS "kind?", agbot_change.first_key AS "first_key?",
+               agbot_change.second_key AS "second_key?"
+        FROM agbot_change_retention
+        LEFT JOIN agbot_change
+            ON agbot_change.transaction >= pg_snapshot_xmin($1::text::pg_snapshot)
+           AND NOT pg_visible_in_snapshot(agbot_change.transaction, $1::text::pg_snapshot)"#,
+        position.snapshot,
+    )
+    .fetch_all(conn)
+    .await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    if first.is_older || first.round > position.round + 1 || first.round < position.round {
+        return Ok(None);
+    }
+    let end = Position { snapshot: first.snapshot.clone(), round: first.round };
+    let keys = rows.into_iter().filter_map(|row| Some((row.kind?, row.first_key?, row.second_key?)));
+    let keys = keys.map(|(kind, first, second)| RecordKey::of(&kind, first, second));
+    Ok(Some((keys.collect::<Result<_, _>>()?, end)))
+}
+
+/// Reads the records with these keys as they are now; those that do not exist are left out.
+pub async fn read_records(
+    conn: &mut PgConnection,
+    keys: &BTreeSet<RecordKey>,
+) -> Result<Records, StoreError> {
+    let mut agreements: Vec<&str> = Vec::new();
+    let (mut usage, mut claims, mut rollouts) = (Pairs::default(), Pairs::default(), Pairs::default());
+    for key in keys {
+        match key {
+            RecordKey::Agreement(id) => agreements.push(id),
+            RecordKey::Usage(node, policy) => usage.push(node, policy),
+            RecordKey::Claim(group, scope) => claims.push(group, scope),
+            RecordKey::Rollout(group, policy) => rollouts.push(group, policy),
+        }
+    }
+    let mut records = Records::default();
+    if !agreements.is_empty() {
+        records.agreements = read_agreements(conn, &agreements).await?;
+    }
+    if !usage.is_empty() {
+        records.usage = read_usage(conn, &usage).await?;
+    }
+    if !claims.is_empty() {
+        records.claims = read_claims(conn, &claims).await?;
+    }
+    if !rollouts.is_empty() {
+        records.rollouts = read_rollouts(conn, &rollouts).await?;
+    }
+    Ok(records)
+}
+
+/// Keys with two parts, for a statement that unnests them.
+#[derive(Default)]
+struct Pairs<'k> {
+    first: Vec<&'k str>,
+    second: Vec<&'k str>,
+}
+
+impl<'k> Pairs<'k> {
+    fn push(&mut self, first: &'k str, second: &'k str) {
+        self.first.push(first);
+        self.second.push(second);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+}
+
+async fn read_agreements(conn: &mut PgConnection, ids: &[&str]) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- agbot_change.read_agreements
+        SELECT record FROM agreement WHERE agreement = ANY ($1)",
+        ids as &[&str],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+async fn read_usage(conn: &mut PgConnection, keys: &Pairs<'_>) -> Result<Vec<UsageRow>, StoreError> {
+    Ok(sqlx::query_as!(
+        UsageRow,
+        "-- agbot_change.read_usage
+        SELECT node, policy, usage, backoff
+        FROM workload_usage
+        JOIN UNNEST($1::text[], $2::text[]) AS key (node, policy) USING (node, policy)",
+        &keys.first as &[&str],
+        &keys.second as &[&str],
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
+async fn read_claims(conn: &mut PgConnection, keys: &Pairs<'_>) -> Result<Vec<ClaimRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- agbot_change.read_claims
+        SELECT ha_group, scope, node, purpose, version, fencing, phase, since AS "since: jiff_sqlx::Timestamp",
+               phase_at AS "phase_at: jiff_sqlx::Timestamp", deadline AS "deadline: jiff_sqlx::Timestamp"
+        FROM claim
+        JOIN UNNEST($1::text[], $2::text[]) AS key (ha_group, scope) USING (ha_group, scope)"#,
+        &keys.first as &[&str],
+        &keys.second as &[&str],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ClaimRow {
+            ha_group: row.ha_group,
+            scope: row.scope,
+            node: row.node,
+            purpose: row.purpose,
+            version: row.version,
+            fencing: row.fencing,
+            phase: row.phase,
+            since: from_sql(row.since),
+            phase_at: from_sql(row.phase_at),
+            deadline: from_sql(row.deadline),
+        })
+        .collect())
+}
+
+async fn read_rollouts(conn: &mut PgConnection, keys: &Pairs<'_>) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- agbot_change.read_rollouts
+        SELECT record
+        FROM rollout
+        JOIN UNNEST($1::text[], $2::text[]) AS key (ha_group, policy) USING (ha_group, policy)",
+        &keys.first as &[&str],
+        &keys.second as &[&str],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Reads all records, of agreements those that are alive or ended at `ended_since` or later.
+pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result<Records, StoreError> {
+    Ok(Records {
+        agreements: agreement::list_recent(conn, ended_since).await?,
+        usage: agreement::list_usage(conn).await?,
+        claims: claim::list_all(conn).await?,
+        rollouts: rollout::list_rollouts(conn).await?,
+    })
+}
+
+/// Removes rows that are older than `retention_secs`, unless that was done less than so long ago; a row is kept at most twice as long.
+///
+/// Rows of transactions that have not begun here come from another server's dump and are removed too.
+pub async fn delete_old(tx: &mut PgConnection, retention_secs: f64) -> Result<u64, StoreError> {
+    let due = sqlx::query!(
+        r#"-- agbot_change.lock_retention
+        SELECT snapshot::text AS "snapshot!" FROM agbot_change_retention
+        WHERE taken_at <= now() - make_interval(secs => $1)
+        FOR UPDATE SKIP LOCKED"#,
+        retention_secs,
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(due) = due else { return Ok(0) };
+    let done = sqlx::query!(
+        "-- agbot_change.delete_old
+        DELETE FROM agbot_change
+        WHERE (pg_visible_in_snapshot(transaction, $1::text::pg_snapshot)
+               AND changed_at <= now() - make_interval(secs => $2))
+           OR transaction >= pg_snapshot_xmax(pg_current_snapshot())",
+        due.snapshot,
+        retention_secs,
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "-- agbot_change.begin_round
+        UPDATE agbot_change_retention SET round = round + 1, snapshot = pg_current_snapshot(), taken_at = now()"
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}

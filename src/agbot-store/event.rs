@@ -1,0 +1,172 @@
+//! What the agbot did and why.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRow {
+    /// When.
+    pub happened_at: Timestamp,
+    /// What, for instance `hagroup.lock-granted`.
+    pub kind: String,
+    /// `org/group` it is about.
+    pub ha_group: Option<String>,
+    /// `org/node` it is about.
+    pub node: Option<String>,
+    /// `org/policy` it is about.
+    pub policy: Option<String>,
+    /// Reason and numbers.
+    pub detail: Value,
+}
+
+/// Appends an event.
+pub async fn insert_event(tx: &mut PgConnection, event: &EventRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- event.insert_event
+        INSERT INTO agbot_event (happened_at, kind, ha_group, node, policy, detail) VALUES ($1, $2, $3, $4, $5, $6)",
+        to_sql(event.happened_at) as _,
+        event.kind,
+        event.ha_group,
+        event.node,
+        event.policy,
+        event.detail,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Which events are meant; none means any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// `org/group`.
+    pub ha_group: Option<String>,
+    /// `org/node`.
+    pub node: Option<String>,
+    /// `org/policy`.
+    pub policy: Option<String>,
+}
+
+/// The newest events of an organization, newest first: those about its nodes, groups or policies, or only those about the given nodes
+/// (`org/node`) when there are any given.
+pub async fn list_newest(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[String]>,
+    filter: &EventFilter,
+    limit: i64,
+) -> Result<Vec<EventRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- event.list_newest
+        SELECT happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group, node, policy, detail
+        FROM agbot_event
+        WHERE CASE WHEN $2::text[] IS NULL
+                   THEN $1 IN (split_part(node, '/', 1), split_part(ha_group, '/', 1), split_part(policy, '/', 1))
+                   ELSE node = ANY ($2) AND split_part(node, '/', 1) = $1 END
+          AND ($4::text IS NULL OR ha_group = $4)
+          AND ($5::text IS NULL OR node = $5)
+          AND ($6::text IS NULL OR policy = $6)
+        ORDER BY event_id DESC
+        LIMIT $3"#,
+        org,
+        nodes,
+        limit,
+        filter.ha_group.as_deref(),
+        filter.node.as_deref(),
+        filter.policy.as_deref(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| EventRow {
+            happened_at: from_sql(row.happened_at),
+            kind: row.kind,
+            ha_group: row.ha_group,
+            node: row.node,
+            policy: row.policy,
+            detail: row.detail,
+        })
+        .collect())
+}
+
+/// A change of the condition of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeEvent {
+    /// `org/node`.
+    pub node: String,
+    /// What, begins with `node.`.
+    pub kind: &'static str,
+    /// The kind of the change in the other direction.
+    pub opposite: &'static str,
+    /// Whether it ends what the opposite began, so that it is recorded only after that.
+    pub is_end: bool,
+    /// Reason and numbers.
+    pub detail: Value,
+}
+
+/// Appends changes of the conditions of nodes, without those that the newest event of the node tells already.
+pub async fn insert_node_events(
+    conn: &mut PgConnection,
+    events: &[NodeEvent],
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let text = |of: fn(&NodeEvent) -> &str| events.iter().map(of).collect::<Vec<&str>>();
+    let is_end: Vec<bool> = events.iter().map(|event| event.is_end).collect();
+    let details: Vec<&Value> = events.iter().map(|event| &event.detail).collect();
+    sqlx::query!(
+        "-- event.insert_node_events
+        INSERT INTO agbot_event (happened_at, kind, node, detail)
+        SELECT $1, change.kind, change.node, change.detail
+        FROM UNNEST($2::text[], $3::text[], $4::text[], $5::boolean[], $6::jsonb[])
+             AS change (kind, opposite, node, is_end, detail)
+        LEFT JOIN LATERAL (
+            SELECT newest.kind
+            FROM agbot_event AS newest
+            WHERE newest.node = change.node AND newest.kind LIKE 'node.%'
+              AND newest.kind IN (change.kind, change.opposite)
+            ORDER BY newest.event_id DESC
+            LIMIT 1
+        ) AS known ON true
+        WHERE known.kind IS DISTINCT FROM change.kind AND (known.kind IS NOT NULL OR NOT change.is_end)",
+        to_sql(at) as _,
+        &text(|event| event.kind) as &[&str],
+        &text(|event| event.opposite) as &[&str],
+        &text(|event| &event.node) as &[&str],
+        &is_end,
+        &details as &[&Value],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Lists the newest changes of the conditions of all nodes: node and kind, for each node and each condition one.
+pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(String, String)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- event.list_node_conditions
+        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back')) node AS "node!", kind
+        FROM agbot_event
+        WHERE kind LIKE 'node.%' AND node IS NOT NULL
+        ORDER BY node, kind IN ('node.down', 'node.back'), event_id DESC"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, row.kind)).collect())
+}
+
+/// Removes events older than an instant.
+pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- event.delete_before
+        DELETE FROM agbot_event WHERE happened_at < $1",
+        to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}

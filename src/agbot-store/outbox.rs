@@ -1,0 +1,144 @@
+//! The outbox: effects on the exchange that follow a commit and are not delivered yet.
+//!
+//! Rows are inserted in the transaction that decided them. Those of one node are delivered in the order of their sequence numbers.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// One effect that is not delivered yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutboxRow {
+    /// Position in the queue.
+    pub sequence: i64,
+    /// `org/node`.
+    pub node: String,
+    /// The agreement it belongs to.
+    pub agreement: String,
+    /// What to do.
+    pub effect: Value,
+}
+
+/// Whose effects are inserted.
+#[derive(Debug, Clone, Copy)]
+pub struct OutboxKey<'a> {
+    /// Share of the work that the node belongs to.
+    pub partition: i32,
+    /// `org/node`.
+    pub node: &'a str,
+    /// The agreement.
+    pub agreement: &'a str,
+}
+
+/// What waits in the outbox of all agbots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutboxBacklog {
+    /// Number of rows.
+    pub count: i64,
+    /// When the oldest was inserted.
+    pub oldest_at: Option<Timestamp>,
+}
+
+/// Appends effects in the given order; with `skips_queued` without those that the agreement has in the queue already.
+pub async fn insert_effects(
+    tx: &mut PgConnection,
+    key: OutboxKey<'_>,
+    effects: &[Value],
+    at: Timestamp,
+    skips_queued: bool,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- outbox.insert_effects
+        INSERT INTO agbot_outbox (partition_number, node, agreement, effect, created_at)
+        SELECT $1, $2, $3, wanted.effect, $5
+        FROM unnest($4::jsonb[]) WITH ORDINALITY AS wanted (effect, place)
+        WHERE NOT ($6 AND EXISTS (
+            SELECT FROM agbot_outbox AS queued WHERE queued.agreement = $3 AND queued.effect = wanted.effect
+        ))
+        ORDER BY wanted.place",
+        key.partition,
+        key.node,
+        key.agreement,
+        effects,
+        to_sql(at) as _,
+        skips_queued,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Drops what is still to be delivered for an agreement, because its end makes it pointless.
+pub async fn delete_of_agreement(tx: &mut PgConnection, agreement: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- outbox.delete_of_agreement
+        DELETE FROM agbot_outbox WHERE agreement = $1",
+        agreement,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Lists effects of the partitions that `owner` holds, oldest first, without those of the nodes in `except`.
+///
+/// A node that changed its partition may have earlier rows that another agbot delivers; its later rows wait for those.
+pub async fn list_deliverable(
+    conn: &mut PgConnection,
+    owner: Uuid,
+    except: &[String],
+    limit: i64,
+) -> Result<Vec<OutboxRow>, StoreError> {
+    Ok(sqlx::query_as!(
+        OutboxRow,
+        "-- outbox.list_deliverable
+        WITH held AS (
+            SELECT partition_number FROM work_partition WHERE owner = $1 AND expires_at > now()
+        )
+        SELECT queued.sequence, queued.node, queued.agreement, queued.effect
+        FROM agbot_outbox AS queued
+        WHERE queued.partition_number IN (SELECT partition_number FROM held)
+          AND queued.node <> ALL ($2)
+          AND NOT EXISTS (
+              SELECT FROM agbot_outbox AS earlier
+              WHERE earlier.node = queued.node
+                AND earlier.sequence < queued.sequence
+                AND earlier.partition_number NOT IN (SELECT partition_number FROM held)
+          )
+        ORDER BY queued.sequence
+        LIMIT $3",
+        owner,
+        except,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Deletes delivered effects. The commit is not flushed: a crash only means that they are delivered once more.
+pub async fn delete_delivered(conn: &mut PgConnection, sequences: &[i64]) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- outbox.delete_delivered
+        DELETE FROM agbot_outbox
+        USING (SELECT set_config('synchronous_commit', 'off', true)) AS relaxed
+        WHERE sequence = ANY ($1)",
+        sequences,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Counts what waits, for all agbots of the database.
+pub async fn get_backlog(conn: &mut PgConnection) -> Result<OutboxBacklog, StoreError> {
+    let row = sqlx::query!(
+        r#"-- outbox.get_backlog
+        SELECT count(*) AS "count!", min(created_at) AS "oldest_at: jiff_sqlx::Timestamp" FROM agbot_outbox"#
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(OutboxBacklog { count: row.count, oldest_at: row.oldest_at.map(from_sql) })
+}

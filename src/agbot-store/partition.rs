@@ -1,0 +1,154 @@
+//! Leased partitions: which agbot works on which share.
+//!
+//! Times are the database's, so that clocks of agbots need not agree. Source: design, "Several agbots".
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use evenkeel_store::StoreError;
+
+/// A lease this agbot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseRow {
+    /// Number of the partition.
+    pub partition: i32,
+    /// Number of the hand-over.
+    pub fencing: i64,
+}
+
+/// Makes the rows of all partitions.
+pub async fn insert_partitions(conn: &mut PgConnection, count: i32) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- partition.insert_partitions
+        INSERT INTO work_partition (partition_number) SELECT generate_series(0, $1 - 1) ON CONFLICT DO NOTHING",
+        count,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Tells that this agbot is alive; returns how many are.
+pub async fn refresh_instance(
+    conn: &mut PgConnection,
+    instance: Uuid,
+    seconds: f64,
+) -> Result<i64, StoreError> {
+    sqlx::query!(
+        "-- partition.refresh_instance
+        INSERT INTO agbot_instance (instance, expires_at) VALUES ($1, now() + make_interval(secs => $2))
+        ON CONFLICT (instance) DO UPDATE SET expires_at = excluded.expires_at",
+        instance,
+        seconds,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "-- partition.delete_dead_instances
+        DELETE FROM agbot_instance WHERE expires_at < now() - interval '1 hour'"
+    )
+    .execute(&mut *conn)
+    .await?;
+    let row = sqlx::query!(
+        r#"-- partition.count_instances
+        SELECT count(*) AS "count!" FROM agbot_instance WHERE expires_at > now()"#
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
+
+/// Extends the leases this agbot still holds and returns them.
+pub async fn extend_leases(
+    conn: &mut PgConnection,
+    owner: Uuid,
+    seconds: f64,
+) -> Result<Vec<LeaseRow>, StoreError> {
+    let rows = sqlx::query!(
+        "-- partition.extend_leases
+        UPDATE work_partition SET expires_at = now() + make_interval(secs => $2)
+        WHERE owner = $1 AND expires_at > now()
+        RETURNING partition_number, fencing",
+        owner,
+        seconds,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| LeaseRow { partition: row.partition_number, fencing: row.fencing })
+        .collect())
+}
+
+/// Takes at most `most` partitions that nobody holds (or whose lease is over).
+pub async fn take_free(
+    conn: &mut PgConnection,
+    owner: Uuid,
+    seconds: f64,
+    most: i64,
+) -> Result<Vec<LeaseRow>, StoreError> {
+    let rows = sqlx::query!(
+        "-- partition.take_free
+        UPDATE work_partition
+        SET owner = $1, fencing = fencing + 1, expires_at = now() + make_interval(secs => $2)
+        WHERE partition_number IN (
+            SELECT partition_number FROM work_partition
+            WHERE owner IS NULL OR expires_at IS NULL OR expires_at <= now()
+            ORDER BY partition_number
+            LIMIT $3
+            FOR UPDATE SKIP LOCKED
+        )
+        RETURNING partition_number, fencing",
+        owner,
+        seconds,
+        most,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| LeaseRow { partition: row.partition_number, fencing: row.fencing })
+        .collect())
+}
+
+/// Gives partitions back: the named ones, or all of this agbot when none is named.
+pub async fn release(conn: &mut PgConnection, owner: Uuid, partitions: &[i32]) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- partition.release
+        UPDATE work_partition SET owner = NULL, expires_at = NULL
+        WHERE owner = $1 AND (cardinality($2::integer[]) = 0 OR partition_number = ANY ($2))",
+        owner,
+        partitions,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Removes the sign that this agbot is alive.
+pub async fn delete_instance(conn: &mut PgConnection, instance: Uuid) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- partition.delete_instance
+        DELETE FROM agbot_instance WHERE instance = $1",
+        instance,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Whether the lease is still this agbot's, under this number; holds the row until the transaction ends, so that a hand-over waits.
+pub async fn lock_lease(tx: &mut PgConnection, owner: Uuid, lease: LeaseRow) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        "-- partition.lock_lease
+        SELECT partition_number FROM work_partition
+        WHERE partition_number = $1 AND owner = $2 AND fencing = $3 AND expires_at > now()
+        FOR SHARE",
+        lease.partition,
+        owner,
+        lease.fencing,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.is_some())
+}

@@ -1,0 +1,88 @@
+//! Rollouts of policies through groups.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, to_sql};
+
+/// Stores the state of a rollout.
+pub async fn upsert_rollout(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    policy: &str,
+    record: &Value,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- rollout.upsert_rollout
+        INSERT INTO rollout (ha_group, policy, record) VALUES ($1, $2, $3)
+        ON CONFLICT (ha_group, policy) DO UPDATE SET record = excluded.record",
+        ha_group,
+        policy,
+        record,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Lists all rollouts.
+pub async fn list_rollouts(conn: &mut PgConnection) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- rollout.list_rollouts
+        SELECT record FROM rollout ORDER BY ha_group, policy"
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Reads one rollout and holds its row until the transaction ends.
+pub async fn lock_rollout(
+    tx: &mut PgConnection,
+    ha_group: &str,
+    policy: &str,
+) -> Result<Option<Value>, StoreError> {
+    let row = sqlx::query!(
+        "-- rollout.lock_rollout
+        SELECT record FROM rollout WHERE ha_group = $1 AND policy = $2 FOR UPDATE",
+        ha_group,
+        policy,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.record))
+}
+
+/// Reads the rollouts of a policy, in one group or (none) in all, and holds their rows until the transaction ends.
+pub async fn lock_of_policy(
+    tx: &mut PgConnection,
+    policy: &str,
+    ha_group: Option<&str>,
+) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- rollout.lock_of_policy
+        SELECT record FROM rollout WHERE policy = $1 AND ($2::text IS NULL OR ha_group = $2)
+        ORDER BY ha_group FOR UPDATE",
+        policy,
+        ha_group,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Removes rollouts that were completed or abandoned before an instant. A completed one that led back is kept: it says which version
+/// failed.
+pub async fn delete_finished_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- rollout.delete_finished_before
+        DELETE FROM rollout
+        WHERE (record ->> 'state' = 'abandoned' OR record ->> 'state' = 'completed' AND record -> 'rollback' IS NULL)
+          AND (record ->> 'at')::timestamptz < $1",
+        to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}

@@ -1,0 +1,190 @@
+//! People who may log in.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// A person's account as stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccountRow {
+    /// Organization.
+    pub org: String,
+    /// Name inside the organization.
+    pub name: String,
+    /// Id that never changes.
+    pub id: Uuid,
+    /// Hash of the password; none disables the login.
+    pub password_hash: Option<String>,
+    /// As given.
+    pub email: String,
+    /// Administrator of the organization.
+    pub is_admin: bool,
+    /// Administrator of the hub.
+    pub is_hub_admin: bool,
+    /// Last change.
+    pub updated_at: Timestamp,
+    /// `org/name` of who made the last change.
+    pub updated_by: String,
+}
+
+struct Row {
+    org: String,
+    name: String,
+    id: Uuid,
+    password_hash: Option<String>,
+    email: String,
+    is_admin: bool,
+    is_hub_admin: bool,
+    updated_at: jiff_sqlx::Timestamp,
+    updated_by: String,
+}
+
+impl From<Row> for AccountRow {
+    fn from(row: Row) -> Self {
+        AccountRow {
+            org: row.org,
+            name: row.name,
+            id: row.id,
+            password_hash: row.password_hash,
+            email: row.email,
+            is_admin: row.is_admin,
+            is_hub_admin: row.is_hub_admin,
+            updated_at: from_sql(row.updated_at),
+            updated_by: row.updated_by,
+        }
+    }
+}
+
+/// Lists accounts of an organization by name, at most `limit` after the name `after`; `name` limits the list to one. `updated_by` is empty when that account is gone.
+pub async fn list_accounts(
+    conn: &mut PgConnection,
+    org: &str,
+    name: Option<&str>,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<AccountRow>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- account.list_accounts
+        SELECT org, name, id, password_hash, email, is_admin, is_hub_admin,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp",
+               CASE WHEN EXISTS (
+                   SELECT 1 FROM account AS author
+                   WHERE author.org = split_part(account.updated_by, '/', 1)
+                     AND author.name = substr(account.updated_by, strpos(account.updated_by, '/') + 1)
+               ) THEN updated_by ELSE '' END AS "updated_by!"
+        FROM account
+        WHERE org = $1 AND ($2::text IS NULL OR name = $2) AND name > COALESCE($3::text, '')
+        ORDER BY name
+        LIMIT $4"#,
+        org,
+        name,
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(AccountRow::from).collect())
+}
+
+/// Finds an account and locks its row until the end of the transaction.
+pub async fn lock_account(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+) -> Result<Option<AccountRow>, StoreError> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"-- account.lock_account
+        SELECT org, name, id, password_hash, email, is_admin, is_hub_admin,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp", updated_by
+        FROM account
+        WHERE org = $1 AND name = $2
+        FOR NO KEY UPDATE"#,
+        org,
+        name,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(AccountRow::from))
+}
+
+/// Makes an account.
+///
+/// # Errors
+/// [`StoreError::Conflict`] with `account_org_name_key` when it exists, [`StoreError::ParentMissing`] with `account_org_fk` when the
+/// organization does not.
+pub async fn insert_account(tx: &mut PgConnection, account: &AccountRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- account.insert_account
+        INSERT INTO account (org, name, id, password_hash, email, is_admin, is_hub_admin, updated_at, updated_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        account.org,
+        account.name,
+        account.id,
+        account.password_hash,
+        account.email,
+        account.is_admin,
+        account.is_hub_admin,
+        to_sql(account.updated_at) as _,
+        account.updated_by,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Replaces what may change of an account.
+pub async fn update_account(tx: &mut PgConnection, account: &AccountRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- account.update_account
+        UPDATE account
+        SET password_hash = $3, email = $4, is_admin = $5, is_hub_admin = $6, updated_at = $7, updated_by = $8
+        WHERE org = $1 AND name = $2",
+        account.org,
+        account.name,
+        account.password_hash,
+        account.email,
+        account.is_admin,
+        account.is_hub_admin,
+        to_sql(account.updated_at) as _,
+        account.updated_by,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Logins of nodes and agbots that belong to an account: organization and id.
+pub async fn list_owned_logins(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- account.list_owned_logins
+        SELECT org AS "org!", node AS "id!" FROM node WHERE owner_org = $1 AND owner = $2
+        UNION ALL
+        SELECT org, agbot FROM agbot WHERE owner_org = $1 AND owner = $2"#,
+        org,
+        name,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.org, row.id)).collect())
+}
+
+/// Removes an account with everything it owns.
+pub async fn delete_account(tx: &mut PgConnection, org: &str, name: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- account.delete_account
+        DELETE FROM account WHERE org = $1 AND name = $2",
+        org,
+        name,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! API keys of accounts.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// An API key as stored, without its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Id of the key.
+    pub id: Uuid,
+    /// Organization of the account.
+    pub org: String,
+    /// Account it belongs to.
+    pub account: String,
+    /// Display name.
+    pub label: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+struct Row {
+    id: Uuid,
+    org: String,
+    account: String,
+    label: Option<String>,
+    description: Option<String>,
+    updated_at: jiff_sqlx::Timestamp,
+}
+
+impl From<Row> for ApiKey {
+    fn from(row: Row) -> Self {
+        ApiKey {
+            id: row.id,
+            org: row.org,
+            account: row.account,
+            label: row.label,
+            description: row.description,
+            updated_at: from_sql(row.updated_at),
+        }
+    }
+}
+
+/// Lists the keys of some accounts of an organization by account and age.
+pub async fn list_api_keys(
+    conn: &mut PgConnection,
+    org: &str,
+    accounts: &[String],
+) -> Result<Vec<ApiKey>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- api_key.list_api_keys
+        SELECT id, org, account, label, description, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM api_key
+        WHERE org = $1 AND account = ANY ($2)
+        ORDER BY account, updated_at, id"#,
+        org,
+        accounts,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(ApiKey::from).collect())
+}
+
+/// Finds one key of an account.
+pub async fn find_api_key(
+    conn: &mut PgConnection,
+    org: &str,
+    account: &str,
+    id: Uuid,
+) -> Result<Option<ApiKey>, StoreError> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"-- api_key.find_api_key
+        SELECT id, org, account, label, description, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM api_key
+        WHERE org = $1 AND account = $2 AND id = $3"#,
+        org,
+        account,
+        id,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(ApiKey::from))
+}
+
+/// Stores a key with the hash of its value.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] with `api_key_account_fk` when the account does not exist.
+pub async fn insert_api_key(tx: &mut PgConnection, key: &ApiKey, key_hash: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- api_key.insert_api_key
+        INSERT INTO api_key (id, org, account, label, description, key_hash, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        key.id,
+        key.org,
+        key.account,
+        key.label,
+        key.description,
+        key_hash,
+        to_sql(key.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Removes one key of an account; false when there is none.
+pub async fn delete_api_key(
+    tx: &mut PgConnection,
+    org: &str,
+    account: &str,
+    id: Uuid,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- api_key.delete_api_key
+        DELETE FROM api_key WHERE org = $1 AND account = $2 AND id = $3",
+        org,
+        account,
+        id,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}

@@ -1,0 +1,195 @@
+//! Deployment policies.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, to_sql};
+
+/// A deployment policy as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeploymentPolicyRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub policy: String,
+    /// Organization of the owner.
+    pub owner_org: String,
+    /// Name of the owner.
+    pub owner: String,
+    /// Name for people.
+    pub label: String,
+    /// Words for people.
+    pub description: String,
+    /// The deployed service.
+    pub service: Value,
+    /// List of user input.
+    pub user_input: Value,
+    /// List of secret bindings.
+    pub secret_binding: Value,
+    /// List of properties.
+    pub properties: Value,
+    /// List of constraint expressions.
+    pub constraints: Value,
+    /// Where it runs and how it is updated; none when the policy does not say.
+    pub orchestration: Option<Value>,
+    /// When it was published.
+    pub created_at: Timestamp,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// What a list is restricted to, as patterns of LIKE.
+#[derive(Debug, Clone, Default)]
+pub struct DeploymentPolicyFilter {
+    /// Id as `org/id`.
+    pub id: Option<String>,
+    /// Owner as `org/name`.
+    pub owner: Option<String>,
+    /// Name for people.
+    pub label: Option<String>,
+    /// Words for people.
+    pub description: Option<String>,
+}
+
+macro_rules! select_policies {
+    ($rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            DeploymentPolicyRow,
+            r#"-- deployment_policy.select
+            SELECT org, policy, owner_org, owner, label, description, service, user_input, secret_binding, properties, constraints,
+                   orchestration, created_at AS "created_at: jiff_sqlx::Timestamp", updated_at AS "updated_at: jiff_sqlx::Timestamp"
+            FROM deployment_policy
+            "# + $rest,
+            $($argument,)*
+        )
+    };
+}
+
+/// Finds one deployment policy.
+pub async fn find(
+    conn: &mut PgConnection,
+    org: &str,
+    policy: &str,
+) -> Result<Option<DeploymentPolicyRow>, StoreError> {
+    Ok(select_policies!("WHERE org = $1 AND policy = $2", org, policy).fetch_optional(conn).await?)
+}
+
+/// Finds one deployment policy and locks it until the end of the transaction.
+pub async fn lock(
+    tx: &mut PgConnection,
+    org: &str,
+    policy: &str,
+) -> Result<Option<DeploymentPolicyRow>, StoreError> {
+    Ok(select_policies!("WHERE org = $1 AND policy = $2 FOR UPDATE", org, policy).fetch_optional(tx).await?)
+}
+
+/// Lists at most `limit` deployment policies of an organization that fit the filter, by id, after the given one.
+pub async fn list(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &DeploymentPolicyFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<DeploymentPolicyRow>, StoreError> {
+    Ok(select_policies!(
+        "WHERE org = $1
+            AND ($2::text IS NULL OR org || '/' || policy LIKE $2)
+            AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
+            AND ($4::text IS NULL OR label LIKE $4)
+            AND ($5::text IS NULL OR description LIKE $5)
+            AND policy > COALESCE($6::text, '')
+        ORDER BY policy
+        LIMIT $7",
+        org,
+        filter.id,
+        filter.owner,
+        filter.label,
+        filter.description,
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Adds a deployment policy.
+///
+/// # Errors
+/// [`StoreError::Conflict`] with `deployment_policy_org_policy_key` when the id is taken.
+pub async fn insert(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- deployment_policy.insert
+        INSERT INTO deployment_policy (org, policy, owner_org, owner, label, description, service, user_input, secret_binding,
+            properties, constraints, created_at, updated_at, orchestration)
+        VALUES ($1, $2, $3, $4, $5, $6, $7::text::json, $8::text::json, $9::text::json, $10::text::json, $11::text::json, $12, $13, $14)",
+        row.org,
+        row.policy,
+        row.owner_org,
+        row.owner,
+        row.label,
+        row.description,
+        row.service.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.properties.to_string(),
+        row.constraints.to_string(),
+        to_sql(row.created_at) as _,
+        to_sql(row.updated_at) as _,
+        row.orchestration,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Replaces everything of a deployment policy but its id, owner and time of publication; `false` when there is none.
+pub async fn update(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- deployment_policy.update
+        UPDATE deployment_policy
+        SET label = $3, description = $4, service = $5::text::json, user_input = $6::text::json, secret_binding = $7::text::json, properties = $8::text::json,
+            constraints = $9::text::json, updated_at = $10, orchestration = $11
+        WHERE org = $1 AND policy = $2",
+        row.org,
+        row.policy,
+        row.label,
+        row.description,
+        row.service.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.properties.to_string(),
+        row.constraints.to_string(),
+        to_sql(row.updated_at) as _,
+        row.orchestration,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Removes a deployment policy with its search sessions; `false` when there was none.
+pub async fn delete(tx: &mut PgConnection, org: &str, policy: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- deployment_policy.delete
+        DELETE FROM deployment_policy WHERE org = $1 AND policy = $2",
+        org,
+        policy,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Counts the deployment policies of an account.
+pub async fn count_owned(conn: &mut PgConnection, owner_org: &str, owner: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- deployment_policy.count_owned
+        SELECT count(*) AS "count!" FROM deployment_policy WHERE owner_org = $1 AND owner = $2"#,
+        owner_org,
+        owner,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}

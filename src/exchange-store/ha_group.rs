@@ -1,0 +1,315 @@
+//! HA groups. Membership is one fact: the row of a node in `ha_group_member`, whose key says that a node is in 0 or 1 groups.
+//!
+//! Locks of every write, in this order: the row of the one group it changes, then the rows of all nodes concerned by id. So two writes
+//! that fight over nodes wait for each other and never block each other for good.
+//! Source: design, section 1.2; HA-group design; exchange contract section 6.
+
+use evenkeel_access::Account;
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// A group as stored, without its members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HaGroup {
+    /// Organization.
+    pub org: String,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// An administrator made it.
+    pub is_admin: bool,
+    /// Who made it; none when that account is gone.
+    pub owner: Option<Account>,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// How much of groups a reader sees, and in which form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HaGroupView {
+    /// Only nodes of this account are shown as members; `None` shows all.
+    pub members_of: Option<Account>,
+    /// Whether groups that an administrator made show their description.
+    pub describes_admin_groups: bool,
+    /// Whether the time of the last change stands in `updated`, too.
+    pub is_document: bool,
+}
+
+/// Some groups in the order of their names, as the wire shows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HaGroupList {
+    /// JSON objects with commas between them.
+    pub json: String,
+    /// How many there are.
+    pub count: i64,
+    /// Name of the last.
+    pub last: String,
+}
+
+/// A node as far as membership is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub node: String,
+    /// Account that owns it.
+    pub owner: Account,
+    /// `device` or `cluster`.
+    pub node_type: String,
+}
+
+/// A node and the group it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// Id of the node.
+    pub node: String,
+    /// Name of the group.
+    pub ha_group: String,
+}
+
+/// Lists groups of an organization with their members as of one instant, sorted by name, at most `limit` after the name `after`; `name`
+/// limits the list to one. `None` when there is none.
+///
+/// The database writes the JSON, because a row for each member costs many times more here than the text of all. Its shape is that of
+/// `HaGroupAnswer`, its times that of `wire_time`.
+pub async fn list_groups(
+    conn: &mut PgConnection,
+    org: &str,
+    name: Option<&str>,
+    view: &HaGroupView,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Option<HaGroupList>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- ha_group.list_groups
+        WITH page AS (
+            SELECT name, CASE WHEN $7 OR NOT is_admin THEN description END AS description, is_admin, to_char(
+                       updated_at AT TIME ZONE 'UTC',
+                       CASE WHEN EXTRACT(MICROSECONDS FROM updated_at)::bigint % 1000000 = 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS"Z"'
+                            WHEN EXTRACT(MICROSECONDS FROM updated_at)::bigint % 1000 = 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
+                            ELSE 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"' END) AS updated
+            FROM ha_group
+            WHERE org = $1
+              AND ($2::text IS NULL OR name = $2)
+              AND name COLLATE "C" > COALESCE($3::text, '')
+            ORDER BY name COLLATE "C"
+            LIMIT $4
+        )
+        SELECT count(*) AS "count!", max(name COLLATE "C") AS last, string_agg(format(
+                   '{"name":%s,"description":%s,"members":[%s],"admin":%s,"lastUpdated":"%s"%s}',
+                   to_json(name), to_json(COALESCE(description, '')), members, to_json(is_admin), updated,
+                   CASE WHEN $8 THEN format(',"updated":"%s"', updated) END), ',' ORDER BY name COLLATE "C") AS json
+        FROM page
+        CROSS JOIN LATERAL (
+            SELECT string_agg(to_json(member.node)::text, ',' ORDER BY member.node COLLATE "C") AS members
+            FROM ha_group_member AS member
+            WHERE member.org = $1 AND member.ha_group = page.name
+              AND ($6::text IS NULL OR EXISTS (
+                  SELECT FROM node
+                  WHERE node.org = member.org AND node.node = member.node AND node.owner_org = $5 AND node.owner = $6))
+        ) AS member"#,
+        org,
+        name,
+        after,
+        limit,
+        view.members_of.as_ref().map(|account| account.org.as_str()),
+        view.members_of.as_ref().map(|account| account.name.as_str()),
+        view.describes_admin_groups,
+        view.is_document,
+    )
+    .fetch_one(conn)
+    .await?;
+    let found = row.json.zip(row.last);
+    Ok(found.map(|(json, last)| HaGroupList { json, count: row.count, last }))
+}
+
+fn account(org: Option<String>, name: Option<String>) -> Option<Account> {
+    org.zip(name).map(|(org, name)| Account { org, name })
+}
+
+/// Finds a group and locks it against all other changes until the end of the transaction.
+pub async fn lock_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<Option<HaGroup>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- ha_group.lock_group
+        SELECT description, is_admin, owner_org, owner, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM ha_group
+        WHERE org = $1 AND name = $2
+        FOR UPDATE"#,
+        org,
+        name,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| HaGroup {
+        org: org.to_owned(),
+        name: name.to_owned(),
+        description: row.description,
+        is_admin: row.is_admin,
+        owner: account(row.owner_org, row.owner),
+        updated_at: from_sql(row.updated_at),
+    }))
+}
+
+/// Finds nodes and locks them against entering or leaving groups until the end of the transaction. Sorted by id, without those that do
+/// not exist.
+pub async fn lock_candidates(
+    tx: &mut PgConnection,
+    org: &str,
+    nodes: &[String],
+) -> Result<Vec<Candidate>, StoreError> {
+    let rows = sqlx::query!(
+        "-- ha_group.lock_candidates
+        SELECT node, owner_org, owner, node_type
+        FROM node
+        WHERE org = $1 AND node = ANY ($2)
+        ORDER BY node
+        FOR NO KEY UPDATE",
+        org,
+        nodes,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Candidate {
+            node: row.node,
+            owner: Account { org: row.owner_org, name: row.owner },
+            node_type: row.node_type,
+        })
+        .collect())
+}
+
+/// Ids of the members of a group, sorted.
+pub async fn list_members(tx: &mut PgConnection, org: &str, name: &str) -> Result<Vec<String>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- ha_group.list_members
+        SELECT node FROM ha_group_member WHERE org = $1 AND ha_group = $2 ORDER BY node COLLATE "C""#,
+        org,
+        name,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.node).collect())
+}
+
+/// Groups of nodes: only those nodes that are in one.
+pub async fn list_memberships(
+    tx: &mut PgConnection,
+    org: &str,
+    nodes: &[String],
+) -> Result<Vec<Membership>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- ha_group.list_memberships
+        SELECT node, ha_group FROM ha_group_member WHERE org = $1 AND node = ANY ($2) ORDER BY node COLLATE "C""#,
+        org,
+        nodes,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| Membership { node: row.node, ha_group: row.ha_group }).collect())
+}
+
+/// Makes a group without members.
+///
+/// # Errors
+/// [`StoreError::Conflict`] with `ha_group_org_name_key` when it exists, [`StoreError::ParentMissing`] with `ha_group_org_fk` when the
+/// organization does not.
+pub async fn insert_group(tx: &mut PgConnection, group: &HaGroup) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- ha_group.insert_group
+        INSERT INTO ha_group (org, name, description, is_admin, owner_org, owner, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        group.org,
+        group.name,
+        group.description,
+        group.is_admin,
+        group.owner.as_ref().map(|owner| owner.org.as_str()),
+        group.owner.as_ref().map(|owner| owner.name.as_str()),
+        to_sql(group.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Sets description and time of the last change.
+pub async fn update_group(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+    description: Option<&str>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- ha_group.update_group
+        UPDATE ha_group SET description = $3, updated_at = $4 WHERE org = $1 AND name = $2",
+        org,
+        name,
+        description,
+        to_sql(at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Removes a group; its nodes are in no group any more.
+pub async fn delete_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- ha_group.delete_group
+        DELETE FROM ha_group WHERE org = $1 AND name = $2",
+        org,
+        name,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Puts nodes into a group and returns how many of them went in: those that are in a group already stay where they are. The caller
+/// has locked the nodes.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the group or a node does not exist.
+pub async fn insert_members(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+    nodes: &[String],
+) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- ha_group.insert_members
+        INSERT INTO ha_group_member (org, node, ha_group)
+        SELECT $1, row.node, $2
+        FROM UNNEST($3::text[]) AS row (node)
+        ORDER BY row.node
+        ON CONFLICT ON CONSTRAINT ha_group_member_org_node_key DO NOTHING",
+        org,
+        name,
+        nodes,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Takes nodes out of a group and returns how many of them were in it.
+pub async fn delete_members(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+    nodes: &[String],
+) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- ha_group.delete_members
+        DELETE FROM ha_group_member WHERE org = $1 AND ha_group = $2 AND node = ANY ($3)",
+        org,
+        name,
+        nodes,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}

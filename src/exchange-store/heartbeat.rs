@@ -1,0 +1,81 @@
+//! Batched signs of life of nodes and agbots.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, to_sql};
+
+/// One sign of life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignOfLife {
+    /// Organization of the caller.
+    pub org: String,
+    /// Id of the caller.
+    pub id: String,
+    /// When it was last seen.
+    pub seen_at: Timestamp,
+}
+
+fn columns(batch: &[SignOfLife]) -> (Vec<&str>, Vec<&str>, Vec<jiff_sqlx::Timestamp>) {
+    (
+        batch.iter().map(|beat| beat.org.as_str()).collect(),
+        batch.iter().map(|beat| beat.id.as_str()).collect(),
+        batch.iter().map(|beat| to_sql(beat.seen_at)).collect(),
+    )
+}
+
+/// Writes signs of life of nodes; nodes that are gone are left out, older instants never overwrite newer ones.
+pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[SignOfLife]) -> Result<(), StoreError> {
+    let (orgs, ids, times) = columns(batch);
+    sqlx::query!(
+        "-- heartbeat.upsert_nodes
+        INSERT INTO node_heartbeat (org, node, seen_at)
+        SELECT node.org, node.node, beat.seen_at
+        FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS beat (org, id, seen_at)
+        JOIN node ON node.org = beat.org AND node.node = beat.id
+        ORDER BY 1, 2
+        ON CONFLICT (org, node) DO UPDATE SET seen_at = GREATEST(node_heartbeat.seen_at, excluded.seen_at)",
+        &orgs as &[&str],
+        &ids as &[&str],
+        &times as &[jiff_sqlx::Timestamp],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes signs of life of agbots.
+pub async fn update_agbots(conn: &mut PgConnection, batch: &[SignOfLife]) -> Result<(), StoreError> {
+    let (orgs, ids, times) = columns(batch);
+    sqlx::query!(
+        "-- heartbeat.update_agbots
+        UPDATE agbot SET seen_at = GREATEST(agbot.seen_at, beat.seen_at)
+        FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS beat (org, id, seen_at)
+        WHERE agbot.org = beat.org AND agbot.agbot = beat.id",
+        &orgs as &[&str],
+        &ids as &[&str],
+        &times as &[jiff_sqlx::Timestamp],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Does not wait for the disk at the commit of this transaction: a lost second of heartbeats does no harm.
+pub async fn relax_durability(tx: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!("SET LOCAL synchronous_commit = off").execute(tx).await?;
+    Ok(())
+}
+
+/// Whether the node was ever seen.
+pub async fn is_node_known_alive(conn: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        r#"-- heartbeat.is_node_known_alive
+        SELECT EXISTS (SELECT 1 FROM node_heartbeat WHERE org = $1 AND node = $2) AS "is_known!""#,
+        org,
+        node,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.is_known)
+}

@@ -1,0 +1,163 @@
+//! Finds who a login belongs to.
+
+use sqlx::PgConnection;
+
+use evenkeel_store::StoreError;
+
+/// Kind of a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdentityKind {
+    /// An edge node.
+    Node,
+    /// An agbot.
+    Agbot,
+    /// A person.
+    Account,
+}
+
+/// A login as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Kind of the login.
+    pub kind: IdentityKind,
+    /// Name of the account (for an API key: the account it belongs to).
+    pub id: String,
+    /// Owner of a node or agbot: organization and name.
+    pub owner: Option<(String, String)>,
+    /// Hash of the secret; `None` when the login is disabled.
+    pub secret_hash: Option<String>,
+    /// Administrator of the organization.
+    pub is_admin: bool,
+    /// Administrator of the hub.
+    pub is_hub_admin: bool,
+}
+
+/// Keeps others from making a login of this name, of whatever kind, until the end of the transaction. To be called before looking
+/// whether the name is free: what others made meanwhile is visible afterwards.
+pub async fn lock_name(tx: &mut PgConnection, org: &str, id: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        r#"-- identity.lock_name
+        SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))::text AS "nothing?""#,
+        org,
+        id,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(())
+}
+
+/// Finds the login `org/id`: a node first, then an agbot, then an account.
+///
+/// # Source
+/// Exchange contract 2.1.
+pub async fn find_identity(
+    conn: &mut PgConnection,
+    org: &str,
+    id: &str,
+) -> Result<Option<Identity>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- identity.find_identity
+        SELECT 1 AS "kind!", owner_org AS "owner_org", owner AS "owner", token_hash AS "secret_hash?",
+               false AS "is_admin!", false AS "is_hub_admin!"
+        FROM node WHERE org = $1 AND node = $2
+        UNION ALL
+        SELECT 2, owner_org, owner, token_hash, false, false
+        FROM agbot WHERE org = $1 AND agbot = $2
+        UNION ALL
+        SELECT 3, NULL, NULL, password_hash, is_admin, is_hub_admin
+        FROM account WHERE org = $1 AND name = $2
+        ORDER BY 1
+        LIMIT 1"#,
+        org,
+        id,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Identity {
+        kind: match row.kind {
+            1 => IdentityKind::Node,
+            2 => IdentityKind::Agbot,
+            _ => IdentityKind::Account,
+        },
+        id: id.to_owned(),
+        owner: row.owner_org.zip(row.owner),
+        secret_hash: row.secret_hash,
+        is_admin: row.is_admin,
+        is_hub_admin: row.is_hub_admin,
+    }))
+}
+
+/// Finds the account of a generated API key by the keyed hash of its value.
+pub async fn find_by_api_key(
+    conn: &mut PgConnection,
+    org: &str,
+    key_hash: &str,
+) -> Result<Option<Identity>, StoreError> {
+    let row = sqlx::query!(
+        "-- identity.find_by_api_key
+        SELECT account.name, account.is_admin, account.is_hub_admin
+        FROM api_key
+        JOIN account ON account.org = api_key.org AND account.name = api_key.account
+        WHERE api_key.org = $1 AND api_key.key_hash = $2",
+        org,
+        key_hash,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Identity {
+        kind: IdentityKind::Account,
+        id: row.name,
+        owner: None,
+        secret_hash: Some(key_hash.to_owned()),
+        is_admin: row.is_admin,
+        is_hub_admin: row.is_hub_admin,
+    }))
+}
+
+/// Lists the API keys of an organization that were brought over with a password hash: account and hash.
+pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Result<Vec<Identity>, StoreError> {
+    let rows = sqlx::query!(
+        "-- identity.list_imported_api_keys
+        SELECT account.name, account.is_admin, account.is_hub_admin, api_key.key_hash
+        FROM api_key
+        JOIN account ON account.org = api_key.org AND account.name = api_key.account
+        WHERE api_key.org = $1 AND api_key.key_hash LIKE '$%'
+        ORDER BY api_key.id
+        LIMIT 1000",
+        org,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Identity {
+            kind: IdentityKind::Account,
+            id: row.name,
+            owner: None,
+            secret_hash: Some(row.key_hash),
+            is_admin: row.is_admin,
+            is_hub_admin: row.is_hub_admin,
+        })
+        .collect())
+}
+
+/// Replaces the hash of an account, if it is still the old one.
+pub async fn update_password_hash(
+    conn: &mut PgConnection,
+    org: &str,
+    name: &str,
+    old: &str,
+    new: &str,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- identity.update_password_hash
+        UPDATE account SET password_hash = $4 WHERE org = $1 AND name = $2 AND password_hash = $3",
+        org,
+        name,
+        old,
+        new,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

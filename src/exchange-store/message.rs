@@ -1,0 +1,274 @@
+//! Mailboxes of nodes and agbots.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// Removes messages whose time is over from all mailboxes.
+pub async fn delete_expired(conn: &mut PgConnection, now: Timestamp) -> Result<u64, StoreError> {
+    let of_nodes = sqlx::query!(
+        "-- message.delete_expired_of_nodes
+        DELETE FROM node_message WHERE expires_at < $1",
+        to_sql(now) as _,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let of_agbots = sqlx::query!(
+        "-- message.delete_expired_of_agbots
+        DELETE FROM agbot_message WHERE expires_at < $1",
+        to_sql(now) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(of_nodes.rows_affected() + of_agbots.rows_affected())
+}
+
+/// A message in a mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRow {
+    /// Number; ascending in order of arrival.
+    pub message_id: i64,
+    /// Organization of the sender.
+    pub sender_org: String,
+    /// Bare id of the sender.
+    pub sender: String,
+    /// Key of the sender.
+    pub public_key: String,
+    /// The message.
+    pub message: String,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
+}
+
+/// A message on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct NewMessage<'m> {
+    /// Organization of the receiver.
+    pub org: &'m str,
+    /// Bare id of the receiver.
+    pub receiver: &'m str,
+    /// Organization of the sender.
+    pub sender_org: &'m str,
+    /// Bare id of the sender.
+    pub sender: &'m str,
+    /// Key of the sender.
+    pub public_key: &'m str,
+    /// The message.
+    pub message: &'m str,
+    /// When it is sent.
+    pub sent_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
+}
+
+/// Which messages of a mailbox are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageFilter {
+    /// Only this one.
+    pub message_id: Option<i64>,
+    /// Only those after this one.
+    pub after: Option<i64>,
+    /// Only those that expire after this instant.
+    pub now: Timestamp,
+    /// Most messages wanted.
+    pub limit: i64,
+}
+
+/// Lists messages to a node, oldest first.
+pub async fn list_to_node(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+    filter: MessageFilter,
+) -> Result<Vec<MessageRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- message.list_to_node
+        SELECT message_id, agbot_org, agbot, public_key, message, sent_at AS "sent_at: jiff_sqlx::Timestamp",
+               expires_at AS "expires_at: jiff_sqlx::Timestamp"
+        FROM node_message
+        WHERE org = $1 AND node = $2 AND ($3::bigint IS NULL OR message_id = $3) AND expires_at > $4
+          AND message_id > COALESCE($5::bigint, 0)
+        ORDER BY message_id
+        LIMIT $6"#,
+        org,
+        node,
+        filter.message_id,
+        to_sql(filter.now) as _,
+        filter.after,
+        filter.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| MessageRow {
+            message_id: row.message_id,
+            sender_org: row.agbot_org,
+            sender: row.agbot,
+            public_key: row.public_key,
+            message: row.message,
+            sent_at: from_sql(row.sent_at),
+            expires_at: from_sql(row.expires_at),
+        })
+        .collect())
+}
+
+/// Lists messages to an agbot, oldest first.
+pub async fn list_to_agbot(
+    conn: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+    filter: MessageFilter,
+) -> Result<Vec<MessageRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- message.list_to_agbot
+        SELECT message_id, node_org, node, public_key, message, sent_at AS "sent_at: jiff_sqlx::Timestamp",
+               expires_at AS "expires_at: jiff_sqlx::Timestamp"
+        FROM agbot_message
+        WHERE org = $1 AND agbot = $2 AND ($3::bigint IS NULL OR message_id = $3) AND expires_at > $4
+          AND message_id > COALESCE($5::bigint, 0)
+        ORDER BY message_id
+        LIMIT $6"#,
+        org,
+        agbot,
+        filter.message_id,
+        to_sql(filter.now) as _,
+        filter.after,
+        filter.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| MessageRow {
+            message_id: row.message_id,
+            sender_org: row.node_org,
+            sender: row.node,
+            public_key: row.public_key,
+            message: row.message,
+            sent_at: from_sql(row.sent_at),
+            expires_at: from_sql(row.expires_at),
+        })
+        .collect())
+}
+
+/// Puts a message into the mailbox of a node and answers its number.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the node or the agbot does not exist.
+pub async fn insert_to_node(tx: &mut PgConnection, message: NewMessage<'_>) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        "-- message.insert_to_node
+        INSERT INTO node_message (org, node, agbot_org, agbot, public_key, message, sent_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        RETURNING message_id",
+        message.org,
+        message.receiver,
+        message.sender_org,
+        message.sender,
+        message.public_key,
+        message.message,
+        to_sql(message.sent_at) as _,
+        to_sql(message.expires_at) as _,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row.message_id)
+}
+
+/// Puts a message into the mailbox of an agbot and answers its number.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the agbot does not exist.
+pub async fn insert_to_agbot(tx: &mut PgConnection, message: NewMessage<'_>) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        "-- message.insert_to_agbot
+        INSERT INTO agbot_message (org, agbot, node_org, node, public_key, message, sent_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        RETURNING message_id",
+        message.org,
+        message.receiver,
+        message.sender_org,
+        message.sender,
+        message.public_key,
+        message.message,
+        to_sql(message.sent_at) as _,
+        to_sql(message.expires_at) as _,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row.message_id)
+}
+
+/// Removes a message to a node, or those that expired before an instant when no number is given.
+pub async fn delete_to_node(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    message_id: Option<i64>,
+    expired_before: Timestamp,
+) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- message.delete_to_node
+        DELETE FROM node_message
+        WHERE org = $1 AND node = $2 AND (message_id = $3 OR ($3::bigint IS NULL AND expires_at < $4))",
+        org,
+        node,
+        message_id,
+        to_sql(expired_before) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Removes a message to an agbot, or those that expired before an instant when no number is given.
+pub async fn delete_to_agbot(
+    tx: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+    message_id: Option<i64>,
+    expired_before: Timestamp,
+) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- message.delete_to_agbot
+        DELETE FROM agbot_message
+        WHERE org = $1 AND agbot = $2 AND (message_id = $3 OR ($3::bigint IS NULL AND expires_at < $4))",
+        org,
+        agbot,
+        message_id,
+        to_sql(expired_before) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Counts the messages in the mailbox of a node.
+pub async fn count_to_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- message.count_to_node
+        SELECT count(*) AS "count!" FROM node_message WHERE org = $1 AND node = $2"#,
+        org,
+        node,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row.count)
+}
+
+/// Counts the messages in the mailbox of an agbot.
+pub async fn count_to_agbot(tx: &mut PgConnection, org: &str, agbot: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- message.count_to_agbot
+        SELECT count(*) AS "count!" FROM agbot_message WHERE org = $1 AND agbot = $2"#,
+        org,
+        agbot,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row.count)
+}

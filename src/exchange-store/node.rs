@@ -1,0 +1,458 @@
+//! Nodes: rows, with their last sign of life and HA group joined in.
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// JSON kept as the text it came in.
+pub type JsonText = Box<RawValue>;
+
+/// A node as stored.
+#[derive(Debug, Clone)]
+pub struct NodeRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub node: String,
+    /// Display name.
+    pub name: String,
+    /// Organization of the owner.
+    pub owner_org: String,
+    /// Account of the owner.
+    pub owner: String,
+    /// `device`, `cluster`, or what a patch put there.
+    pub node_type: String,
+    /// `org/pattern` or empty.
+    pub pattern: String,
+    /// List of registered services.
+    pub registered_services: JsonText,
+    /// List of values for variables of services.
+    pub user_input: JsonText,
+    /// Where the node can be reached.
+    pub msg_end_point: String,
+    /// Object with versions of the agent's parts.
+    pub software_versions: JsonText,
+    /// Key for messages to the node.
+    pub public_key: String,
+    /// Architecture.
+    pub arch: String,
+    /// Object with intervals in seconds.
+    pub heartbeat_intervals: JsonText,
+    /// Namespace of a cluster agent.
+    pub cluster_namespace: String,
+    /// The cluster agent keeps to its namespace.
+    pub is_namespace_scoped: bool,
+    /// Last change.
+    pub updated_at: Timestamp,
+    /// Last stored sign of life; `None` when never seen.
+    pub seen_at: Option<Timestamp>,
+    /// HA group the node is in.
+    pub ha_group: Option<String>,
+    /// `active`, `pause` or `drain`.
+    pub availability: String,
+    /// `running` or `stopped`, as the agent said.
+    pub agent_state: String,
+}
+
+struct Raw {
+    org: String,
+    node: String,
+    name: String,
+    owner_org: String,
+    owner: String,
+    node_type: String,
+    pattern: String,
+    registered_services: Json<JsonText>,
+    user_input: Json<JsonText>,
+    msg_end_point: String,
+    software_versions: Json<JsonText>,
+    public_key: String,
+    arch: String,
+    heartbeat_intervals: Json<JsonText>,
+    cluster_namespace: String,
+    is_namespace_scoped: bool,
+    updated_at: jiff_sqlx::Timestamp,
+    seen_at: Option<jiff_sqlx::Timestamp>,
+    ha_group: Option<String>,
+    availability: String,
+    agent_state: String,
+}
+
+impl From<Raw> for NodeRow {
+    fn from(raw: Raw) -> NodeRow {
+        NodeRow {
+            org: raw.org,
+            node: raw.node,
+            name: raw.name,
+            owner_org: raw.owner_org,
+            owner: raw.owner,
+            node_type: raw.node_type,
+            pattern: raw.pattern,
+            registered_services: raw.registered_services.0,
+            user_input: raw.user_input.0,
+            msg_end_point: raw.msg_end_point,
+            software_versions: raw.software_versions.0,
+            public_key: raw.public_key,
+            arch: raw.arch,
+            heartbeat_intervals: raw.heartbeat_intervals.0,
+            cluster_namespace: raw.cluster_namespace,
+            is_namespace_scoped: raw.is_namespace_scoped,
+            updated_at: from_sql(raw.updated_at),
+            seen_at: raw.seen_at.map(from_sql),
+            ha_group: raw.ha_group,
+            availability: raw.availability,
+            agent_state: raw.agent_state,
+        }
+    }
+}
+
+/// Nodes with what other tables say of them. Those are asked for each node found, by key: beside a filter whose outcome nobody can
+/// foresee, a join may be planned as one of everything with everything.
+macro_rules! select_nodes {
+    ($name:literal, $tail:literal $(+ $more:literal)*, $($argument:expr),*) => {
+        sqlx::query_as!(
+            Raw,
+            "-- " + $name + r#"
+            SELECT node.org, node.node, node.name, node.owner_org, node.owner, node.node_type, node.pattern,
+                   node.registered_services AS "registered_services: Json<JsonText>",
+                   node.user_input AS "user_input: Json<JsonText>", node.msg_end_point,
+                   node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
+                   node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
+                   node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
+                   node.agent_state,
+                   (SELECT beat.seen_at FROM node_heartbeat AS beat
+                    WHERE beat.org = node.org AND beat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
+                   (SELECT member.ha_group FROM ha_group_member AS member
+                    WHERE member.org = node.org AND member.node = node.node) AS "ha_group?"
+            FROM node
+            "# + $tail $(+ $more)*,
+            $($argument),*
+        )
+    };
+}
+
+/// Finds one node.
+pub async fn find_node(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<NodeRow>, StoreError> {
+    let row = select_nodes!("node.find_node", "WHERE node.org = $1 AND node.node = $2", org, node)
+        .fetch_optional(conn)
+        .await?;
+    Ok(row.map(NodeRow::from))
+}
+
+/// Finds one node and keeps others from changing it until the end of the transaction.
+pub async fn lock_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<Option<NodeRow>, StoreError> {
+    let row = select_nodes!(
+        "node.lock_node",
+        "WHERE node.org = $1 AND node.node = $2 FOR NO KEY UPDATE OF node",
+        org,
+        node
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(NodeRow::from))
+}
+
+/// Which nodes of an organization a list shall hold; texts are patterns with `%` and `_`.
+#[derive(Debug, Clone, Default)]
+pub struct NodeFilter {
+    /// Pattern of `org/node`.
+    pub id: Option<String>,
+    /// Pattern of the name.
+    pub name: Option<String>,
+    /// Pattern of the architecture.
+    pub arch: Option<String>,
+    /// Pattern of the namespace.
+    pub cluster_namespace: Option<String>,
+    /// Pattern of `org/user` of the owner.
+    pub owner: Option<String>,
+    /// Exact kind.
+    pub node_type: Option<String>,
+    /// Only nodes that keep to their namespace, or only others.
+    pub is_namespace_scoped: Option<bool>,
+    /// Only nodes of this account: organization and name.
+    pub owned_by: Option<(String, String)>,
+    /// Where the pattern of the id can match at all, from and below; see [`NodeFilter::limit_range`].
+    pub range: Option<(String, String)>,
+}
+
+impl NodeFilter {
+    /// Limits the list to where the pattern of the id can match: a thousand nodes that begin alike are found among a hundred thousand
+    /// without a look at the others. Only for databases that order texts by their bytes ([`evenkeel_store::Database::orders_by_bytes`]).
+    #[must_use]
+    pub fn limit_range(self, org: &str) -> NodeFilter {
+        let pattern = self.id.as_deref().and_then(|id| id.strip_prefix(org)?.strip_prefix('/'));
+        let range = pattern.and_then(range_of);
+        NodeFilter { range, ..self }
+    }
+}
+
+/// The texts that begin like a pattern up to its first wildcard: from the first one, and below what comes after the last one.
+fn range_of(pattern: &str) -> Option<(String, String)> {
+    let fixed = pattern.split(['%', '_', '\\']).next()?;
+    let last = fixed.chars().next_back()?;
+    // A surrogate is no character: where the next one would be, the range is left open.
+    let next = char::from_u32(u32::from(last) + 1)?;
+    let high = format!("{}{next}", &fixed[..fixed.len() - last.len_utf8()]);
+    Some((fixed.to_owned(), high))
+}
+
+/// Lists nodes of an organization by id, those after the given one, at most `limit`.
+///
+/// A filter that is not given is a `CASE`: of `OR` a plan that knows no values expects hardly any row, and sorts the whole organization
+/// for each page instead of reading on in order.
+pub async fn list_nodes(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &NodeFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<NodeRow>, StoreError> {
+    let owned_by = filter.owned_by.as_ref();
+    macro_rules! select_filtered {
+        ($name:literal, $range:literal, $($bound:expr),*) => {
+            select_nodes!(
+                $name,
+                "WHERE node.org = $1
+                   AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
+                   AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
+                   AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
+                   AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
+                   AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
+                   AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
+                   AND CASE WHEN $9::text IS NULL THEN true ELSE node.node_type = $9 END
+                   AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
+                   AND node.node > $11 "
+                    + $range
+                    + "ORDER BY node.node
+                 LIMIT $12",
+                org,
+                owned_by.map(|owner| owner.0.as_str()),
+                owned_by.map(|owner| owner.1.as_str()),
+                filter.id.as_deref(),
+                filter.name.as_deref(),
+                filter.arch.as_deref(),
+                filter.cluster_namespace.as_deref(),
+                filter.owner.as_deref(),
+                filter.node_type.as_deref(),
+                filter.is_namespace_scoped,
+                after.unwrap_or_default(),
+                limit
+                $(, $bound)*
+            )
+            .fetch_all(conn)
+            .await?
+        };
+    }
+    let rows = match &filter.range {
+        Some((low, high)) => select_filtered!(
+            "node.list_nodes_in_range",
+            "AND node.node >= $13 AND node.node < $14 ",
+            low,
+            high
+        ),
+        None => select_filtered!("node.list_nodes", "",),
+    };
+    Ok(rows.into_iter().map(NodeRow::from).collect())
+}
+
+/// Makes a node. The row's sign of life, group and availability are not written: a new node is active.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] `node_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the node does.
+pub async fn insert_node(tx: &mut PgConnection, row: &NodeRow, token_hash: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node.insert_node
+        INSERT INTO node (org, node, name, owner_org, owner, token_hash, node_type, pattern, registered_services,
+                          user_input, msg_end_point, software_versions, public_key, arch, heartbeat_intervals,
+                          cluster_namespace, is_namespace_scoped, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10::text::json, $11, $12::text::json, $13, $14, $15::text::json, $16, $17, $18)",
+        row.org,
+        row.node,
+        row.name,
+        row.owner_org,
+        row.owner,
+        token_hash,
+        row.node_type,
+        row.pattern,
+        row.registered_services.get(),
+        row.user_input.get(),
+        row.msg_end_point,
+        row.software_versions.get(),
+        row.public_key,
+        row.arch,
+        row.heartbeat_intervals.get(),
+        row.cluster_namespace,
+        row.is_namespace_scoped,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Writes every attribute of an existing node but its availability; the token only when one is given. The owner never changes.
+pub async fn update_node(
+    tx: &mut PgConnection,
+    row: &NodeRow,
+    token_hash: Option<&str>,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node.update_node
+        UPDATE node
+        SET name = $3, token_hash = COALESCE($4, token_hash), node_type = $5, pattern = $6, registered_services = $7::text::json,
+            user_input = $8::text::json, msg_end_point = $9, software_versions = $10::text::json, public_key = $11, arch = $12,
+            heartbeat_intervals = $13::text::json, cluster_namespace = $14, is_namespace_scoped = $15, updated_at = $16,
+            agent_state = $17
+        WHERE org = $1 AND node = $2",
+        row.org,
+        row.node,
+        row.name,
+        token_hash,
+        row.node_type,
+        row.pattern,
+        row.registered_services.get(),
+        row.user_input.get(),
+        row.msg_end_point,
+        row.software_versions.get(),
+        row.public_key,
+        row.arch,
+        row.heartbeat_intervals.get(),
+        row.cluster_namespace,
+        row.is_namespace_scoped,
+        to_sql(row.updated_at) as _,
+        row.agent_state,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Says whether services are placed on a node; false when it does not exist.
+///
+/// # Shape
+/// `availability`: `active`, `pause` or `drain`.
+pub async fn set_availability(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    availability: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node.set_availability
+        UPDATE node SET availability = $3, updated_at = $4 WHERE org = $1 AND node = $2",
+        org,
+        node,
+        availability,
+        to_sql(now) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Notes that something of the node changed, so that policy searches look at it again; false when it does not exist.
+pub async fn touch_node(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node.touch_node
+        UPDATE node SET updated_at = $3 WHERE org = $1 AND node = $2",
+        org,
+        node,
+        to_sql(now) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Whether the node exists.
+pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node.has_node
+        SELECT EXISTS (SELECT 1 FROM node WHERE org = $1 AND node = $2) AS "is_there!""#,
+        org,
+        node,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.is_there)
+}
+
+/// Whether services are placed on a node: `active`, `pause` or `drain`; `None` when it does not exist.
+pub async fn find_availability(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<String>, StoreError> {
+    let row = sqlx::query!(
+        "-- node.find_availability
+        SELECT availability FROM node WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.availability))
+}
+
+/// The key for messages of a node; `None` when the node does not exist.
+pub async fn find_public_key(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<String>, StoreError> {
+    let row = sqlx::query!(
+        "-- node.find_public_key
+        SELECT public_key FROM node WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.public_key))
+}
+
+/// Removes a node with everything that belongs to it; false when it does not exist.
+pub async fn delete_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node.delete_node
+        DELETE FROM node WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_holds_whatever_begins_like_the_pattern() {
+        let of =
+            |id: &str| NodeFilter { id: Some(id.to_owned()), ..NodeFilter::default() }.limit_range("o").range;
+        let pair = |low: &str, high: &str| Some((low.to_owned(), high.to_owned()));
+        assert_eq!(of("o/f00%"), pair("f00", "f01"));
+        assert_eq!(of("o/a_b"), pair("a", "b"));
+        assert_eq!(of("o/exact"), pair("exact", "exacu"));
+        assert_eq!(of("o/é%"), pair("é", "ê"));
+        assert_eq!(of("o/a\\%"), pair("a", "b"));
+        for open in ["o/%", "o/_x", "%", "p/a%", "o", "o/\u{10ffff}%"] {
+            assert_eq!(of(open), None, "{open}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Nodes with everything that belongs to them, for people.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use super::node::{JsonText, NodeFilter};
+use evenkeel_store::{StoreError, from_sql};
+
+/// A node with policy, status, errors and group.
+#[derive(Debug, Clone)]
+pub struct NodeDetailsRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub node: String,
+    /// Display name.
+    pub name: String,
+    /// Organization of the owner.
+    pub owner_org: String,
+    /// Account of the owner.
+    pub owner: String,
+    /// Kind of node.
+    pub node_type: String,
+    /// `org/pattern` or empty.
+    pub pattern: String,
+    /// List of registered services.
+    pub registered_services: JsonText,
+    /// List of values for variables of services.
+    pub user_input: JsonText,
+    /// Where the node can be reached.
+    pub msg_end_point: String,
+    /// Object with versions of the agent's parts.
+    pub software_versions: JsonText,
+    /// Key for messages to the node.
+    pub public_key: String,
+    /// Architecture.
+    pub arch: String,
+    /// Object with intervals in seconds.
+    pub heartbeat_intervals: JsonText,
+    /// Namespace of a cluster agent.
+    pub cluster_namespace: String,
+    /// The cluster agent keeps to its namespace.
+    pub is_namespace_scoped: bool,
+    /// Last change.
+    pub updated_at: Timestamp,
+    /// Last stored sign of life.
+    pub seen_at: Option<Timestamp>,
+    /// HA group the node is in.
+    pub ha_group: Option<String>,
+    /// `active`, `pause` or `drain`.
+    pub availability: String,
+    /// Properties, constraints and last change of the policy.
+    pub policy: Option<(JsonText, JsonText, Timestamp)>,
+    /// Connectivity, services, running services and last change of the status.
+    pub status: Option<(JsonText, JsonText, String, Timestamp)>,
+    /// Errors and their last change.
+    pub errors: Option<(JsonText, Timestamp)>,
+}
+
+/// Lists nodes of an organization with everything that belongs to them by id, those after the given one, at most `limit`. Its filters are
+/// written as those of [`super::node::list_nodes`].
+pub async fn list_node_details(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &NodeFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<NodeDetailsRow>, StoreError> {
+    let owned_by = filter.owned_by.as_ref();
+    let rows = sqlx::query!(
+        r#"-- node_details.list_node_details
+        SELECT node.org, node.node, node.name, node.owner_org, node.owner, node.node_type, node.pattern,
+               node.registered_services AS "registered_services: Json<JsonText>",
+               node.user_input AS "user_input: Json<JsonText>", node.msg_end_point,
+               node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
+               node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
+               node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
+               node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
+               node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
+               node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
+               node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
+               node_status.running_services AS "running_services?",
+               node_status.updated_at AS "status_updated_at?: jiff_sqlx::Timestamp",
+               node_error.errors AS "errors?: Json<JsonText>", node_error.updated_at AS "errors_updated_at?: jiff_sqlx::Timestamp"
+        FROM node
+        LEFT JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+        LEFT JOIN ha_group_member ON ha_group_member.org = node.org AND ha_group_member.node = node.node
+        LEFT JOIN node_policy ON node_policy.org = node.org AND node_policy.node = node.node
+        LEFT JOIN node_status ON node_status.org = node.org AND node_status.node = node.node
+        LEFT JOIN node_error ON node_error.org = node.org AND node_error.node = node.node
+        WHERE node.org = $1
+          AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
+          AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
+          AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
+          AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
+          AND CASE WHEN $7::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $7 END
+          AND CASE WHEN $8::text IS NULL THEN true ELSE node.node_type = $8 END
+          AND node.node > $9
+        ORDER BY node.node
+        LIMIT $10"#,
+        org,
+        owned_by.map(|owner| owner.0.as_str()),
+        owned_by.map(|owner| owner.1.as_str()),
+        filter.id.as_deref(),
+        filter.name.as_deref(),
+        filter.arch.as_deref(),
+        filter.owner.as_deref(),
+        filter.node_type.as_deref(),
+        after.unwrap_or_default(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| NodeDetailsRow {
+            org: row.org,
+            node: row.node,
+            name: row.name,
+            owner_org: row.owner_org,
+            owner: row.owner,
+            node_type: row.node_type,
+            pattern: row.pattern,
+            registered_services: row.registered_services.0,
+            user_input: row.user_input.0,
+            msg_end_point: row.msg_end_point,
+            software_versions: row.software_versions.0,
+            public_key: row.public_key,
+            arch: row.arch,
+            heartbeat_intervals: row.heartbeat_intervals.0,
+            cluster_namespace: row.cluster_namespace,
+            is_namespace_scoped: row.is_namespace_scoped,
+            updated_at: from_sql(row.updated_at),
+            seen_at: row.seen_at.map(from_sql),
+            ha_group: row.ha_group,
+            availability: row.availability,
+            policy: row
+                .properties
+                .zip(row.constraints)
+                .zip(row.policy_updated_at)
+                .map(|((properties, constraints), at)| (properties.0, constraints.0, from_sql(at))),
+            status: row
+                .connectivity
+                .zip(row.services)
+                .zip(row.running_services)
+                .zip(row.status_updated_at)
+                .map(|(((connectivity, services), running), at)| {
+                    (connectivity.0, services.0, running, from_sql(at))
+                }),
+            errors: row.errors.zip(row.errors_updated_at).map(|(errors, at)| (errors.0, from_sql(at))),
+        })
+        .collect())
+}

@@ -1,0 +1,145 @@
+//! Signs of life of nodes and of their agreements; nodes with errors; nodes that run a service.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, from_sql};
+
+/// A node with one of its agreements, or with none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub node: String,
+    /// Last sign of life.
+    pub seen_at: Timestamp,
+    /// Id and last change of an agreement.
+    pub agreement: Option<(String, Timestamp)>,
+}
+
+/// Lists nodes of organizations that were seen, of one pattern or (empty) of none, one row for each agreement: by id, those after the
+/// given organization and node, at most `limit` nodes.
+pub async fn list_health(
+    conn: &mut PgConnection,
+    orgs: &[String],
+    pattern: &str,
+    after: Option<(&str, &str)>,
+    limit: i64,
+) -> Result<Vec<HealthRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- node_health.list_health
+        SELECT seen.org, seen.node, seen.seen_at AS "seen_at: jiff_sqlx::Timestamp",
+               node_agreement.agreement AS "agreement?", node_agreement.updated_at AS "updated_at?: jiff_sqlx::Timestamp"
+        FROM (
+            SELECT node.org, node.node, node_heartbeat.seen_at
+            FROM node
+            JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+            WHERE node.org = ANY ($1) AND node.pattern = $2 AND (node.org, node.node) > ($3, $4)
+            ORDER BY node.org, node.node
+            LIMIT $5
+        ) AS seen
+        LEFT JOIN node_agreement ON node_agreement.org = seen.org AND node_agreement.node = seen.node
+        ORDER BY seen.org, seen.node, node_agreement.agreement"#,
+        orgs,
+        pattern,
+        after.map_or("", |after| after.0),
+        after.map_or("", |after| after.1),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| HealthRow {
+            org: row.org,
+            node: row.node,
+            seen_at: from_sql(row.seen_at),
+            agreement: row.agreement.zip(row.updated_at.map(from_sql)),
+        })
+        .collect())
+}
+
+/// A node with the text of its errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorsRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub node: String,
+    /// List of errors as JSON text.
+    pub errors: String,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// Lists nodes of an organization that report errors, of one owner (organization and name) when given: by id, those after the given
+/// one, at most `limit`.
+pub async fn list_with_errors(
+    conn: &mut PgConnection,
+    org: &str,
+    owned_by: Option<&(String, String)>,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<ErrorsRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- node_health.list_with_errors
+        SELECT node.org, node.node, node_error.errors::text AS "errors!", node_error.updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_error
+        JOIN node ON node.org = node_error.org AND node.node = node_error.node
+        WHERE node_error.org = $1 AND node_error.errors::text <> '[]'
+          AND ($2::text IS NULL OR (node.owner_org = $2 AND node.owner = $3))
+          AND node.node > $4
+        ORDER BY node.node
+        LIMIT $5"#,
+        org,
+        owned_by.map(|owner| owner.0.as_str()),
+        owned_by.map(|owner| owner.1.as_str()),
+        after.unwrap_or_default(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ErrorsRow {
+            org: row.org,
+            node: row.node,
+            errors: row.errors,
+            updated_at: from_sql(row.updated_at),
+        })
+        .collect())
+}
+
+/// Lists nodes of an organization whose status fits a pattern (`%|org/url_version_arch|%`) with their stored sign of life: by id, those
+/// after the given one, at most `limit`.
+pub async fn list_running(
+    conn: &mut PgConnection,
+    org: &str,
+    pattern: &str,
+    owned_by: Option<&(String, String)>,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<(String, Option<Timestamp>)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- node_health.list_running
+        SELECT node.node, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp"
+        FROM node_status
+        JOIN node ON node.org = node_status.org AND node.node = node_status.node
+        LEFT JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+        WHERE node_status.org = $1 AND node_status.running_services LIKE $2
+          AND ($3::text IS NULL OR (node.owner_org = $3 AND node.owner = $4))
+          AND node.node > $5
+        ORDER BY node.node
+        LIMIT $6"#,
+        org,
+        pattern,
+        owned_by.map(|owner| owner.0.as_str()),
+        owned_by.map(|owner| owner.1.as_str()),
+        after.unwrap_or_default(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, row.seen_at.map(from_sql))).collect())
+}

@@ -1,0 +1,227 @@
+//! Organizations.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// An organization as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Organization {
+    /// Its id.
+    pub org: String,
+    /// Kind.
+    pub org_type: String,
+    /// Display name.
+    pub label: String,
+    /// What it is for.
+    pub description: String,
+    /// Texts by name; none when never set.
+    pub tags: Option<Value>,
+    /// Limits; none when never set.
+    pub limits: Option<Value>,
+    /// Heartbeat intervals; none when never set.
+    pub heartbeat_intervals: Option<Value>,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+struct Row {
+    org: String,
+    org_type: String,
+    label: String,
+    description: String,
+    tags: Option<Value>,
+    limits: Option<Value>,
+    heartbeat_intervals: Option<Value>,
+    updated_at: jiff_sqlx::Timestamp,
+}
+
+impl From<Row> for Organization {
+    fn from(row: Row) -> Self {
+        Organization {
+            org: row.org,
+            org_type: row.org_type,
+            label: row.label,
+            description: row.description,
+            tags: row.tags,
+            limits: row.limits,
+            heartbeat_intervals: row.heartbeat_intervals,
+            updated_at: from_sql(row.updated_at),
+        }
+    }
+}
+
+/// Which organizations a list shows; texts are LIKE patterns.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only these; none: all.
+    pub only: Option<Vec<String>>,
+    /// Exact type.
+    pub org_type: Option<String>,
+    /// Pattern of the id.
+    pub org: Option<String>,
+    /// Pattern of the label.
+    pub label: Option<String>,
+    /// Pattern of the description.
+    pub description: Option<String>,
+}
+
+/// Finds one organization.
+pub async fn find_organization(
+    conn: &mut PgConnection,
+    org: &str,
+) -> Result<Option<Organization>, StoreError> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"-- organization.find_organization
+        SELECT org, org_type, label, description, tags, limits, heartbeat_intervals,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM organization
+        WHERE org = $1"#,
+        org,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(Organization::from))
+}
+
+/// Finds one organization and locks its row until the end of the transaction.
+pub async fn lock_organization(tx: &mut PgConnection, org: &str) -> Result<Option<Organization>, StoreError> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"-- organization.lock_organization
+        SELECT org, org_type, label, description, tags, limits, heartbeat_intervals,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM organization
+        WHERE org = $1
+        FOR NO KEY UPDATE"#,
+        org,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(Organization::from))
+}
+
+/// Lists organizations by id, at most `limit` after the id `after`.
+pub async fn list_organizations(
+    conn: &mut PgConnection,
+    filter: &Filter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Organization>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- organization.list_organizations
+        SELECT org, org_type, label, description, tags, limits, heartbeat_intervals,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM organization
+        WHERE ($1::text[] IS NULL OR org = ANY ($1))
+          AND ($2::text IS NULL OR org_type = $2)
+          AND ($3::text IS NULL OR org LIKE $3)
+          AND ($4::text IS NULL OR label LIKE $4)
+          AND ($5::text IS NULL OR description LIKE $5)
+          AND org > COALESCE($6::text, '')
+        ORDER BY org
+        LIMIT $7"#,
+        filter.only.as_deref(),
+        filter.org_type.as_deref(),
+        filter.org.as_deref(),
+        filter.label.as_deref(),
+        filter.description.as_deref(),
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(Organization::from).collect())
+}
+
+/// Lists the organizations whose tag `ibmcloud_id` or `group` is one of the accounts, at most `limit` after the id `after`.
+pub async fn list_organizations_of_accounts(
+    conn: &mut PgConnection,
+    accounts: &[String],
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Organization>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- organization.list_organizations_of_accounts
+        SELECT org, org_type, label, description, tags, limits, heartbeat_intervals,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM organization
+        WHERE (tags ->> 'ibmcloud_id' = ANY ($1) OR tags ->> 'group' = ANY ($1))
+          AND org > COALESCE($2::text, '')
+        ORDER BY org
+        LIMIT $3"#,
+        accounts,
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(Organization::from).collect())
+}
+
+/// Makes an organization.
+///
+/// # Errors
+/// [`StoreError::Conflict`] with `organization_org_key` when it exists.
+pub async fn insert_organization(
+    tx: &mut PgConnection,
+    organization: &Organization,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- organization.insert_organization
+        INSERT INTO organization (org, org_type, label, description, tags, limits, heartbeat_intervals, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        organization.org,
+        organization.org_type,
+        organization.label,
+        organization.description,
+        organization.tags,
+        organization.limits,
+        organization.heartbeat_intervals,
+        to_sql(organization.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Replaces everything of an organization; false when there is none.
+pub async fn update_organization(
+    tx: &mut PgConnection,
+    organization: &Organization,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- organization.update_organization
+        UPDATE organization
+        SET org_type = $2, label = $3, description = $4, tags = $5, limits = $6, heartbeat_intervals = $7, updated_at = $8
+        WHERE org = $1",
+        organization.org,
+        organization.org_type,
+        organization.label,
+        organization.description,
+        organization.tags,
+        organization.limits,
+        organization.heartbeat_intervals,
+        to_sql(organization.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Removes an organization with everything in it; false when there is none.
+pub async fn delete_organization(tx: &mut PgConnection, org: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- organization.delete_organization
+        DELETE FROM organization WHERE org = $1",
+        org,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}

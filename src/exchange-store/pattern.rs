@@ -1,0 +1,243 @@
+//! Patterns.
+
+use evenkeel_access::RowFilter;
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, to_sql};
+
+/// A pattern as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PatternRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub pattern: String,
+    /// Organization of the owner.
+    pub owner_org: String,
+    /// Name of the owner.
+    pub owner: String,
+    /// Name for people.
+    pub label: String,
+    /// Words for people.
+    pub description: String,
+    /// Readable from every organization.
+    pub is_public: bool,
+    /// List of services.
+    pub services: Value,
+    /// List of user input.
+    pub user_input: Value,
+    /// List of secret bindings.
+    pub secret_binding: Value,
+    /// List of agreement protocols.
+    pub agreement_protocols: Value,
+    /// Namespace on cluster nodes.
+    pub cluster_namespace: String,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// What a list of patterns is restricted to; texts are patterns of LIKE where nothing else is said.
+#[derive(Debug, Clone, Default)]
+pub struct PatternFilter {
+    /// Exactly this organization.
+    pub org: Option<String>,
+    /// Organization.
+    pub organization: Option<String>,
+    /// Id as `org/id`.
+    pub id: Option<String>,
+    /// Owner as `org/name`.
+    pub owner: Option<String>,
+    /// Public or not.
+    pub is_public: Option<bool>,
+    /// Name for people.
+    pub label: Option<String>,
+    /// Words for people.
+    pub description: Option<String>,
+    /// Namespace on cluster nodes.
+    pub cluster_namespace: Option<String>,
+}
+
+macro_rules! select_patterns {
+    ($rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            PatternRow,
+            r#"-- pattern.select
+            SELECT org, pattern, owner_org, owner, label, description, is_public, services, user_input, secret_binding,
+                   agreement_protocols, cluster_namespace, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+            FROM pattern
+            "# + $rest,
+            $($argument,)*
+        )
+    };
+}
+
+/// Finds one pattern.
+pub async fn find(
+    conn: &mut PgConnection,
+    org: &str,
+    pattern: &str,
+) -> Result<Option<PatternRow>, StoreError> {
+    Ok(select_patterns!("WHERE org = $1 AND pattern = $2", org, pattern).fetch_optional(conn).await?)
+}
+
+/// Finds one pattern and locks it until the end of the transaction.
+pub async fn lock(tx: &mut PgConnection, org: &str, pattern: &str) -> Result<Option<PatternRow>, StoreError> {
+    Ok(select_patterns!("WHERE org = $1 AND pattern = $2 FOR UPDATE", org, pattern)
+        .fetch_optional(tx)
+        .await?)
+}
+
+/// Answers whether a pattern is public and keeps it from changing until the end of the transaction; `None` when there is none.
+pub async fn lock_visibility(
+    tx: &mut PgConnection,
+    org: &str,
+    pattern: &str,
+) -> Result<Option<bool>, StoreError> {
+    let row = sqlx::query!(
+        "-- pattern.lock_visibility
+        SELECT is_public FROM pattern WHERE org = $1 AND pattern = $2 FOR KEY SHARE",
+        org,
+        pattern,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.is_public))
+}
+
+/// Lists at most `limit` patterns that fit the filter and may be seen, by organization and id, after the one given by both.
+pub async fn list(
+    conn: &mut PgConnection,
+    filter: &PatternFilter,
+    rows: &RowFilter,
+    after: Option<&(String, String)>,
+    limit: i64,
+) -> Result<Vec<PatternRow>, StoreError> {
+    let owner = rows.owner();
+    Ok(select_patterns!(
+        "WHERE ($1::text IS NULL OR org = $1)
+            AND ($2::text IS NULL OR org || '/' || pattern LIKE $2)
+            AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
+            AND ($4::boolean IS NULL OR is_public = $4)
+            AND ($5::text IS NULL OR label LIKE $5)
+            AND ($6::text IS NULL OR description LIKE $6)
+            AND ($7::text IS NULL OR cluster_namespace LIKE $7)
+            AND ($8::boolean OR is_public OR (org = $9 AND ($11::text IS NULL OR (owner_org = $10 AND owner = $11))))
+            AND (org, pattern) > (COALESCE($12::text, ''), COALESCE($13::text, ''))
+            AND ($15::text IS NULL OR org LIKE $15)
+        ORDER BY org, pattern
+        LIMIT $14",
+        filter.org,
+        filter.id,
+        filter.owner,
+        filter.is_public,
+        filter.label,
+        filter.description,
+        filter.cluster_namespace,
+        rows.sees_all(),
+        rows.org(),
+        owner.map(|owner| owner.org.as_str()),
+        owner.map(|owner| owner.name.as_str()),
+        after.map(|after| after.0.as_str()),
+        after.map(|after| after.1.as_str()),
+        limit,
+        filter.organization,
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Adds a pattern.
+///
+/// # Errors
+/// [`StoreError::Conflict`] with `pattern_org_pattern_key` when the id is taken.
+pub async fn insert(tx: &mut PgConnection, row: &PatternRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- pattern.insert
+        INSERT INTO pattern (org, pattern, owner_org, owner, label, description, is_public, services, user_input,
+            secret_binding, agreement_protocols, cluster_namespace, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::json, $10::text::json, $11::text::json, $12, $13)",
+        row.org,
+        row.pattern,
+        row.owner_org,
+        row.owner,
+        row.label,
+        row.description,
+        row.is_public,
+        row.services.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.agreement_protocols.to_string(),
+        row.cluster_namespace,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Replaces everything of a pattern but its id; `false` when there is none.
+pub async fn update(tx: &mut PgConnection, row: &PatternRow) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- pattern.update
+        UPDATE pattern
+        SET owner_org = $3, owner = $4, label = $5, description = $6, is_public = $7, services = $8::text::json, user_input = $9::text::json,
+            secret_binding = $10::text::json, agreement_protocols = $11::text::json, cluster_namespace = $12, updated_at = $13
+        WHERE org = $1 AND pattern = $2",
+        row.org,
+        row.pattern,
+        row.owner_org,
+        row.owner,
+        row.label,
+        row.description,
+        row.is_public,
+        row.services.to_string(),
+        row.user_input.to_string(),
+        row.secret_binding.to_string(),
+        row.agreement_protocols.to_string(),
+        row.cluster_namespace,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Removes a pattern and its keys; answers whether it was public, `None` when there was none.
+pub async fn delete(tx: &mut PgConnection, org: &str, pattern: &str) -> Result<Option<bool>, StoreError> {
+    let row = sqlx::query!(
+        "-- pattern.delete
+        DELETE FROM pattern WHERE org = $1 AND pattern = $2 RETURNING is_public",
+        org,
+        pattern,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.is_public))
+}
+
+/// Counts the patterns of an account.
+pub async fn count_owned(conn: &mut PgConnection, owner_org: &str, owner: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- pattern.count_owned
+        SELECT count(*) AS "count!" FROM pattern WHERE owner_org = $1 AND owner = $2"#,
+        owner_org,
+        owner,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
+
+/// Finds the type of the organization that publishes; `None` when there is no such organization.
+pub async fn find_org_type(conn: &mut PgConnection, org: &str) -> Result<Option<String>, StoreError> {
+    let row = sqlx::query!(
+        "-- pattern.find_org_type
+        SELECT org_type FROM organization WHERE org = $1",
+        org,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.org_type))
+}

@@ -1,0 +1,126 @@
+//! Accounts of people whom an identity provider vouches for.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use evenkeel_store::{StoreError, to_sql};
+
+/// Who somebody is at an identity provider.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Issuer of the tokens.
+    pub identity_provider: &'a str,
+    /// Id of the person there.
+    pub subject: &'a str,
+}
+
+/// An account that a provider vouches for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvidedAccount {
+    /// Organization.
+    pub org: String,
+    /// Name inside the organization.
+    pub name: String,
+    /// As the provider told it last; empty when it tells none.
+    pub email: String,
+    /// Administrator of the organization.
+    pub is_admin: bool,
+    /// Administrator of the hub.
+    pub is_hub_admin: bool,
+}
+
+/// Finds the account of a person in an organization.
+pub async fn find_by_subject(
+    conn: &mut PgConnection,
+    org: &str,
+    who: Subject<'_>,
+) -> Result<Option<ProvidedAccount>, StoreError> {
+    Ok(sqlx::query_as!(
+        ProvidedAccount,
+        "-- provided_account.find_by_subject
+        SELECT org, name, email, is_admin, is_hub_admin
+        FROM account
+        WHERE org = $1 AND identity_provider = $2 AND subject = $3",
+        org,
+        who.identity_provider,
+        who.subject,
+    )
+    .fetch_optional(conn)
+    .await?)
+}
+
+/// Makes an account without a password.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] with `account_org_fk` when there is no such organization, [`StoreError::Conflict`] with
+/// `account_org_name_key` or `account_org_identity_provider_subject_key` when another request was faster.
+pub async fn insert_provided(
+    tx: &mut PgConnection,
+    account: &ProvidedAccount,
+    id: Uuid,
+    who: Subject<'_>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- provided_account.insert_provided
+        INSERT INTO account (org, name, id, email, is_admin, is_hub_admin, identity_provider, subject, updated_at, updated_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $1 || '/' || $2)",
+        account.org,
+        account.name,
+        id,
+        account.email,
+        account.is_admin,
+        account.is_hub_admin,
+        who.identity_provider,
+        who.subject,
+        to_sql(at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Links a local account of this name with a person; false when there is none, or when it is linked with somebody else.
+pub async fn link_local(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+    who: Subject<'_>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- provided_account.link_local
+        UPDATE account SET identity_provider = $3, subject = $4
+        WHERE org = $1 AND name = $2 AND identity_provider IS NULL",
+        org,
+        name,
+        who.identity_provider,
+        who.subject,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Replaces what the provider decides of an account: address and role.
+pub async fn update_provided(
+    tx: &mut PgConnection,
+    account: &ProvidedAccount,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- provided_account.update_provided
+        UPDATE account
+        SET email = $3, is_admin = $4, is_hub_admin = $5, updated_at = $6, updated_by = $1 || '/' || $2
+        WHERE org = $1 AND name = $2",
+        account.org,
+        account.name,
+        account.email,
+        account.is_admin,
+        account.is_hub_admin,
+        to_sql(at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}

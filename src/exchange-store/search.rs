@@ -1,0 +1,279 @@
+//! Searches of agbots for nodes, and where their paged searches stand.
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// A node that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundNodeRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub node: String,
+    /// Kind of node.
+    pub node_type: String,
+    /// Key for messages to the node.
+    pub public_key: String,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// Which nodes a policy search wants.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicySearch<'s> {
+    /// Organizations of the nodes, each once.
+    pub orgs: &'s [String],
+    /// Exact architecture; `None` is any.
+    pub arch: Option<&'s str>,
+    /// Without an active agreement about this `org/service`.
+    pub service_url: &'s str,
+    /// Changed at or after this instant.
+    pub since: Option<Timestamp>,
+    /// Changed at or before this instant.
+    pub until: Option<Timestamp>,
+    /// After this node in the order of the list: last change, organization, id.
+    pub after: Option<(Timestamp, &'s str, &'s str)>,
+    /// Most nodes wanted.
+    pub limit: Option<i64>,
+}
+
+/// Lists the nodes that follow policies, can be talked to, were seen, and do not have the service: by last change, then id.
+///
+/// Each organization is read in the order of an index, so that a page costs what it holds.
+pub async fn list_for_policy(
+    conn: &mut PgConnection,
+    search: PolicySearch<'_>,
+) -> Result<Vec<FoundNodeRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- search.list_for_policy
+        SELECT found.org AS "org!", found.node AS "node!", found.node_type AS "node_type!", found.public_key AS "public_key!",
+               found.updated_at AS "updated_at!: jiff_sqlx::Timestamp"
+        FROM UNNEST($1::text[]) AS wanted (org)
+        CROSS JOIN LATERAL (
+            SELECT node.org, node.node, node.node_type, node.public_key, node.updated_at
+            FROM node
+            WHERE node.org = wanted.org AND node.pattern = '' AND node.public_key <> ''
+              AND ($2::text IS NULL OR node.arch = $2)
+              AND ($3::timestamptz IS NULL OR node.updated_at >= $3)
+              AND ($6::timestamptz IS NULL OR node.updated_at <= $6)
+              AND ($7::timestamptz IS NULL OR (node.updated_at, node.org, node.node) > ($7, $8, $9))
+              AND EXISTS (
+                  SELECT 1 FROM node_heartbeat WHERE node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+              )
+              AND NOT EXISTS (
+                  SELECT 1 FROM node_agreement
+                  WHERE node_agreement.org = node.org AND node_agreement.node = node.node
+                    AND node_agreement.service_url = $4 AND node_agreement.state <> ''
+              )
+            ORDER BY node.updated_at, node.node
+            LIMIT $5
+        ) AS found
+        ORDER BY found.updated_at, found.org, found.node
+        LIMIT $5"#,
+        search.orgs,
+        search.arch,
+        search.since.max(search.after.map(|after| after.0)).map(to_sql) as _,
+        search.service_url,
+        search.limit,
+        search.until.map(to_sql) as _,
+        search.after.map(|after| to_sql(after.0)) as _,
+        search.after.map(|after| after.1),
+        search.after.map(|after| after.2),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| FoundNodeRow {
+            org: row.org,
+            node: row.node,
+            node_type: row.node_type,
+            public_key: row.public_key,
+            updated_at: from_sql(row.updated_at),
+        })
+        .collect())
+}
+
+/// Which nodes a pattern search wants.
+#[derive(Debug, Clone, Copy)]
+pub struct PatternSearch<'s> {
+    /// Organizations of the nodes.
+    pub orgs: &'s [String],
+    /// `org/pattern`.
+    pub pattern: &'s str,
+    /// Exact architecture; `None` is any.
+    pub arch: Option<&'s str>,
+    /// Without an active agreement about this service, as the caller writes it.
+    pub service_url: &'s str,
+    /// Seen after this instant.
+    pub seen_after: Option<Timestamp>,
+}
+
+/// Lists the nodes of a pattern that can be talked to, were seen, and do not have the service: by id, those after the given
+/// organization and node, at most `limit`.
+pub async fn list_for_pattern(
+    conn: &mut PgConnection,
+    search: PatternSearch<'_>,
+    after: Option<(&str, &str)>,
+    limit: i64,
+) -> Result<Vec<FoundNodeRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- search.list_for_pattern
+        SELECT node.org, node.node, node.node_type, node.public_key, node.updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node
+        JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+        WHERE node.org = ANY ($1) AND node.pattern = $2 AND node.public_key <> ''
+          AND ($3::text IS NULL OR node.arch = $3)
+          AND ($4::timestamptz IS NULL OR node_heartbeat.seen_at > $4)
+          AND NOT EXISTS (
+              SELECT 1 FROM node_agreement
+              WHERE node_agreement.org = node.org AND node_agreement.node = node.node
+                AND node_agreement.service_url = $5 AND node_agreement.state <> ''
+          )
+          AND (node.org, node.node) > ($6, $7)
+        ORDER BY node.org, node.node
+        LIMIT $8"#,
+        search.orgs,
+        search.pattern,
+        search.arch,
+        search.seen_after.map(to_sql) as _,
+        search.service_url,
+        after.map_or("", |after| after.0),
+        after.map_or("", |after| after.1),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| FoundNodeRow {
+            org: row.org,
+            node: row.node,
+            node_type: row.node_type,
+            public_key: row.public_key,
+            updated_at: from_sql(row.updated_at),
+        })
+        .collect())
+}
+
+/// Finds the service part of a deployment policy.
+pub async fn find_policy_service(
+    conn: &mut PgConnection,
+    org: &str,
+    policy: &str,
+) -> Result<Option<Box<RawValue>>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- search.find_policy_service
+        SELECT service AS "service: Json<Box<RawValue>>" FROM deployment_policy WHERE org = $1 AND policy = $2"#,
+        org,
+        policy,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.service.0))
+}
+
+/// Finds the services of a pattern.
+pub async fn find_pattern_services(
+    conn: &mut PgConnection,
+    org: &str,
+    pattern: &str,
+) -> Result<Option<Box<RawValue>>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- search.find_pattern_services
+        SELECT services AS "services: Json<Box<RawValue>>" FROM pattern WHERE org = $1 AND pattern = $2"#,
+        org,
+        pattern,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.services.0))
+}
+
+/// Whose search of which policy.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionKey<'s> {
+    /// Organization of the policy.
+    pub org: &'s str,
+    /// Bare id of the policy.
+    pub policy: &'s str,
+    /// Organization of the agbot.
+    pub agbot_org: &'s str,
+    /// Bare id of the agbot.
+    pub agbot: &'s str,
+}
+
+/// Where a series of paged searches stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Last change of the last node that was handed out.
+    pub since: Option<Timestamp>,
+    /// Name of the series.
+    pub session: Option<String>,
+}
+
+/// Finds where a series stands, and keeps others from moving it until the end of the transaction.
+pub async fn lock_session(
+    tx: &mut PgConnection,
+    key: SessionKey<'_>,
+) -> Result<Option<SessionRow>, StoreError> {
+    let row = sqlx::query!(
+        r#"-- search.lock_session
+        SELECT since AS "since: jiff_sqlx::Timestamp", session
+        FROM search_session
+        WHERE org = $1 AND policy = $2 AND agbot_org = $3 AND agbot = $4
+        FOR UPDATE"#,
+        key.org,
+        key.policy,
+        key.agbot_org,
+        key.agbot,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| SessionRow { since: row.since.map(from_sql), session: row.session }))
+}
+
+/// Writes where a series stands.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the policy or the agbot does not exist.
+pub async fn upsert_session(
+    tx: &mut PgConnection,
+    key: SessionKey<'_>,
+    row: &SessionRow,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- search.upsert_session
+        INSERT INTO search_session (org, policy, agbot_org, agbot, since, session)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (org, policy, agbot_org, agbot) DO UPDATE SET since = excluded.since, session = excluded.session",
+        key.org,
+        key.policy,
+        key.agbot_org,
+        key.agbot,
+        row.since.map(to_sql) as _,
+        row.session,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Ends a series.
+pub async fn delete_session(tx: &mut PgConnection, key: SessionKey<'_>) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- search.delete_session
+        DELETE FROM search_session WHERE org = $1 AND policy = $2 AND agbot_org = $3 AND agbot = $4",
+        key.org,
+        key.policy,
+        key.agbot_org,
+        key.agbot,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}

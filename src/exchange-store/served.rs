@@ -1,0 +1,263 @@
+//! The patterns and deployment policies that an agbot serves.
+
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+/// One entry: something of an organization is served to the nodes of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedRow {
+    /// Key of the entry.
+    pub entry: String,
+    /// Organization of the pattern or policy.
+    pub subject_org: String,
+    /// Pattern or policy; `*` is every one.
+    pub subject: String,
+    /// Organization of the nodes.
+    pub node_org: String,
+    /// When it was added.
+    pub updated_at: Timestamp,
+}
+
+/// Which entries a list shall hold: patterns with `%` and `_`.
+#[derive(Debug, Clone, Default)]
+pub struct ServedFilter {
+    /// Exact key.
+    pub entry: Option<String>,
+    /// Pattern of the subject.
+    pub subject: Option<String>,
+    /// Pattern of the subject's organization.
+    pub subject_org: Option<String>,
+    /// Pattern of the nodes' organization.
+    pub node_org: Option<String>,
+}
+
+/// What is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Patterns.
+    Pattern,
+    /// Deployment policies.
+    Policy,
+}
+
+/// Lists what an agbot (organization and id) serves: by key, entries after the given one, at most `limit`.
+pub async fn list(
+    conn: &mut PgConnection,
+    subject: Subject,
+    agbot: (&str, &str),
+    filter: &ServedFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<ServedRow>, StoreError> {
+    match subject {
+        Subject::Pattern => list_patterns(conn, agbot, filter, after, limit).await,
+        Subject::Policy => list_policies(conn, agbot, filter, after, limit).await,
+    }
+}
+
+/// Adds an entry.
+///
+/// # Errors
+/// [`StoreError::Conflict`] when it is there, [`StoreError::ParentMissing`] when the agbot is not.
+pub async fn insert(
+    tx: &mut PgConnection,
+    subject: Subject,
+    org: &str,
+    agbot: &str,
+    row: &ServedRow,
+) -> Result<(), StoreError> {
+    match subject {
+        Subject::Pattern => insert_pattern(tx, org, agbot, row).await,
+        Subject::Policy => insert_policy(tx, org, agbot, row).await,
+    }
+}
+
+/// Removes one entry, or all; answers how many there were.
+pub async fn delete(
+    tx: &mut PgConnection,
+    subject: Subject,
+    org: &str,
+    agbot: &str,
+    entry: Option<&str>,
+) -> Result<u64, StoreError> {
+    match subject {
+        Subject::Pattern => delete_patterns(tx, org, agbot, entry).await,
+        Subject::Policy => delete_policies(tx, org, agbot, entry).await,
+    }
+}
+
+async fn list_patterns(
+    conn: &mut PgConnection,
+    (org, agbot): (&str, &str),
+    filter: &ServedFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<ServedRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- served.list_patterns
+        SELECT entry, pattern_org, pattern, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM agbot_pattern
+        WHERE org = $1 AND agbot = $2
+          AND ($3::text IS NULL OR entry = $3)
+          AND ($4::text IS NULL OR pattern LIKE $4)
+          AND ($5::text IS NULL OR pattern_org LIKE $5)
+          AND ($6::text IS NULL OR node_org LIKE $6)
+          AND entry > COALESCE($7::text, '')
+        ORDER BY entry
+        LIMIT $8"#,
+        org,
+        agbot,
+        filter.entry.as_deref(),
+        filter.subject.as_deref(),
+        filter.subject_org.as_deref(),
+        filter.node_org.as_deref(),
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ServedRow {
+            entry: row.entry,
+            subject_org: row.pattern_org,
+            subject: row.pattern,
+            node_org: row.node_org,
+            updated_at: from_sql(row.updated_at),
+        })
+        .collect())
+}
+
+async fn list_policies(
+    conn: &mut PgConnection,
+    (org, agbot): (&str, &str),
+    filter: &ServedFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<ServedRow>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- served.list_policies
+        SELECT entry, policy_org, policy, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM agbot_policy
+        WHERE org = $1 AND agbot = $2
+          AND ($3::text IS NULL OR entry = $3)
+          AND ($4::text IS NULL OR policy LIKE $4)
+          AND ($5::text IS NULL OR policy_org LIKE $5)
+          AND ($6::text IS NULL OR node_org LIKE $6)
+          AND entry > COALESCE($7::text, '')
+        ORDER BY entry
+        LIMIT $8"#,
+        org,
+        agbot,
+        filter.entry.as_deref(),
+        filter.subject.as_deref(),
+        filter.subject_org.as_deref(),
+        filter.node_org.as_deref(),
+        after,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ServedRow {
+            entry: row.entry,
+            subject_org: row.policy_org,
+            subject: row.policy,
+            node_org: row.node_org,
+            updated_at: from_sql(row.updated_at),
+        })
+        .collect())
+}
+
+/// Adds a served pattern.
+///
+/// # Errors
+/// As [`insert`].
+async fn insert_pattern(
+    tx: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+    row: &ServedRow,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- served.insert_pattern
+        INSERT INTO agbot_pattern (org, agbot, entry, pattern_org, pattern, node_org, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        org,
+        agbot,
+        row.entry,
+        row.subject_org,
+        row.subject,
+        row.node_org,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Adds a served deployment policy.
+///
+/// # Errors
+/// As [`insert`].
+async fn insert_policy(
+    tx: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+    row: &ServedRow,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- served.insert_policy
+        INSERT INTO agbot_policy (org, agbot, entry, policy_org, policy, node_org, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        org,
+        agbot,
+        row.entry,
+        row.subject_org,
+        row.subject,
+        row.node_org,
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn delete_patterns(
+    tx: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+    entry: Option<&str>,
+) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- served.delete_patterns
+        DELETE FROM agbot_pattern WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR entry = $3)",
+        org,
+        agbot,
+        entry,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+async fn delete_policies(
+    tx: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+    entry: Option<&str>,
+) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- served.delete_policies
+        DELETE FROM agbot_policy WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR entry = $3)",
+        org,
+        agbot,
+        entry,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}

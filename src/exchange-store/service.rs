@@ -1,0 +1,276 @@
+//! Services.
+
+use evenkeel_access::RowFilter;
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::{StoreError, to_sql};
+
+/// A service as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceRow {
+    /// Organization.
+    pub org: String,
+    /// Bare id.
+    pub service: String,
+    /// Organization of the owner.
+    pub owner_org: String,
+    /// Name of the owner.
+    pub owner: String,
+    /// Name for people.
+    pub label: String,
+    /// Words for people.
+    pub description: String,
+    /// Readable from every organization.
+    pub is_public: bool,
+    /// Url of a page about it.
+    pub documentation: String,
+    /// Url that names it.
+    pub url: String,
+    /// Version.
+    pub version: String,
+    /// Architecture.
+    pub arch: String,
+    /// How many agreements share an instance.
+    pub sharable: String,
+    /// Object, as given; `null` when it was not given.
+    pub match_hardware: Value,
+    /// List of required services, as given; `null` when it was not given.
+    pub required_services: Value,
+    /// List of variables; `null` when it was not given.
+    pub user_input: Value,
+    /// How devices run it.
+    pub deployment: String,
+    /// Its signature.
+    pub deployment_signature: String,
+    /// How clusters run it.
+    pub cluster_deployment: String,
+    /// Its signature.
+    pub cluster_deployment_signature: String,
+    /// Object, as given; `null` when it was not given.
+    pub image_store: Value,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// What a list of services is restricted to; texts are patterns of LIKE where nothing else is said.
+#[derive(Debug, Clone, Default)]
+pub struct ServiceFilter {
+    /// Exactly this organization.
+    pub org: Option<String>,
+    /// Organization.
+    pub organization: Option<String>,
+    /// Owner as `org/name`.
+    pub owner: Option<String>,
+    /// Url.
+    pub url: Option<String>,
+    /// Architecture.
+    pub arch: Option<String>,
+    /// Version.
+    pub version: Option<String>,
+    /// Public or not.
+    pub is_public: Option<bool>,
+    /// Has a deployment for devices.
+    pub for_devices: bool,
+    /// Has a deployment for clusters.
+    pub for_clusters: bool,
+    /// Url of a required service.
+    pub required_url: Option<String>,
+}
+
+macro_rules! select_services {
+    ($rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            ServiceRow,
+            r#"-- service.select
+            SELECT org, service, owner_org, owner, label, description, is_public, documentation, url, version, arch, sharable,
+                   match_hardware, required_services, user_input, deployment, deployment_signature, cluster_deployment,
+                   cluster_deployment_signature, image_store, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+            FROM service
+            "# + $rest,
+            $($argument,)*
+        )
+    };
+}
+
+/// Finds one service.
+pub async fn find(
+    conn: &mut PgConnection,
+    org: &str,
+    service: &str,
+) -> Result<Option<ServiceRow>, StoreError> {
+    Ok(select_services!("WHERE org = $1 AND service = $2", org, service).fetch_optional(conn).await?)
+}
+
+/// Finds one service and locks it until the end of the transaction.
+pub async fn lock(tx: &mut PgConnection, org: &str, service: &str) -> Result<Option<ServiceRow>, StoreError> {
+    Ok(select_services!("WHERE org = $1 AND service = $2 FOR UPDATE", org, service)
+        .fetch_optional(tx)
+        .await?)
+}
+
+/// Answers whether a service is public and keeps it from changing until the end of the transaction; `None` when there is none.
+pub async fn lock_visibility(
+    tx: &mut PgConnection,
+    org: &str,
+    service: &str,
+) -> Result<Option<bool>, StoreError> {
+    let row = sqlx::query!(
+        "-- service.lock_visibility
+        SELECT is_public FROM service WHERE org = $1 AND service = $2 FOR KEY SHARE",
+        org,
+        service,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.is_public))
+}
+
+/// Lists at most `limit` services that fit the filter and may be seen, by organization and id, after the one given by both.
+pub async fn list(
+    conn: &mut PgConnection,
+    filter: &ServiceFilter,
+    rows: &RowFilter,
+    after: Option<&(String, String)>,
+    limit: i64,
+) -> Result<Vec<ServiceRow>, StoreError> {
+    let owner = rows.owner();
+    Ok(select_services!(
+        r#"WHERE ($1::text IS NULL OR org = $1)
+            AND ($2::text IS NULL OR org LIKE $2)
+            AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
+            AND ($4::text IS NULL OR url LIKE $4)
+            AND ($5::text IS NULL OR arch LIKE $5)
+            AND ($6::text IS NULL OR version LIKE $6)
+            AND ($7::boolean IS NULL OR is_public = $7)
+            AND (NOT $8::boolean OR deployment <> '')
+            AND (NOT $9::boolean OR cluster_deployment <> '')
+            AND ($10::text IS NULL OR EXISTS (
+                SELECT 1 FROM json_array_elements(CASE json_typeof(required_services) WHEN 'array' THEN required_services ELSE '[]' END)
+                    AS required
+                WHERE required ->> 'url' LIKE $10))
+            AND ($11::boolean OR is_public OR (org = $12 AND ($14::text IS NULL OR (owner_org = $13 AND owner = $14))))
+            AND (org, service) > (COALESCE($15::text, ''), COALESCE($16::text, ''))
+        ORDER BY org, service
+        LIMIT $17"#,
+        filter.org,
+        filter.organization,
+        filter.owner,
+        filter.url,
+        filter.arch,
+        filter.version,
+        filter.is_public,
+        filter.for_devices,
+        filter.for_clusters,
+        filter.required_url,
+        rows.sees_all(),
+        rows.org(),
+        owner.map(|owner| owner.org.as_str()),
+        owner.map(|owner| owner.name.as_str()),
+        after.map(|after| after.0.as_str()),
+        after.map(|after| after.1.as_str()),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Adds a service.
+///
+/// # Errors
+/// [`StoreError::Conflict`] with `service_org_service_key` when the id is taken.
+pub async fn insert(tx: &mut PgConnection, row: &ServiceRow) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- service.insert
+        INSERT INTO service (org, service, owner_org, owner, label, description, is_public, documentation, url, version, arch,
+            sharable, match_hardware, required_services, user_input, deployment, deployment_signature, cluster_deployment,
+            cluster_deployment_signature, image_store, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::json, $14::text::json, $15::text::json, $16, $17, $18, $19, $20::text::json, $21)",
+        row.org,
+        row.service,
+        row.owner_org,
+        row.owner,
+        row.label,
+        row.description,
+        row.is_public,
+        row.documentation,
+        row.url,
+        row.version,
+        row.arch,
+        row.sharable,
+        row.match_hardware.to_string(),
+        row.required_services.to_string(),
+        row.user_input.to_string(),
+        row.deployment,
+        row.deployment_signature,
+        row.cluster_deployment,
+        row.cluster_deployment_signature,
+        row.image_store.to_string(),
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Replaces everything of a service but its id and what the id is made of; `false` when there is none.
+pub async fn update(tx: &mut PgConnection, row: &ServiceRow) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- service.update
+        UPDATE service
+        SET owner_org = $3, owner = $4, label = $5, description = $6, is_public = $7, documentation = $8, url = $9,
+            sharable = $10, match_hardware = $11::text::json, required_services = $12::text::json, user_input = $13::text::json, deployment = $14,
+            deployment_signature = $15, cluster_deployment = $16, cluster_deployment_signature = $17, image_store = $18::text::json,
+            updated_at = $19
+        WHERE org = $1 AND service = $2",
+        row.org,
+        row.service,
+        row.owner_org,
+        row.owner,
+        row.label,
+        row.description,
+        row.is_public,
+        row.documentation,
+        row.url,
+        row.sharable,
+        row.match_hardware.to_string(),
+        row.required_services.to_string(),
+        row.user_input.to_string(),
+        row.deployment,
+        row.deployment_signature,
+        row.cluster_deployment,
+        row.cluster_deployment_signature,
+        row.image_store.to_string(),
+        to_sql(row.updated_at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Removes a service and all that belongs to it; answers whether it was public, `None` when there was none.
+pub async fn delete(tx: &mut PgConnection, org: &str, service: &str) -> Result<Option<bool>, StoreError> {
+    let row = sqlx::query!(
+        "-- service.delete
+        DELETE FROM service WHERE org = $1 AND service = $2 RETURNING is_public",
+        org,
+        service,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.is_public))
+}
+
+/// Counts the services of an account.
+pub async fn count_owned(conn: &mut PgConnection, owner_org: &str, owner: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- service.count_owned
+        SELECT count(*) AS "count!" FROM service WHERE owner_org = $1 AND owner = $2"#,
+        owner_org,
+        owner,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
