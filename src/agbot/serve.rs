@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::offered;
-use evenkeel_client::model::{ChangesRequest, ServedPattern, ServedPolicy};
 use evenkeel_client::{Client, ClientError};
 use evenkeel_store::Database;
+use evenkeel_wire::exchange::agbot::{PostServedPattern, PostServedPolicy};
+use evenkeel_wire::exchange::changes::ChangesRequest;
 use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
@@ -55,7 +56,7 @@ async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotEr
     let mut place = next.filter(|place| *place <= end).unwrap_or(end);
     loop {
         *next = Some(place);
-        let request = ChangesRequest { change_id: place, max_records: PAGE, org_list: None };
+        let request = ChangesRequest { change_id: place, max_records: PAGE, ..ChangesRequest::default() };
         let began = Instant::now();
         let (answer, _) = context.client.wait_for_changes(FEED, &request, context.settings.poll_wait).await?;
         for change in &answer.changes {
@@ -90,18 +91,16 @@ impl ServingAgbot<'_> {
     /// # Errors
     /// When the database or the exchange does not answer.
     pub async fn offer_org(self, org: &str) -> Result<(), AgbotError> {
-        let policies = ServedPolicy {
+        let policies = PostServedPolicy {
             business_pol_orgid: org.to_owned(),
             business_pol: EVERY.to_owned(),
-            node_orgid: org.to_owned(),
-            ..ServedPolicy::default()
+            node_orgid: Some(org.to_owned()),
         };
         accept_existing(self.client.add_served_policy(self.org, self.id, &policies).await)?;
-        let patterns = ServedPattern {
+        let patterns = PostServedPattern {
             pattern_orgid: org.to_owned(),
             pattern: EVERY.to_owned(),
-            node_orgid: org.to_owned(),
-            ..ServedPattern::default()
+            node_orgid: Some(org.to_owned()),
         };
         accept_existing(self.client.add_served_pattern(self.org, self.id, &patterns).await)?;
         offered::insert_offered(&mut *self.database.acquire().await?, org).await?;

@@ -5,9 +5,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use evenkeel_client::{Client, Credentials, model::NodeStatus};
-use evenkeel_wire::exchange::node::AgentState;
-use serde_json::json;
+use evenkeel_client::{Client, Credentials};
+use evenkeel_wire::exchange::node::{AgentState, PatchNode};
+use evenkeel_wire::exchange::node_part::PutNodeStatus;
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval, timeout},
@@ -522,8 +522,9 @@ impl Core {
 /// Reports to the hub that the agent ends, and that nothing of it runs any more.
 async fn report_stop(hub: &Hub) {
     let report = async {
-        hub.put_status(&NodeStatus::default()).await?;
-        hub.exchange.patch_node(&hub.org, &hub.id, "agentState", json!(AgentState::Stopped)).await
+        hub.put_status(&PutNodeStatus::default()).await?;
+        let stopped = PatchNode { agent_state: Some(AgentState::Stopped), ..PatchNode::default() };
+        hub.exchange.patch_node(&hub.org, &hub.id, &stopped).await
     };
     match timeout(LONGEST_REPORT, report).await {
         Ok(Ok(_)) => {}

@@ -2,9 +2,9 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use evenkeel_client::model::{AgreementService, NodeErrors, PutNodeAgreement, ServiceName};
 use evenkeel_domain::policy::internal::InternalPolicy;
-use serde_json::json;
+use evenkeel_wire::exchange::node::PatchNode;
+use evenkeel_wire::exchange::node_part::{AgreedService, AgreementWorkload, PutNodeAgreement, PutNodeErrors};
 
 use crate::{
     AgentSettings,
@@ -72,11 +72,9 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             let services = services.clone();
             Box::pin(async move {
                 let hub = hub(&context)?;
-                let value = json!(services);
-                hub.exchange
-                    .patch_node(&hub.org, &hub.id, "registeredServices", value)
-                    .await
-                    .map_err(text)?;
+                let registered_services = Some(services.clone());
+                let change = PatchNode { registered_services, ..PatchNode::default() };
+                hub.exchange.patch_node(&hub.org, &hub.id, &change).await.map_err(text)?;
                 Ok(Some(Event::ServicesReported(services)))
             })
         }
@@ -86,7 +84,7 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
                 let hub = hub(&context)?;
                 let list = errors.iter().map(crate::step::SurfaceError::document).collect();
                 hub.exchange
-                    .put_node_errors(&hub.org, &hub.id, &NodeErrors { errors: list })
+                    .put_node_errors(&hub.org, &hub.id, &PutNodeErrors { errors: list })
                     .await
                     .map_err(text)?;
                 Ok(Some(Event::ErrorsReported(errors)))
@@ -255,12 +253,12 @@ async fn record(
         let needed = InternalPolicy::from_text(&agreement.terms).map(|terms| terms.api_specs);
         let needed = needed.unwrap_or_default().into_iter();
         let body = PutNodeAgreement {
-            services: needed.map(|spec| ServiceName { orgid: spec.org, url: spec.url }).collect(),
-            agreement_service: AgreementService {
+            services: Some(needed.map(|spec| named(spec.org, spec.url)).collect()),
+            agreement_service: Some(AgreementWorkload {
                 orgid: hub.org.clone(),
                 pattern,
                 url: agreement.workload.qualified_url(),
-            },
+            }),
             state: state.words().to_owned(),
         };
         hub.exchange.put_node_agreement(&hub.org, &hub.id, &agreement.id, &body).await.map_err(text)?;
@@ -270,6 +268,10 @@ async fn record(
 
 fn hub(context: &Context) -> Result<Arc<Hub>, String> {
     context.hub.clone().ok_or_else(|| "the node is not registered".to_owned())
+}
+
+fn named(org: String, url: String) -> AgreedService {
+    AgreedService { orgid: Some(org), url: Some(url) }
 }
 
 fn nothing() -> Work {

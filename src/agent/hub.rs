@@ -6,14 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evenkeel_client::{Client, ClientError, model::NodeStatus};
+use evenkeel_client::{Client, ClientError};
 use evenkeel_wire::agreement::{
     envelope,
     keys::{PrivateKey, PublicKey},
 };
+use evenkeel_wire::exchange::message::PostMessage;
+use evenkeel_wire::exchange::node_part::PutNodeStatus;
 
 /// Seconds that an undelivered message stays in an agbot's mailbox.
-const MESSAGE_TTL_SECS: u64 = 1800;
+const MESSAGE_TTL_SECS: i64 = 1800;
 /// How long an agbot's key is believed.
 const KEY_AGE: Duration = Duration::from_secs(60);
 
@@ -61,7 +63,8 @@ impl Hub {
         .await
         .map_err(|error| ClientError::Request(error.to_string()))?
         .map_err(|error| ClientError::Request(error.to_string()))?;
-        match self.exchange.send_to_agbot(org, id, &sealed, MESSAGE_TTL_SECS).await {
+        let message = PostMessage { message: sealed, ttl: MESSAGE_TTL_SECS };
+        match self.exchange.send_to_agbot(org, id, &message).await {
             Ok(_) => Ok(Delivery::Delivered),
             Err(error) if error.is_not_found() => Ok(Delivery::NoReceiver),
             Err(error) => Err(error),
@@ -73,13 +76,13 @@ impl Hub {
     ///
     /// # Errors
     /// [`ClientError`] when the exchange cannot be reached or refuses.
-    pub async fn put_status(&self, status: &NodeStatus) -> Result<(), ClientError> {
+    pub async fn put_status(&self, status: &PutNodeStatus) -> Result<(), ClientError> {
         let outcome = self.exchange.put_node_status(&self.org, &self.id, status).await;
         let is_refused = outcome.as_ref().is_err_and(|error| error.status() == Some(400));
         if !is_refused || status.failures.is_empty() {
             return outcome.map(drop);
         }
-        let plain = NodeStatus { failures: Vec::new(), ..status.clone() };
+        let plain = PutNodeStatus { failures: Vec::new(), ..status.clone() };
         self.exchange.put_node_status(&self.org, &self.id, &plain).await.map(drop)
     }
 

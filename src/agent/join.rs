@@ -1,12 +1,9 @@
 //! Brings the hub's record of this node in line with the machine, and reads what the hub says about it
 //! (agreement protocol 5.1, 5.2). Run at the start and whenever the record changes.
 
-use evenkeel_client::{
-    ClientError,
-    model::{Node, RegisteredService},
-};
+use evenkeel_client::ClientError;
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
-use evenkeel_wire::exchange::node::AgentState;
+use evenkeel_wire::exchange::node::{AgentState, NodeAnswer, PatchNode, RegisteredService};
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,22 +35,23 @@ pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientErr
         msg: "the node does not exist".to_owned(),
     })?;
     let policy = join_policy(hub, wanted).await?;
-    let patch = |name, value| hub.exchange.patch_node(&hub.org, &hub.id, name, value);
     if node.arch != wanted.machine.arch {
-        patch("arch", json!(wanted.machine.arch)).await?;
+        let arch = Some(wanted.machine.arch.to_owned());
+        patch(hub, PatchNode { arch, ..PatchNode::default() }).await?;
     }
-    if node.agent_state == AgentState::Stopped {
-        patch("agentState", json!(AgentState::Running)).await?;
+    if node.agent_state == Some(AgentState::Stopped) {
+        patch(hub, PatchNode { agent_state: Some(AgentState::Running), ..PatchNode::default() }).await?;
     }
-    if node.software_versions.get("horizon").map(String::as_str) != Some(wanted.software_version) {
-        let mut versions = node.software_versions.clone();
+    let mut versions = node.software_versions()?;
+    if versions.get("horizon").map(String::as_str) != Some(wanted.software_version) {
         versions.insert("horizon".to_owned(), wanted.software_version.to_owned());
-        patch("softwareVersions", json!(versions)).await?;
+        let versions = versions.into_iter().map(|(name, version)| (name, Value::from(version))).collect();
+        patch(hub, PatchNode { software_versions: Some(versions), ..PatchNode::default() }).await?;
     }
     let mut pattern = node.pattern.clone();
     if pattern.is_empty() && !wanted.pattern.is_empty() {
-        patch("pattern", json!(wanted.pattern)).await?;
         pattern = wanted.pattern.to_owned();
+        patch(hub, PatchNode { pattern: Some(pattern.clone()), ..PatchNode::default() }).await?;
     }
     let registered = join_offer(hub, wanted, &pattern, &node).await?;
     join_key(hub, &node).await?;
@@ -72,35 +70,43 @@ async fn join_offer(
     hub: &Hub,
     wanted: &Wanted<'_>,
     pattern: &str,
-    node: &Node,
+    node: &NodeAnswer,
 ) -> Result<Vec<RegisteredService>, ClientError> {
-    let recorded = node.registered_services.clone();
+    let mut recorded = node.registered_services()?;
+    // An absent policy is sent back as an empty one.
+    for service in &mut recorded {
+        service.policy.get_or_insert_default();
+    }
     if pattern.is_empty() {
         return Ok(recorded);
     }
     let offered = offered(&hub.exchange, pattern, wanted.machine.arch, &recorded).await?;
     if offered != recorded {
-        hub.exchange.patch_node(&hub.org, &hub.id, "registeredServices", json!(offered)).await?;
+        let registered_services = Some(offered.clone());
+        patch(hub, PatchNode { registered_services, ..PatchNode::default() }).await?;
     }
     Ok(offered)
 }
 
 /// Last, because the key makes the node visible to searches. A key that is not ours belongs to a lost data folder.
-async fn join_key(hub: &Hub, node: &Node) -> Result<(), ClientError> {
+async fn join_key(hub: &Hub, node: &NodeAnswer) -> Result<(), ClientError> {
     let public = hub.key.public_key().map_err(|error| ClientError::Request(error.to_string()))?.to_base64();
     if node.public_key == public {
         return Ok(());
     }
     if !node.public_key.is_empty() {
-        hub.exchange.patch_node(&hub.org, &hub.id, "publicKey", json!("")).await?;
+        patch(hub, PatchNode { public_key: Some(String::new()), ..PatchNode::default() }).await?;
     }
-    hub.exchange.patch_node(&hub.org, &hub.id, "publicKey", json!(public)).await?;
-    Ok(())
+    patch(hub, PatchNode { public_key: Some(public), ..PatchNode::default() }).await
 }
 
-async fn max_heartbeat_secs(hub: &Hub, node: &Node) -> Result<u64, ClientError> {
+async fn patch(hub: &Hub, change: PatchNode) -> Result<(), ClientError> {
+    hub.exchange.patch_node(&hub.org, &hub.id, &change).await.map(drop)
+}
+
+async fn max_heartbeat_secs(hub: &Hub, node: &NodeAnswer) -> Result<u64, ClientError> {
     let positive = |secs: i64| u64::try_from(secs).ok().filter(|secs| *secs > 0);
-    if let Some(secs) = positive(node.heartbeat_intervals.max_interval) {
+    if let Some(secs) = positive(node.heartbeat_intervals()?.max_interval) {
         return Ok(secs);
     }
     let org = hub.exchange.org(&hub.org).await?;

@@ -5,15 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_client::{
-    Client, ClientError,
-    model::{RegisteredService, Service},
-};
+use evenkeel_client::{Client, ClientError};
 use evenkeel_domain::{
     policy::internal::{AgreementProtocol, ApiSpec, BASIC_PROTOCOL, InternalPolicy},
     version::Version,
 };
-use serde_json::{Value, json};
+use evenkeel_wire::exchange::node::{RegisteredService, ServiceProperty};
+use evenkeel_wire::exchange::pattern::PatternService;
+use evenkeel_wire::exchange::service::ServiceAnswer;
+use serde_json::json;
 
 use crate::step::dependency::{self, Definitions, MOST_DEPENDENCIES};
 
@@ -21,16 +21,21 @@ use crate::step::dependency::{self, Definitions, MOST_DEPENDENCIES};
 ///
 /// # Errors
 /// [`ClientError`] of the first call that fails.
-pub(crate) async fn definitions(exchange: &Client, service: &Service) -> Result<Definitions, ClientError> {
+pub(crate) async fn definitions(
+    exchange: &Client,
+    service: &ServiceAnswer,
+) -> Result<Definitions, ClientError> {
     let mut definitions = Definitions::new();
-    let mut waiting = service.required_services.clone();
+    let mut waiting = service.required_services()?;
     while let Some(need) = waiting.pop() {
         let key = (need.org, need.url);
         if definitions.contains_key(&key) || definitions.len() >= MOST_DEPENDENCIES {
             continue;
         }
         let found = exchange.find_services(&key.0, &key.1, None, Some(&service.arch)).await?;
-        waiting.extend(found.values().flat_map(|one| one.required_services.clone()));
+        for one in found.values() {
+            waiting.extend(one.required_services()?);
+        }
         definitions.insert(key, found.into_iter().collect());
     }
     Ok(definitions)
@@ -49,13 +54,13 @@ pub(crate) async fn offered(
     let Some((org, name)) = pattern.split_once('/') else { return Ok(Vec::new()) };
     let document = exchange.pattern(org, name).await?.unwrap_or_default();
     let mut offered = BTreeMap::new();
-    for entry in list(&document, "services").filter(|entry| is_for(entry, arch)) {
-        let (org, url) = (text(entry, "serviceOrgid"), text(entry, "serviceUrl"));
-        for version in list(entry, "serviceVersions") {
-            let found = exchange.find_services(org, url, Some(text(version, "version")), Some(arch)).await?;
+    for entry in document.services()?.iter().filter(|entry| is_for(entry, arch)) {
+        let (org, url) = (&entry.service_orgid, &entry.service_url);
+        for version in &entry.service_versions {
+            let found = exchange.find_services(org, url, Some(&version.version), Some(arch)).await?;
             let Some((id, service)) = found.into_iter().next() else { continue };
             let definitions = definitions(exchange, &service).await?;
-            match dependency::in_order(&service.required_services, &service.arch, &definitions) {
+            match dependency::in_order(&service.required_services()?, &service.arch, &definitions) {
                 Ok(needed) => needed.into_iter().for_each(|(id, needed)| offer(&mut offered, id, needed)),
                 Err(why) => tracing::warn!(pattern, service.id = id, why, "service cannot be offered"),
             }
@@ -66,16 +71,16 @@ pub(crate) async fn offered(
 }
 
 /// Offers a service; of several versions the highest.
-fn offer(offered: &mut BTreeMap<String, Service>, id: &str, service: &Service) {
+fn offer(offered: &mut BTreeMap<String, ServiceAnswer>, id: &str, service: &ServiceAnswer) {
     let org = id.split('/').next().unwrap_or_default();
     let url = format!("{org}/{}", service.url);
-    let version = |one: &Service| Version::parse(&one.version).ok();
+    let version = |one: &ServiceAnswer| Version::parse(&one.version).ok();
     if offered.get(&url).is_none_or(|known| version(known) < version(service)) {
         offered.insert(url, service.clone());
     }
 }
 
-fn registered(url: String, service: &Service, recorded: &[RegisteredService]) -> RegisteredService {
+fn registered(url: String, service: &ServiceAnswer, recorded: &[RegisteredService]) -> RegisteredService {
     let org = url.split('/').next().unwrap_or_default();
     let last = service.url.rsplit('/').next().unwrap_or_default();
     let is_exclusive = service.sharable == "exclusive";
@@ -91,13 +96,18 @@ fn registered(url: String, service: &Service, recorded: &[RegisteredService]) ->
         max_agreements: i64::from(is_exclusive),
         ..InternalPolicy::named(format!("Policy for {org}_{last}"))
     };
-    let property = |name: &str, value: &str, kind: &str| json!({"name": name, "value": value, "propType": kind, "op": "in"});
+    let property = |name: &str, value: &str, kind: &str| ServiceProperty {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        prop_type: kind.to_owned(),
+        op: "in".to_owned(),
+    };
     let known = recorded.iter().find(|one| one.url == url);
     RegisteredService {
         config_state: known.map_or_else(|| "active".to_owned(), |known| known.config_state.clone()),
         url,
         num_agreements: policy.max_agreements,
-        policy: json!(policy).to_string(),
+        policy: Some(json!(policy).to_string()),
         properties: vec![
             property("version", &service.version, "version"),
             property("arch", &service.arch, "string"),
@@ -108,16 +118,7 @@ fn registered(url: String, service: &Service, recorded: &[RegisteredService]) ->
 }
 
 /// Whether a pattern's service is one that agreements are made for, on nodes of the architecture.
-fn is_for(entry: &Value, arch: &str) -> bool {
-    let wanted = text(entry, "serviceArch");
-    let is_without_agreement = entry.get("agreementLess").and_then(Value::as_bool).unwrap_or_default();
-    !is_without_agreement && (matches!(wanted, "" | "*") || wanted == arch)
-}
-
-fn list<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(member).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn text<'a>(value: &'a Value, member: &str) -> &'a str {
-    value.get(member).and_then(Value::as_str).unwrap_or_default()
+fn is_for(entry: &PatternService, arch: &str) -> bool {
+    let wanted = entry.service_arch.as_str();
+    entry.agreement_less != Some(true) && (matches!(wanted, "" | "*") || wanted == arch)
 }

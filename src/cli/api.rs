@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_client::model::Reply;
 use evenkeel_client::{Answer, Client, ClientError, Path};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ impl Api {
         method: Method,
         path: &Path,
         body: Option<&Value>,
-    ) -> Outcome<Reply> {
+    ) -> Outcome<ApiResponse> {
         let answer = self.attempt(doing, method, path, body).await?;
         if is_success(answer.status) {
             return Ok(answer.json().unwrap_or_default());

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_wire::exchange::utility::ApiResponse;
 use futures_util::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{ClientError, Credentials, Path, Transport};
 
@@ -14,7 +15,6 @@ use crate::{ClientError, Credentials, Path, Transport};
 pub struct Client {
     transport: Transport,
     base: String,
-    credentials: Option<Credentials>,
     authorization: Option<HeaderValue>,
     /// Organization of a person with a token who has roles in several.
     organization: Option<HeaderValue>,
@@ -31,16 +31,6 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// The body of most answers to writes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Reply {
-    /// Symbol such as `ok` or `already-exists`.
-    pub code: String,
-    /// Text for people.
-    pub msg: String,
-}
-
 /// Names the organization that a person with a token works in.
 const ORGANIZATION: HeaderName = HeaderName::from_static("x-organization");
 
@@ -52,12 +42,12 @@ impl Client {
     pub fn new(transport: Transport, base: &str, credentials: Credentials) -> Result<Self, ClientError> {
         let authorization = Some(credentials.header()?);
         let organization = credentials.organization_header()?;
-        Ok(Self { transport, base: clean(base), credentials: Some(credentials), authorization, organization })
+        Ok(Self { transport, base: clean(base), authorization, organization })
     }
 
     /// A client without credentials, for the few public calls.
     pub fn anonymous(transport: Transport, base: &str) -> Self {
-        Self { transport, base: clean(base), credentials: None, authorization: None, organization: None }
+        Self { transport, base: clean(base), authorization: None, organization: None }
     }
 
     /// The same connections and base with other credentials.
@@ -74,12 +64,7 @@ impl Client {
     pub fn with_authorization(&self, mut value: HeaderValue, organization: Option<HeaderValue>) -> Self {
         value.set_sensitive(true);
         let (transport, base) = (self.transport.clone(), self.base.clone());
-        Self { transport, base, credentials: None, authorization: Some(value), organization }
-    }
-
-    /// Whose credentials are used.
-    pub fn credentials(&self) -> Option<&Credentials> {
-        self.credentials.as_ref()
+        Self { transport, base, authorization: Some(value), organization }
     }
 
     /// Reads JSON; `None` when there is nothing (404).
@@ -112,7 +97,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200, 201 and 204.
-    pub async fn put<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<Reply, ClientError> {
+    pub async fn put<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<ApiResponse, ClientError> {
         self.write(Method::PUT, &path, Some(encode(body)?)).await
     }
 
@@ -120,7 +105,11 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200, 201 and 204.
-    pub async fn post<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<Reply, ClientError> {
+    pub async fn post<B: Serialize + ?Sized>(
+        &self,
+        path: Path,
+        body: &B,
+    ) -> Result<ApiResponse, ClientError> {
         self.write(Method::POST, &path, Some(encode(body)?)).await
     }
 
@@ -128,7 +117,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200, 201 and 204.
-    pub async fn post_empty(&self, path: Path) -> Result<Reply, ClientError> {
+    pub async fn post_empty(&self, path: Path) -> Result<ApiResponse, ClientError> {
         self.write(Method::POST, &path, None).await
     }
 
@@ -136,7 +125,11 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200, 201 and 204.
-    pub async fn patch<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<Reply, ClientError> {
+    pub async fn patch<B: Serialize + ?Sized>(
+        &self,
+        path: Path,
+        body: &B,
+    ) -> Result<ApiResponse, ClientError> {
         self.write(Method::PATCH, &path, Some(encode(body)?)).await
     }
 
@@ -245,7 +238,12 @@ impl Client {
         Ok(request)
     }
 
-    async fn write(&self, method: Method, path: &Path, body: Option<Bytes>) -> Result<Reply, ClientError> {
+    async fn write(
+        &self,
+        method: Method,
+        path: &Path,
+        body: Option<Bytes>,
+    ) -> Result<ApiResponse, ClientError> {
         let answer = self.send(method, path, body).await?;
         match answer.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT => {
@@ -280,12 +278,12 @@ fn encode<B: Serialize + ?Sized>(body: &B) -> Result<Bytes, ClientError> {
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
-    serde_json::from_slice(body).map_err(|error| ClientError::Decode(error.to_string()))
+    Ok(serde_json::from_slice(body)?)
 }
 
 fn unexpected(answer: &Answer) -> ClientError {
-    let reply: Option<Reply> = serde_json::from_slice(&answer.body).ok();
+    let reply: Option<ApiResponse> = serde_json::from_slice(&answer.body).ok();
     let text = || String::from_utf8_lossy(&answer.body).chars().take(300).collect::<String>();
-    let reply = reply.unwrap_or_else(|| Reply { code: String::new(), msg: text() });
+    let reply = reply.unwrap_or_else(|| ApiResponse { code: String::new(), msg: text() });
     ClientError::Status { status: answer.status.as_u16(), code: reply.code, msg: reply.msg }
 }

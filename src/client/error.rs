@@ -31,6 +31,12 @@ pub enum ClientError {
     Decode(String),
 }
 
+impl From<serde_json::Error> for ClientError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Decode(error.to_string())
+    }
+}
+
 fn detail(code: &str, msg: &str) -> String {
     match (code.is_empty(), msg.is_empty()) {
         (true, true) => String::new(),

@@ -6,7 +6,6 @@
 mod client;
 mod credentials;
 mod error;
-pub mod model;
 mod path;
 mod resource;
 mod retry;
@@ -16,7 +15,7 @@ pub use client::{Answer, Client};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
-pub use retry::{RetryDelay, RetryPolicy};
+pub use retry::RetryDelay;
 pub use transport::{HttpSettings, Transport};
 
 #[cfg(test)]

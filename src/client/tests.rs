@@ -1,12 +1,6 @@
 //! The client against routers made for the purpose, in process and over a real socket.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use axum::{
     Json, Router,
@@ -15,13 +9,10 @@ use axum::{
     response::IntoResponse,
     routing::{delete, get, post, put},
 };
-use evenkeel_wire::exchange::node_orchestration::{Availability, NodeOrchestration};
+use evenkeel_wire::exchange::changes::ChangesRequest;
 use serde_json::{Value, json};
 
-use crate::{
-    Client, ClientError, Credentials, HttpSettings, Path, RetryPolicy, Transport,
-    model::{ChangesRequest, Node},
-};
+use crate::{Client, ClientError, Credentials, HttpSettings, Transport};
 
 fn hub() -> Router {
     Router::new()
@@ -45,7 +36,7 @@ fn hub() -> Router {
                 (StatusCode::CREATED, Json(json!({"code": "ok", "msg": body["label"]})))
             }),
         )
-        .route("/v1/orgs/{org}/agbots/{agbot}", delete(|| async { StatusCode::NO_CONTENT }))
+        .route("/v1/orgs/{org}/nodes/{node}/errors", delete(|| async { StatusCode::NO_CONTENT }))
         .route(
             "/v1/orgs/{org}/changes",
             post(|headers: HeaderMap, Json(body): Json<Value>| async move {
@@ -73,9 +64,9 @@ async fn exercise(client: Client) {
     assert!(client.node("acme", "none").await.unwrap().is_none());
     let reply = client.put_node_policy("acme", "n", &json!({"label": "x"})).await.unwrap();
     assert_eq!((reply.code.as_str(), reply.msg.as_str()), ("ok", "x"));
-    assert!(client.delete_agbot("acme", "bot").await.unwrap());
+    assert!(client.delete_node_errors("acme", "n").await.unwrap());
     assert_eq!(client.exchange_version().await.unwrap(), "2.154.0");
-    let request = ChangesRequest { change_id: 7, max_records: 100, org_list: None };
+    let request = ChangesRequest { change_id: 7, max_records: 100, ..ChangesRequest::default() };
     let (answer, _) = client.wait_for_changes("acme", &request, Duration::from_secs(30)).await.unwrap();
     assert_eq!(answer.most_recent_change_id, 7);
 }
@@ -106,41 +97,6 @@ async fn an_absent_server_is_retryable_and_its_error_names_no_secret() {
     let error = client.node("acme", "n").await.unwrap_err();
     assert!(matches!(error, ClientError::Transport { retryable: true, .. }), "{error:?}");
     assert!(!format!("{client:?} {error:?}").contains("s3cret"));
-}
-
-#[tokio::test]
-async fn a_busy_hub_is_asked_again_as_often_as_the_rule_says() {
-    let count = Arc::new(AtomicU32::new(0));
-    let seen = count.clone();
-    let router = Router::new().route(
-        "/busy",
-        get(move || async move {
-            seen.fetch_add(1, Ordering::SeqCst);
-            StatusCode::SERVICE_UNAVAILABLE
-        }),
-    );
-    let client = Client::anonymous(Transport::router(router), "");
-    let rule = RetryPolicy { retries: Some(3), pause: Duration::from_millis(1) };
-    let result = rule.run(|| client.get::<Value>(Path::new(&["busy"]))).await;
-    assert_eq!(result.unwrap_err().status(), Some(503));
-    assert_eq!(count.load(Ordering::SeqCst), 4);
-}
-
-#[test]
-fn availability_of_a_node_is_active_unless_the_exchange_says_otherwise() {
-    let node = |orchestration: Value| {
-        let node: Node = serde_json::from_value(json!({"orchestration": orchestration})).unwrap();
-        node.orchestration.availability
-    };
-    assert_eq!(
-        serde_json::from_value::<Node>(json!({})).unwrap().orchestration,
-        NodeOrchestration::default()
-    );
-    assert_eq!(node(json!({"availability": "drain"})), Availability::Drain);
-    for unknown in [Value::Null, json!({}), json!({"availability": "asleep"}), json!({"availability": null})]
-    {
-        assert_eq!(node(unknown), Availability::Active);
-    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use evenkeel_runtime::files::{DataFolder, random_secret};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
 use evenkeel_wire::agreement::PrivateKey;
-use serde_json::json;
+use evenkeel_wire::exchange::agbot::PutAgbot;
 use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
@@ -208,7 +208,12 @@ async fn register(
 ) -> Result<i64, AgbotError> {
     let (org, id) = HUB_AGBOT;
     if !matches!(agbot.agbot(org, id).await, Ok(Some(_))) {
-        let body = json!({"token": token.expose(), "name": id, "publicKey": ""});
+        let body = PutAgbot {
+            token: token.expose().clone(),
+            name: id.to_owned(),
+            msg_end_point: None,
+            public_key: String::new(),
+        };
         root.put_agbot(org, id, &body).await?;
     }
     let first_change = root.max_change_id().await? + 1;

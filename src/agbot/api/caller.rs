@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_planner::ids::NodeId;
+use evenkeel_wire::exchange::node::NodeAnswer;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::context::Context;
@@ -30,7 +31,7 @@ pub(super) fn credentials(headers: &HeaderMap) -> Option<Credentials> {
 /// What the exchange says of credentials.
 pub(super) enum Verdict {
     /// They are good for reading this node.
-    Good(Box<evenkeel_client::model::Node>),
+    Good(Box<NodeAnswer>),
     /// Good, but the node is not there or not the caller's.
     NotTheNode,
     /// Not good, with the answer for it.

@@ -10,13 +10,13 @@ use axum::body::Bytes;
 use axum::extract::Path;
 use axum::response::Response;
 use evenkeel_client::ClientError;
-use evenkeel_client::model::Node;
 use evenkeel_planner::agent_upgrade::MemberView;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
 use evenkeel_wire::exchange::ha_group::HaGroupMemberStatus;
+use evenkeel_wire::exchange::node::NodeAnswer;
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use http::{HeaderMap, StatusCode};
 
@@ -76,7 +76,12 @@ pub(super) async fn manage_node(
 }
 
 /// The node, read with its own credentials.
-async fn own_node(context: &Context, headers: &HeaderMap, org: &str, node: &str) -> Result<Node, Response> {
+async fn own_node(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+    node: &str,
+) -> Result<NodeAnswer, Response> {
     let Some(caller) = credentials(headers) else {
         return Err(answer(StatusCode::UNAUTHORIZED, "the node's credentials are needed"));
     };
@@ -102,8 +107,12 @@ struct Asked {
     nmp: NmpId,
 }
 
-async fn decide(context: &Arc<Context>, asked: &Asked, found: Node, yes: StatusCode) -> Response {
+async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeAnswer, yes: StatusCode) -> Response {
     let Asked { group, node, nmp } = asked;
+    let facts = match facts::node(node, found) {
+        Ok(facts) => facts,
+        Err(error) => return answer(StatusCode::SERVICE_UNAVAILABLE, ClientError::from(error).to_string()),
+    };
     let (ha_group, members) = match members(context, group, nmp).await {
         Ok(found) => found,
         Err(response) => return response,
@@ -119,7 +128,7 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: Node, yes: StatusC
         Ok(Ok(claim)) => {
             // The replica may not have heard of node and group yet; without them the claim would look like a leftover.
             let events = vec![
-                Event::NodeChanged { node: Box::new(facts::node(node, found)) },
+                Event::NodeChanged { node: Box::new(facts) },
                 Event::HaGroupChanged { group: Box::new(ha_group) },
                 Event::ClaimRecorded { claim: Box::new(claim) },
             ];
@@ -184,8 +193,11 @@ async fn ask_members(
         let status = context.client.management_status(member.org(), member.name(), nmp.name()).await?;
         let node = context.client.node(member.org(), member.name()).await?;
         let status = HaGroupMemberStatus {
-            availability: node.map(|node| node.orchestration.availability).unwrap_or_default(),
-            status: status.map(|status| status.agent_upgrade_policy_status.status),
+            availability: node.and_then(|node| node.orchestration).unwrap_or_default().availability,
+            status: status
+                .map(|status| status.agent_upgrade_policy_status())
+                .transpose()?
+                .map(|status| status.status),
         };
         reported.insert(member.clone(), status);
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use evenkeel_client::RetryDelay;
-use evenkeel_client::model::AgbotMessage;
 use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
+use evenkeel_wire::exchange::message::AgbotMessage;
 use jiff::Timestamp;
 
 use super::message;

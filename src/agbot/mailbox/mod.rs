@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_client::RetryDelay;
-use evenkeel_client::model::AgbotMessage;
 use evenkeel_wire::agreement::ReplayGuard;
+use evenkeel_wire::exchange::message::AgbotMessage;
 use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_client::model::{DeploymentPolicy, HaGroup, Node, NodeStatus, Service, ServiceFailure};
 use evenkeel_domain::policy::external::PolicyError;
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
@@ -12,8 +11,13 @@ use evenkeel_planner::facts::{
     ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
-use evenkeel_wire::exchange::node::AgentState;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
+use evenkeel_wire::exchange::ha_group::HaGroupAnswer;
+use evenkeel_wire::exchange::node::{AgentState, NodeAnswer};
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
+use evenkeel_wire::exchange::node_part::{NodeStatusAnswer, RunningService, ServiceFailure};
+use evenkeel_wire::exchange::pattern::PatternAnswer;
+use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -25,9 +29,23 @@ pub fn instant(text: &str) -> Option<Timestamp> {
 }
 
 /// Facts of a node.
-pub fn node(id: &NodeId, node: Node) -> NodeFacts {
-    NodeFacts {
+///
+/// # Errors
+/// When a part of it has another shape than the API's.
+pub fn node(id: &NodeId, node: NodeAnswer) -> Result<NodeFacts, serde_json::Error> {
+    Ok(NodeFacts {
         id: id.clone(),
+        registered_services: node
+            .registered_services()?
+            .into_iter()
+            .map(|entry| RegisteredService {
+                service: ServiceKey::from_text(&entry.url),
+                version: entry.version,
+                is_suspended: entry.config_state == "suspended",
+            })
+            .collect(),
+        user_input: node.user_input()?,
+        agent_version: node.software_versions()?.remove("horizon").unwrap_or_default(),
         arch: node.arch,
         node_type: if node.node_type.eq_ignore_ascii_case("cluster") {
             NodeType::Cluster
@@ -36,27 +54,16 @@ pub fn node(id: &NodeId, node: Node) -> NodeFacts {
         },
         public_key: node.public_key,
         pattern: node.pattern,
-        registered_services: node
-            .registered_services
-            .into_iter()
-            .map(|entry| RegisteredService {
-                service: ServiceKey::from_text(&entry.url),
-                version: entry.version,
-                is_suspended: entry.config_state == "suspended",
-            })
-            .collect(),
-        user_input: node.user_input,
-        agent_version: node.software_versions.get("horizon").cloned().unwrap_or_default(),
         cluster_namespace: node.cluster_namespace,
         is_namespace_scoped: node.is_namespace_scoped,
-        availability: match node.orchestration.availability {
+        availability: match node.orchestration.unwrap_or_default().availability {
             Word::Active => Availability::Active,
             Word::Pause => Availability::Pause,
             Word::Drain => Availability::Drain,
         },
-        is_stopped: node.agent_state == AgentState::Stopped,
+        is_stopped: node.agent_state == Some(AgentState::Stopped),
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
-    }
+    })
 }
 
 /// Facts of a node's policy; `None` when it cannot be read as one.
@@ -79,21 +86,31 @@ pub fn node_policy(document: &Value) -> Option<NodePolicyFacts> {
 }
 
 /// Facts of a node's status report.
-pub fn status(status: NodeStatus) -> NodeStatusFacts {
-    let services = status
-        .services
-        .into_iter()
-        .map(|service| ObservedService {
-            agreement: (!service.agreement_id.is_empty())
-                .then(|| AgreementId::from_text(&service.agreement_id)),
-            service: ServiceKey::new(&service.orgid, &service.service_url),
-            version: service.version,
-            is_running: !service.container_status.is_empty()
-                && service.container_status.iter().all(|one| one.state.eq_ignore_ascii_case("running")),
-        })
-        .collect();
-    let failures = status.failures.into_iter().map(failure).collect();
-    NodeStatusFacts { services, failures, reported_at: None }
+///
+/// # Errors
+/// As those of [`node`].
+pub fn status(status: &NodeStatusAnswer) -> Result<NodeStatusFacts, serde_json::Error> {
+    Ok(NodeStatusFacts {
+        services: status.services()?.into_iter().map(observed).collect(),
+        failures: status.failures()?.into_iter().map(failure).collect(),
+        reported_at: instant(&status.last_updated),
+    })
+}
+
+fn observed(service: RunningService) -> ObservedService {
+    let agreement = service.agreement_id.filter(|agreement| !agreement.is_empty());
+    let containers = service.container_status.unwrap_or_default();
+    let runs = |state: &str| state.eq_ignore_ascii_case("running");
+    ObservedService {
+        agreement: agreement.map(|agreement| AgreementId::from_text(&agreement)),
+        service: ServiceKey::new(
+            service.orgid.as_deref().unwrap_or_default(),
+            service.service_url.as_deref().unwrap_or_default(),
+        ),
+        version: service.version.unwrap_or_default(),
+        is_running: !containers.is_empty()
+            && containers.iter().all(|one| one.state.as_deref().is_some_and(runs)),
+    }
 }
 
 fn failure(failure: ServiceFailure) -> ObservedFailure {
@@ -107,9 +124,18 @@ fn failure(failure: ServiceFailure) -> ObservedFailure {
 }
 
 /// Facts of a service definition.
-pub fn service(id: &ServiceId, service: Service) -> ServiceFacts {
-    ServiceFacts {
+///
+/// # Errors
+/// As those of [`node`].
+pub fn service(id: &ServiceId, service: ServiceAnswer) -> Result<ServiceFacts, serde_json::Error> {
+    Ok(ServiceFacts {
         id: id.clone(),
+        required_services: service
+            .required_services()?
+            .into_iter()
+            .map(required)
+            .collect::<Result<_, serde_json::Error>>()?,
+        user_input: service.user_input()?,
         key: ServiceKey::new(id.org(), &service.url),
         version: service.version,
         arch: service.arch,
@@ -117,13 +143,14 @@ pub fn service(id: &ServiceId, service: Service) -> ServiceFacts {
         deployment_signature: service.deployment_signature,
         cluster_deployment: service.cluster_deployment,
         cluster_deployment_signature: service.cluster_deployment_signature,
-        required_services: service
-            .required_services
-            .iter()
-            .filter_map(|required| serde_json::to_value(required).ok())
-            .collect(),
-        user_input: service.user_input,
-    }
+    })
+}
+
+/// A needed service with all of its members: what is absent is empty.
+fn required(mut service: RequiredService) -> Result<Value, serde_json::Error> {
+    service.version.get_or_insert_default();
+    service.version_range.get_or_insert_default();
+    serde_json::to_value(service)
 }
 
 /// Facts of a service's policy; `None` when it cannot be read as one.
@@ -136,7 +163,7 @@ pub fn service_policy(document: &Value) -> Option<ServicePolicyFacts> {
 /// Facts of a deployment policy served for nodes of the given organizations.
 pub fn deployment_policy(
     id: &PolicyId,
-    policy: &DeploymentPolicy,
+    policy: &DeploymentPolicyAnswer,
     node_orgs: BTreeSet<String>,
 ) -> Option<DeploymentPolicyFacts> {
     let service = &policy.service;
@@ -150,7 +177,9 @@ pub fn deployment_policy(
         );
         return None;
     }
-    let external = serde_json::json!({"properties": policy.properties, "constraints": policy.constraints});
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let (properties, constraints) = (list(&policy.properties), list(&policy.constraints));
+    let external = serde_json::json!({"properties": properties, "constraints": constraints});
     Some(DeploymentPolicyFacts {
         id: id.clone(),
         pattern: String::new(),
@@ -169,8 +198,8 @@ pub fn deployment_policy(
         agreement_check_secs: health("check_agreement_status"),
         policy: serde_json::from_value(external).ok()?,
         orchestration: policy.orchestration.as_ref().map(|one| orchestration(id, one)).unwrap_or_default(),
-        user_input: policy.user_input.clone(),
-        secret_binding: policy.secret_binding.clone(),
+        user_input: list(&policy.user_input),
+        secret_binding: list(&policy.secret_binding),
         node_orgs,
         last_updated: instant(&policy.last_updated),
     })
@@ -180,24 +209,25 @@ pub fn deployment_policy(
 pub fn pattern(
     org: &str,
     name: &str,
-    document: &Value,
+    pattern: &PatternAnswer,
     node_orgs: &BTreeSet<String>,
 ) -> Vec<DeploymentPolicyFacts> {
     let id = format!("{org}/{name}");
-    let read = serde_json::from_value::<Pattern>(without_nulls(document)).map_err(|error| error.to_string());
+    let read = serde_json::to_value(pattern)
+        .and_then(|document| serde_json::from_value::<Pattern>(without_nulls(&document)))
+        .map_err(|error| error.to_string());
     let internal = read.and_then(|pattern| pattern.to_internal(&id).map_err(|error| error.to_string()));
     let policies = internal.unwrap_or_else(|error| {
         tracing::warn!(pattern = id, error, "the pattern cannot be used");
         Vec::new()
     });
-    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
-    let list = |name: &str| document.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let facts = policies.into_iter().filter_map(|policy| {
         let first = policy.workloads.first()?;
         Some(DeploymentPolicyFacts {
             id: PolicyId::of_pattern(org, name, &policy.header.name),
             pattern: id.clone(),
-            label: text("label").to_owned(),
+            label: pattern.label.clone(),
             service: ServiceKey::new(&first.org, &first.url),
             arch: first.arch.clone(),
             cluster_namespace: policy.cluster_namespace.clone(),
@@ -206,10 +236,10 @@ pub fn pattern(
             agreement_check_secs: policy.node_health.check_agreement_secs.try_into().unwrap_or(0),
             policy: ExternalPolicy::default(),
             orchestration: PolicyOrchestration::default(),
-            user_input: list("userInput"),
-            secret_binding: list("secretBinding"),
+            user_input: list(&pattern.user_input),
+            secret_binding: list(&pattern.secret_binding),
             node_orgs: node_orgs.clone(),
-            last_updated: instant(text("lastUpdated")),
+            last_updated: instant(&pattern.last_updated),
         })
     });
     facts.collect()
@@ -256,7 +286,7 @@ fn version(entry: &Value) -> VersionChoice {
 }
 
 /// Facts of an HA group.
-pub fn ha_group(org: &str, group: HaGroup) -> HaGroupFacts {
+pub fn ha_group(org: &str, group: HaGroupAnswer) -> HaGroupFacts {
     let mut facts = HaGroupFacts::new(
         GroupId::new(org, &group.name),
         group
@@ -299,6 +329,7 @@ mod tests {
         let document = json!({"services": [{
             "serviceUrl": "s", "serviceOrgid": "o", "serviceArch": "amd64", "serviceVersions": [entry],
         }]});
+        let document = serde_json::from_value(document).unwrap();
         let found = pattern("o", "p", &document, &BTreeSet::from(["o".to_owned()]));
         assert_eq!(found[0].versions[0].overrides_digest(), choice.overrides_digest());
     }
@@ -319,6 +350,7 @@ mod tests {
             "userInput": [], "secretBinding": [], "agreementProtocols": [{"name": "Basic"}],
             "lastUpdated": "2026-03-01T08:15:30.123456Z", "clusterNamespace": "",
         });
+        let document = serde_json::from_value(document).unwrap();
         let found = pattern("o", "p", &document, &BTreeSet::from(["o".to_owned()]));
         assert_eq!(found.len(), 1, "what nodes run by themselves needs no agreement");
         let one = &found[0];
@@ -329,6 +361,7 @@ mod tests {
             ("1.0.0", 600, 120)
         );
         assert!(one.last_updated.is_some());
-        assert!(pattern("o", "p", &json!({"services": [{"serviceUrl": "s"}]}), &BTreeSet::new()).is_empty());
+        let unusable = serde_json::from_value(json!({"services": [{"serviceUrl": "s"}]})).unwrap();
+        assert!(pattern("o", "p", &unusable, &BTreeSet::new()).is_empty());
     }
 }

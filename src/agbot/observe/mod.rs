@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_client::ClientError;
-use evenkeel_client::model::{ChangesRequest, ResourceChange};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{GroupId, NmpId, NodeId, PolicyId};
-use serde_json::json;
+use evenkeel_wire::exchange::agbot::PatchAgbot;
+use evenkeel_wire::exchange::changes::{ChangedResource, ChangesRequest};
 use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
@@ -72,6 +72,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
             change_id: place,
             max_records: PAGE,
             org_list: Some(served.orgs().into_iter().collect()),
+            ..ChangesRequest::default()
         };
         let began = Instant::now();
         let polled = tokio::select! {
@@ -98,17 +99,18 @@ async fn publish_key(context: &Context) -> Result<(), AgbotError> {
     let wanted = context.public_key.to_base64();
     let row = context.client.agbot(org, id).await?;
     if row.is_none_or(|row| row.public_key != wanted) {
-        context.client.patch_agbot(org, id, "publicKey", json!(wanted)).await?;
+        let change = PatchAgbot { public_key: Some(wanted), ..PatchAgbot::default() };
+        context.client.patch_agbot(org, id, &change).await?;
     }
     Ok(())
 }
 
 /// Carries changes over into events; true when what is served changed, so that everything must be read again.
-async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -> Result<bool, AgbotError> {
+async fn apply(context: &Context, served: &Served, changes: &[ChangedResource]) -> Result<bool, AgbotError> {
     let mut seen = BTreeSet::new();
     let mut is_stale = false;
     let is_own =
-        |change: &ResourceChange| change.org_id == context.settings.org && change.id == context.settings.id;
+        |change: &ChangedResource| change.org_id == context.settings.org && change.id == context.settings.id;
     // Before anything is read, which takes time and may fail.
     if changes.iter().any(|change| change.resource == "agbotmsgs" && is_own(change)) {
         context.mail.notify_one();
@@ -143,7 +145,7 @@ async fn apply(context: &Context, served: &Served, changes: &[ResourceChange]) -
 async fn events_of(
     context: &Context,
     served: &Served,
-    change: &ResourceChange,
+    change: &ChangedResource,
 ) -> Result<Vec<Event>, ClientError> {
     let org = change.org_id.as_str();
     let node = || NodeId::new(org, &change.id);

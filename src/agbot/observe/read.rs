@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_client::Path;
-use evenkeel_client::model::{DeploymentPolicy, NodeStatus, Service};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_planner::ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
+use evenkeel_wire::exchange::pattern::PatternAnswer;
+use evenkeel_wire::exchange::service::ServiceAnswer;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use serde_json::Value;
 
 use super::facts;
 use super::inert::PolicyKind;
@@ -91,7 +91,7 @@ fn gone(context: &Context, found: &Found) -> Vec<Event> {
 async fn management_policies(context: &Context, org: &str) -> Result<(), ClientError> {
     let policies = context.client.list_management_policies(org).await?;
     for (id, policy) in &policies {
-        context.inert.set(PolicyKind::Management, id, &policy.constraints.clone().into());
+        context.inert.set(PolicyKind::Management, id, &policy.constraints()?.into());
     }
     context.inert.retain_management(org, &policies.into_keys().collect::<Vec<_>>());
     Ok(())
@@ -103,7 +103,7 @@ async fn management_policies(context: &Context, org: &str) -> Result<(), ClientE
 /// When the exchange does not answer.
 pub async fn management_policy(context: &Context, id: &NmpId) -> Result<Vec<Event>, ClientError> {
     if let Some(policy) = context.client.management_policy(id.org(), id.name()).await? {
-        context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints.into());
+        context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints()?.into());
     }
     Ok(Vec::new())
 }
@@ -132,7 +132,7 @@ async fn nodes(
     let ids: Vec<NodeId> = nodes.keys().map(|id| NodeId::from_text(id)).collect();
     for (id, node) in nodes {
         let id = NodeId::from_text(&id);
-        events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)) });
+        events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)?) });
         found.nodes.insert(id);
     }
     let details: Vec<Vec<Event>> = stream::iter(ids)
@@ -197,7 +197,12 @@ fn policy_changed(facts: DeploymentPolicyFacts) -> Event {
     Event::DeploymentPolicyChanged { policy: Box::new(facts) }
 }
 
-fn pattern_facts(served: &Served, org: &str, name: &str, document: &Value) -> Vec<DeploymentPolicyFacts> {
+fn pattern_facts(
+    served: &Served,
+    org: &str,
+    name: &str,
+    document: &PatternAnswer,
+) -> Vec<DeploymentPolicyFacts> {
     let node_orgs = served.node_orgs_of_pattern(org, name);
     if node_orgs.is_empty() { Vec::new() } else { facts::pattern(org, name, document, &node_orgs) }
 }
@@ -227,7 +232,11 @@ pub async fn pattern(
     Ok(events)
 }
 
-fn policy_facts(served: &Served, id: &PolicyId, policy: &DeploymentPolicy) -> Option<DeploymentPolicyFacts> {
+fn policy_facts(
+    served: &Served,
+    id: &PolicyId,
+    policy: &DeploymentPolicyAnswer,
+) -> Option<DeploymentPolicyFacts> {
     let node_orgs = served.node_orgs_of(id.org(), id.name());
     if node_orgs.is_empty() { None } else { facts::deployment_policy(id, policy, node_orgs) }
 }
@@ -248,12 +257,8 @@ async fn services(
         let of_key = context.client.find_services(key.org(), key.name(), None, None).await?;
         for (id, service) in of_key {
             let id = ServiceId::from_text(&id);
-            waiting.extend(
-                service
-                    .required_services
-                    .iter()
-                    .map(|required| ServiceKey::new(&required.org, &required.url)),
-            );
+            let needed = service.required_services()?;
+            waiting.extend(needed.iter().map(|required| ServiceKey::new(&required.org, &required.url)));
             events.extend(service_events(context, &id, service).await?);
             found.services.insert(id);
         }
@@ -264,12 +269,12 @@ async fn services(
 async fn service_events(
     context: &Context,
     id: &ServiceId,
-    service: Service,
+    service: ServiceAnswer,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.service_policy(id.org(), id.name()).await?;
     let policy = policy.as_ref().and_then(facts::service_policy).map(Box::new);
     Ok(vec![
-        Event::ServiceChanged { service: Box::new(facts::service(id, service)) },
+        Event::ServiceChanged { service: Box::new(facts::service(id, service)?) },
         Event::ServicePolicyChanged { service: id.clone(), policy },
     ])
 }
@@ -282,7 +287,7 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
     Ok(match context.client.node(id.org(), id.name()).await? {
         Some(node) => {
             let is_new = context.model().node(id).is_none();
-            let mut events = vec![Event::NodeChanged { node: Box::new(facts::node(id, node)) }];
+            let mut events = vec![Event::NodeChanged { node: Box::new(facts::node(id, node)?) }];
             if is_new {
                 events.extend(node_policy(context, id).await?);
                 events.extend(status(context, id).await?);
@@ -311,15 +316,8 @@ pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, C
 /// # Errors
 /// When the exchange does not answer.
 pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let document: Option<Value> =
-        context.client.get(Path::org(id.org(), &["nodes", id.name(), "status"])).await?;
-    let status = document.and_then(|document| {
-        let reported_at = document.get("lastUpdated").and_then(Value::as_str).and_then(facts::instant);
-        let status: NodeStatus = serde_json::from_value(document).ok()?;
-        let mut facts = facts::status(status);
-        facts.reported_at = reported_at;
-        Some(Box::new(facts))
-    });
+    let found = context.client.node_status(id.org(), id.name()).await?;
+    let status = found.and_then(|found| facts::status(&found).ok()).map(Box::new);
     Ok(vec![Event::NodeStatusChanged { node: id.clone(), status }])
 }
 
@@ -341,8 +339,8 @@ pub async fn management_statuses(context: &Context, id: &NodeId) -> Result<Vec<E
     let statuses = context.client.list_management_statuses(id.org(), id.name()).await?;
     let mut words: BTreeMap<NmpId, Option<String>> = statuses
         .into_iter()
-        .map(|(nmp, status)| (NmpId::from_text(&nmp), Some(status.agent_upgrade_policy_status.status)))
-        .collect();
+        .map(|(nmp, status)| Ok((NmpId::from_text(&nmp), Some(status.agent_upgrade_policy_status()?.status))))
+        .collect::<Result<_, ClientError>>()?;
     // A claim whose status is gone must hear of it.
     for nmp in context.model().nmps_claimed_by(id) {
         words.entry(nmp).or_insert(None);

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_client::model::{ServedPattern, ServedPolicy};
+use evenkeel_wire::exchange::agbot::{ServedPattern, ServedPolicy};
 
 use crate::context::Context;
 

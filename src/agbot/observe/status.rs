@@ -155,7 +155,7 @@ async fn heartbeats(context: &Context) -> Result<(), ClientError> {
         let at: BTreeMap<NodeId, Timestamp> = nodes
             .into_iter()
             .filter_map(|(id, health)| {
-                Some((NodeId::from_text(&id), facts::instant(&health.last_heartbeat?)?))
+                Some((NodeId::from_text(&id), facts::instant(&health.last_heartbeat)?))
             })
             .collect();
         context.tell(vec![Event::HeartbeatsSeen { at }]).await;

@@ -3,6 +3,8 @@
 use evenkeel_agbot_store::outbox::OutboxRow;
 use evenkeel_planner::ids::NodeId;
 use evenkeel_wire::agreement::{PublicKey, seal};
+use evenkeel_wire::exchange::agbot::PutAgbotAgreement;
+use evenkeel_wire::exchange::message::PostMessage;
 
 use super::Effect;
 use crate::AgbotError;
@@ -40,7 +42,8 @@ async fn try_to_deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotE
     match serde_json::from_value(row.effect.clone())? {
         Effect::SendMessage { text } => send(context, &NodeId::from_text(&row.node), text).await?,
         Effect::PutAgreement { service, state } => {
-            context.client.put_agbot_agreement(org, id, &row.agreement, &service, &state).await?;
+            let body = PutAgbotAgreement { service, state };
+            context.client.put_agbot_agreement(org, id, &row.agreement, &body).await?;
         }
         Effect::DeleteAgreement => {
             context.client.delete_agbot_agreement(org, id, &row.agreement).await?;
@@ -77,7 +80,8 @@ async fn send(context: &Context, node: &NodeId, text: String) -> Result<(), Agbo
     })
     .await
     .map_err(|_| AgbotError::Refused("the agbot is stopping".to_owned()))??;
-    let seconds = context.settings.message_time.as_secs();
-    context.client.send_to_node(node.org(), node.name(), &sealed, seconds).await?;
+    let ttl = i64::try_from(context.settings.message_time.as_secs()).unwrap_or(i64::MAX);
+    let message = PostMessage { message: sealed, ttl };
+    context.client.send_to_node(node.org(), node.name(), &message).await?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The effects that the outbox holds.
 
-use evenkeel_client::model::AgreementService;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::ids::AgreementId;
 use evenkeel_wire::agreement::{Body, Message};
+use evenkeel_wire::exchange::agbot::AgreedWorkload;
 use serde::{Deserialize, Serialize};
 
 /// One thing to do at the exchange. Each may be done twice.
@@ -18,7 +18,7 @@ pub(crate) enum Effect {
     /// Writes the agbot's record of the agreement.
     PutAgreement {
         /// The service it is about.
-        service: AgreementService,
+        service: AgreedWorkload,
         /// Where it stands, in the words of the exchange.
         state: String,
     },
@@ -36,7 +36,7 @@ impl Effect {
     pub(crate) fn record(agreement: &Agreement, state: &str) -> Self {
         // Without its organization, which stands beside it.
         let pattern = agreement.policy.pattern().unwrap_or_default().to_owned();
-        let service = AgreementService {
+        let service = AgreedWorkload {
             orgid: agreement.policy.org().to_owned(),
             pattern,
             url: agreement.service_key.name().to_owned(),

@@ -9,11 +9,13 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use evenkeel_client::{Client, ClientError, Credentials, model::NodeStatus};
+use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_wire::agreement::reason;
+use evenkeel_wire::exchange::node::PatchNode;
+use evenkeel_wire::exchange::node_part::PutNodeStatus;
 use rand::{Rng, distr::Alphanumeric};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{Api, Refusal};
@@ -282,10 +284,14 @@ async fn clean_hub(hub: &crate::hub::Hub, removes_node: bool) -> Result<(), Clie
         hub.exchange.delete_management_status(org, id, name).await?;
     }
     hub.exchange.delete_node_errors(org, id).await?;
-    hub.exchange.patch_node(org, id, "registeredServices", json!([])).await?;
-    hub.exchange.patch_node(org, id, "softwareVersions", json!({})).await?;
-    hub.exchange.patch_node(org, id, "publicKey", json!("")).await?;
-    hub.exchange.put_node_status(org, id, &NodeStatus::default()).await?;
+    for change in [
+        PatchNode { registered_services: Some(Vec::new()), ..PatchNode::default() },
+        PatchNode { software_versions: Some(Map::new()), ..PatchNode::default() },
+        PatchNode { public_key: Some(String::new()), ..PatchNode::default() },
+    ] {
+        hub.exchange.patch_node(org, id, &change).await?;
+    }
+    hub.exchange.put_node_status(org, id, &PutNodeStatus::default()).await?;
     Ok(())
 }
 
@@ -399,7 +405,7 @@ async fn write_input(api: &Api, input: Value) -> Result<(), Refusal> {
         Err(Refusal::NotRegistered) if input == json!([]) => return Ok(()),
         other => other?,
     };
-    hub.exchange.patch_node(&hub.org, &hub.id, "userInput", input).await.map_err(unavailable)?;
+    hub.exchange.patch_node(&hub.org, &hub.id, &json!({"userInput": input})).await.map_err(unavailable)?;
     api.handle
         .apply(Event::CancelRequested { agreement: None, reason: reason::NODE_USER_INPUT_CHANGED })
         .await?;

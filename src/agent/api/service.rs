@@ -8,6 +8,7 @@ use axum::{
     http::StatusCode,
     routing::get,
 };
+use evenkeel_client::ClientError;
 use serde_json::{Map, Value, json};
 
 use super::{Api, Refusal};
@@ -172,7 +173,8 @@ async fn config_states(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
         Ok(hub) => {
             let node = hub.exchange.node(&hub.org, &hub.id).await;
             let node = node.map_err(|error| Refusal::Unavailable(error.to_string()))?;
-            node.unwrap_or_default().registered_services
+            let services = node.unwrap_or_default().registered_services();
+            services.map_err(|error| Refusal::Unavailable(ClientError::from(error).to_string()))?
         }
         Err(_) => Vec::new(),
     };

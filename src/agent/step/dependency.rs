@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_client::model::{RequiredService, Service};
 use evenkeel_domain::version::{Version, VersionRange};
+use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer};
 use serde::{Deserialize, Serialize};
 
 use super::{Agreement, Command, State, WorkloadName};
@@ -73,7 +73,7 @@ pub struct Instance {
 }
 
 /// Definitions by service, `(org, url)`, each with its id.
-pub type Definitions = BTreeMap<(String, String), Vec<(String, Service)>>;
+pub type Definitions = BTreeMap<(String, String), Vec<(String, ServiceAnswer)>>;
 
 /// Puts everything that a service needs into the order in which it starts.
 ///
@@ -83,7 +83,7 @@ pub fn in_order<'a>(
     needs: &[RequiredService],
     arch: &str,
     definitions: &'a Definitions,
-) -> Result<Vec<&'a (String, Service)>, String> {
+) -> Result<Vec<&'a (String, ServiceAnswer)>, String> {
     let mut order = Vec::new();
     visit(needs, arch, definitions, &mut BTreeSet::new(), &mut order)?;
     Ok(order)
@@ -94,7 +94,7 @@ fn visit<'a>(
     arch: &str,
     definitions: &'a Definitions,
     above: &mut BTreeSet<String>,
-    order: &mut Vec<&'a (String, Service)>,
+    order: &mut Vec<&'a (String, ServiceAnswer)>,
 ) -> Result<(), String> {
     for need in needs {
         let found = choose(need, arch, definitions)?;
@@ -108,7 +108,8 @@ fn visit<'a>(
         if !above.insert(found.0.clone()) {
             return Err(format!("service {} needs itself", found.0));
         }
-        visit(&found.1.required_services, arch, definitions, above, order)?;
+        let needs = found.1.required_services().map_err(|error| format!("service {}: {error}", found.0))?;
+        visit(&needs, arch, definitions, above, order)?;
         above.remove(&found.0);
         order.push(found);
     }
@@ -120,8 +121,9 @@ fn choose<'a>(
     need: &RequiredService,
     arch: &str,
     definitions: &'a Definitions,
-) -> Result<&'a (String, Service), String> {
-    let wanted = if need.version_range.is_empty() { &need.version } else { &need.version_range };
+) -> Result<&'a (String, ServiceAnswer), String> {
+    let given = [&need.version_range, &need.version].into_iter().flatten();
+    let wanted = given.map(String::as_str).find(|range| !range.is_empty()).unwrap_or_default();
     let missing =
         || format!("it needs service {}/{} {wanted} for {arch}, which is not there", need.org, need.url);
     let range = if wanted.is_empty() { "0.0.0" } else { wanted };

@@ -19,12 +19,12 @@ fn definitions(list: &[Known<'_>]) -> Definitions {
     let mut all = Definitions::new();
     for (url, version, needs) in list {
         let needs: Vec<_> = needs.iter().map(|(url, range)| need(url, range)).collect();
-        let service = Service {
+        let service = ServiceAnswer {
             url: (*url).to_owned(),
             version: (*version).to_owned(),
             arch: "amd64".to_owned(),
-            required_services: needs,
-            ..Service::default()
+            required_services: json!(needs),
+            ..ServiceAnswer::default()
         };
         let id = format!("acme/{url}_{version}_amd64");
         all.entry(("acme".to_owned(), (*url).to_owned())).or_default().push((id, service));
@@ -138,8 +138,11 @@ fn a_service_starts_after_all_that_it_needs_and_these_go_after_it() {
     state.apply(Event::Started { agreement: "a1".to_owned() }, NOW);
     state.apply(observed("a1", RunState::Running), NOW);
     let status = state.status();
-    let told: Vec<_> =
-        status.services.iter().map(|one| (one.agreement_id.as_str(), one.service_url.as_str())).collect();
+    let told: Vec<_> = status
+        .services
+        .iter()
+        .map(|one| (one.agreement_id.as_deref().unwrap(), one.service_url.as_deref().unwrap()))
+        .collect();
     assert_eq!(told.len(), 3);
     assert!(told.contains(&("a1", "web")) && told.contains(&("", "db")) && told.contains(&("", "api")));
 

@@ -1,6 +1,6 @@
 //! Failures of services that the hub is to know: how often and why they ended, kept until they run well again.
 
-use evenkeel_client::model::ServiceFailure as FailureDocument;
+use evenkeel_wire::exchange::node_part::ServiceFailure as FailureDocument;
 use serde::{Deserialize, Serialize};
 
 use super::{Failures, Observation, State, WorkloadName};

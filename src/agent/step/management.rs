@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_client::model::{ManagementPolicy, ManagementStatus, UpgradeStatus, UpgradedVersions};
 use evenkeel_domain::{
     policy::{ConstraintList, NodePolicy, Property, PropertyList},
     version::Version,
 };
+use evenkeel_wire::exchange::management_policy::{AgentUpgradePolicy, ManagementPolicyAnswer};
+use evenkeel_wire::exchange::node_part::{PutManagementStatus, PutUpgradeStatus, UpgradedVersions};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::NodeFacts;
 
@@ -106,18 +108,16 @@ impl Job {
     }
 
     /// The status document of this job.
-    pub fn status(&self) -> ManagementStatus {
-        ManagementStatus {
-            agent_upgrade_policy_status: UpgradeStatus {
+    pub fn status(&self) -> PutManagementStatus {
+        let software_version = self.version.clone();
+        PutManagementStatus {
+            agent_upgrade_policy_status: PutUpgradeStatus {
                 scheduled_time: instant(self.scheduled_at),
-                start_time: instant(self.started_at),
-                end_time: instant(self.ended_at),
-                upgraded_versions: UpgradedVersions {
-                    software_version: self.version.clone(),
-                    ..UpgradedVersions::default()
-                },
-                status: self.phase.word().to_owned(),
-                error_message: self.error.clone(),
+                start_time: Some(instant(self.started_at)),
+                end_time: Some(instant(self.ended_at)),
+                upgraded_versions: Some(UpgradedVersions { software_version, ..UpgradedVersions::default() }),
+                status: Some(self.phase.word().to_owned()),
+                error_message: Some(self.error.clone()),
             },
         }
     }
@@ -147,27 +147,28 @@ pub enum ManagementCommand {
 /// call. Names of jobs are policy names without organisation.
 pub fn step(
     jobs: &mut BTreeMap<String, Job>,
-    policies: &BTreeMap<String, ManagementPolicy>,
+    policies: &BTreeMap<String, ManagementPolicyAnswer>,
     node: &NodeFacts,
     now: u64,
     jitter: f64,
 ) -> Vec<ManagementCommand> {
-    let matching: BTreeMap<&str, &ManagementPolicy> = policies
+    let matching: BTreeMap<&str, (&ManagementPolicyAnswer, AgentUpgradePolicy)> = policies
         .iter()
-        .filter(|(_, policy)| {
-            policy.enabled && policy.agent_upgrade_policy.is_some() && matches(policy, node)
+        .filter(|(_, policy)| policy.enabled && matches(policy, node))
+        .filter_map(|(id, policy)| {
+            let upgrade = policy.agent_upgrade_policy().ok().flatten()?;
+            Some((id.split_once('/').map_or(id.as_str(), |(_, name)| name), (policy, upgrade)))
         })
-        .map(|(id, policy)| (id.split_once('/').map_or(id.as_str(), |(_, name)| name), policy))
         .collect();
     let mut commands: Vec<_> = jobs
         .keys()
         .filter(|name| !matching.contains_key(name.as_str()))
         .map(|name| ManagementCommand::Withdraw(name.clone()))
         .collect();
-    for (name, policy) in matching {
+    for (name, (policy, upgrade)) in matching {
         let job = jobs.entry(name.to_owned()).or_default();
         if job.policy_updated != policy.last_updated && !job.phase.is_busy() {
-            *job = schedule(policy, now, jitter);
+            *job = schedule(policy, upgrade, now, jitter);
         }
     }
     advance(jobs, node, now);
@@ -175,8 +176,7 @@ pub fn step(
     commands
 }
 
-fn schedule(policy: &ManagementPolicy, now: u64, jitter: f64) -> Job {
-    let upgrade = policy.agent_upgrade_policy.clone().unwrap_or_default();
+fn schedule(policy: &ManagementPolicyAnswer, upgrade: AgentUpgradePolicy, now: u64, jitter: f64) -> Job {
     let start = seconds(&policy.start).or_else(|| seconds(&policy.last_updated)).unwrap_or(now);
     let window = u64::try_from(policy.start_window).unwrap_or(0);
     Job {
@@ -231,19 +231,19 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
 ///
 /// # Source
 /// Agreement protocol 6.1.
-pub fn matches(policy: &ManagementPolicy, node: &NodeFacts) -> bool {
-    if !node.pattern.is_empty() || !policy.patterns.is_empty() {
+pub fn matches(policy: &ManagementPolicyAnswer, node: &NodeFacts) -> bool {
+    // A policy that cannot be read is for nobody.
+    let (Ok(patterns), Ok(constraints)) = (policy.patterns(), policy.constraints()) else { return false };
+    if !node.pattern.is_empty() || !patterns.is_empty() {
         let bare = node.pattern.split_once('/').map_or(node.pattern.as_str(), |(_, name)| name);
-        return policy.patterns.iter().any(|pattern| *pattern == node.pattern || pattern == bare);
+        return patterns.iter().any(|pattern| *pattern == node.pattern || pattern == bare);
     }
     let own = management_policy(&node.policy);
-    let offered: PropertyList = policy
-        .properties
-        .iter()
-        .filter_map(|property| serde_json::from_value::<Property>(property.clone()).ok())
-        .collect();
+    let properties = policy.properties.as_array().into_iter().flatten().cloned();
+    let offered: PropertyList =
+        properties.filter_map(|property: Value| serde_json::from_value::<Property>(property).ok()).collect();
     let mut asked = ConstraintList::new();
-    policy.constraints.iter().for_each(|constraint| asked.push(constraint.clone()));
+    constraints.into_iter().for_each(|constraint| asked.push(constraint));
     asked.is_satisfied_by(&own.properties).unwrap_or(false)
         && own.constraints.is_satisfied_by(&offered).unwrap_or(false)
 }

@@ -20,9 +20,9 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_client::model::{NodeStatus, RegisteredService};
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
 use evenkeel_wire::agreement::message::Message;
+use evenkeel_wire::exchange::{node::RegisteredService, node_part::PutNodeStatus};
 use serde::{Deserialize, Serialize};
 
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
@@ -110,7 +110,7 @@ pub struct State {
     pub observed: BTreeMap<String, Observation>,
     /// Status document that the exchange has.
     #[serde(skip)]
-    pub reported_status: Option<NodeStatus>,
+    pub reported_status: Option<PutNodeStatus>,
     /// Used services that the exchange has.
     #[serde(skip)]
     pub reported_services: Option<Vec<RegisteredService>>,
@@ -205,7 +205,7 @@ pub enum Event {
     /// The exchange's record of this node was read.
     Joined(Box<NodeFacts>),
     /// The exchange holds this status document now.
-    StatusReported(Box<NodeStatus>),
+    StatusReported(Box<PutNodeStatus>),
     /// The exchange holds these errors now.
     ErrorsReported(Vec<SurfaceError>),
     /// The exchange holds this list of used services now.
@@ -265,7 +265,7 @@ pub enum Command {
         key: String,
     },
     /// Write the status document.
-    ReportStatus(Box<NodeStatus>),
+    ReportStatus(Box<PutNodeStatus>),
     /// Write the list of used services.
     ReportServices(Vec<RegisteredService>),
     /// Write the errors of services.

@@ -1,7 +1,9 @@
 //! What the node reports to the exchange about its services (agreement protocol 5.4, 5.6).
 
-use evenkeel_client::model::{ContainerStatus, NodeStatus, RegisteredService, ServiceStatus};
+use evenkeel_wire::exchange::node::RegisteredService;
+use evenkeel_wire::exchange::node_part::{ContainerStatus, PutNodeStatus, RunningService};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{State, WorkloadName};
 
@@ -111,7 +113,7 @@ impl Observation {
 
 impl State {
     /// The status document: one entry per service that the driver knows something of.
-    pub fn status(&self) -> NodeStatus {
+    pub fn status(&self) -> PutNodeStatus {
         let services =
             self.agreements.values().filter(|agreement| !agreement.is_stopped).filter_map(|agreement| {
                 self.service_status(&agreement.id, &agreement.id, &agreement.workload)
@@ -121,25 +123,25 @@ impl State {
         let needed =
             needed.filter_map(|(key, instance)| self.service_status(key, "", &instance.dependency.service));
         let failures = self.failure_documents();
-        NodeStatus { services: services.chain(needed).collect(), failures, ..NodeStatus::default() }
+        PutNodeStatus { services: services.chain(needed).collect(), failures, ..PutNodeStatus::default() }
     }
 
-    fn service_status(&self, key: &str, agreement: &str, service: &WorkloadName) -> Option<ServiceStatus> {
+    fn service_status(&self, key: &str, agreement: &str, service: &WorkloadName) -> Option<RunningService> {
         let observation = self.observed.get(key)?;
         let containers = observation.containers.iter().map(|container| ContainerStatus {
-            name: format!("/{key}-{}", container.name),
-            image: container.image.clone(),
+            name: Some(format!("/{key}-{}", container.name)),
+            image: Some(container.image.clone()),
             created: i64::try_from(container.created_at).unwrap_or_default(),
-            state: container.state.word().to_owned(),
+            state: Some(container.state.word().to_owned()),
         });
-        Some(ServiceStatus {
-            agreement_id: agreement.to_owned(),
-            service_url: service.url.clone(),
-            orgid: service.org.clone(),
-            version: service.version.clone(),
-            arch: service.arch.clone(),
-            container_status: containers.collect(),
-            operator_status: None,
+        Some(RunningService {
+            agreement_id: Some(agreement.to_owned()),
+            service_url: Some(service.url.clone()),
+            orgid: Some(service.org.clone()),
+            version: Some(service.version.clone()),
+            arch: Some(service.arch.clone()),
+            container_status: Some(containers.collect()),
+            operator_status: Value::Null,
             config_state: Some("active".to_owned()),
         })
     }
@@ -167,6 +169,7 @@ impl State {
                 url,
                 version: used.version.clone(),
                 config_state: "active".to_owned(),
+                policy: Some(String::new()),
                 ..RegisteredService::default()
             });
         }

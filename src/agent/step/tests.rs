@@ -1,7 +1,7 @@
 //! The agreement state machine from proposal to archive, and what it refuses.
 
-use evenkeel_client::model::RegisteredService;
 use evenkeel_domain::policy::{NodePolicy, Property};
+use evenkeel_wire::exchange::node::RegisteredService;
 use evenkeel_wire::{
     agreement::{
         keys::PrivateKey,
@@ -139,8 +139,8 @@ fn an_agreement_goes_from_proposal_to_running_service_and_archive() {
     state.apply(Event::Started { agreement: "a1".to_owned() }, NOW + 1);
     state.apply(observed("a1", RunState::Running), NOW + 2);
     let status = state.status();
-    assert_eq!(status.services[0].container_status[0].state, "running");
-    assert_eq!(status.services[0].agreement_id, "a1");
+    assert_eq!(status.services[0].container_status.as_ref().unwrap()[0].state.as_deref(), Some("running"));
+    assert_eq!(status.services[0].agreement_id.as_deref(), Some("a1"));
     assert_eq!(state.used_services()[0].url, "acme/web");
     assert!(state.plan().contains(&Command::ReportStatus(Box::new(status))));
 

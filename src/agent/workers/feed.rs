@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use evenkeel_client::{
-    ClientError,
-    model::{ChangesAnswer, ChangesRequest},
-};
+use evenkeel_client::ClientError;
+use evenkeel_wire::exchange::changes::{ChangesAnswer, ChangesRequest};
 use tokio::time::{Instant, sleep};
 
 use super::Signals;
@@ -111,7 +109,7 @@ impl Feed {
             let latest = self.hub.exchange.max_change_id().await?;
             return Ok((latest + 1, ChangesAnswer::default(), Duration::ZERO));
         };
-        let request = ChangesRequest { change_id, max_records: MOST_RECORDS, org_list: None };
+        let request = ChangesRequest { change_id, max_records: MOST_RECORDS, ..ChangesRequest::default() };
         let (answer, took) =
             self.hub.exchange.wait_for_changes(&self.hub.org, &request, self.settings.park).await?;
         // An exchange that was restored from an older state counts from there again.

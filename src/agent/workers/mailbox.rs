@@ -3,10 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use evenkeel_client::{
-    ClientError, RetryDelay,
-    model::{NodeMessage, Service},
-};
+use evenkeel_client::{ClientError, RetryDelay};
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_wire::{
     agreement::{
@@ -14,6 +11,7 @@ use evenkeel_wire::{
         message::{Body, Message, PROTOCOL},
     },
     base64_text,
+    exchange::{message::NodeMessage, service::ServiceAnswer},
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
@@ -214,14 +212,15 @@ impl Mailbox {
         let node = exchange.node(&self.hub.org, &self.hub.id).await?.unwrap_or_default();
         let policy_input: Vec<serde_json::Value> =
             terms.user_input.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect();
-        let sources: [&[serde_json::Value]; 2] = [&policy_input, &node.user_input];
+        let node_input = node.user_input()?;
+        let sources: [&[serde_json::Value]; 2] = [&policy_input, &node_input];
         let name = WorkloadName {
             url: workload.url.clone(),
             org: workload.org.clone(),
             version: workload.version.clone(),
             arch: service.arch.clone(),
         };
-        let inputs = environment::user_inputs(&service.user_input, &sources, &name);
+        let inputs = environment::user_inputs(&service.user_input()?, &sources, &name);
         let facts = ProposalFacts { trusted_keys: keys, service_id, inputs, ..ProposalFacts::default() };
         Ok(match self.needed(&service, &trusted, &sources).await? {
             Ok(dependencies) => ProposalFacts { dependencies, ..facts },
@@ -243,12 +242,12 @@ impl Mailbox {
     /// What a service needs, in the order in which it starts; the inner error says why it cannot be put together.
     async fn needed(
         &self,
-        service: &Service,
+        service: &ServiceAnswer,
         trusted: &[String],
         sources: &[&[serde_json::Value]],
     ) -> Result<Result<Vec<DependencyFacts>, String>, ClientError> {
         let definitions = offered::definitions(&self.hub.exchange, service).await?;
-        let order = match dependency::in_order(&service.required_services, &service.arch, &definitions) {
+        let order = match dependency::in_order(&service.required_services()?, &service.arch, &definitions) {
             Ok(order) => order,
             Err(why) => return Ok(Err(why)),
         };
@@ -263,7 +262,7 @@ impl Mailbox {
             let mut trusted_keys = trusted.to_vec();
             trusted_keys.extend(self.publisher_keys(id).await?);
             let dependency = Dependency {
-                inputs: environment::user_inputs(&service.user_input, sources, &name),
+                inputs: environment::user_inputs(&service.user_input()?, sources, &name),
                 service: name,
                 service_id: id.clone(),
                 deployment: service.deployment.clone(),

@@ -130,7 +130,9 @@ impl Management {
         };
         let reset: Vec<String> = statuses
             .into_iter()
-            .filter(|(_, status)| status.agent_upgrade_policy_status.status == "reset")
+            .filter(|(_, status)| {
+                status.agent_upgrade_policy_status().is_ok_and(|status| status.status == "reset")
+            })
             .map(|(id, _)| id.split_once('/').map_or(id.clone(), |(_, name)| name.to_owned()))
             .collect();
         self.handle

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_wire::exchange::agbot::{
+    AgbotAnswer, AgbotsAnswer, PatchAgbot, PostServedPattern, PostServedPolicy, PutAgbot, PutAgbotAgreement,
+    ServedPattern, ServedPatternsAnswer, ServedPoliciesAnswer, ServedPolicy,
+};
+use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, PostMessage};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
-use serde_json::{Value, json};
 
 use super::only;
-use crate::{
-    Answer, Client, ClientError, Path,
-    model::{
-        Agbot, AgbotAgreement, AgbotAgreementMap, AgbotMap, AgbotMessage, AgbotMessageList, AgreementService,
-        Reply, ServedPattern, ServedPatternMap, ServedPolicy, ServedPolicyMap,
-    },
-};
+use crate::{Answer, Client, ClientError, Path};
 
 fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["agbots", agbot]), |path, segment| path.push(segment))
@@ -20,19 +19,24 @@ fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
 
 impl Client {
     /// All visible agbots of an organisation, by `org/agbot`.
-    pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<String, Agbot>, ClientError> {
-        let found: Option<AgbotMap> = self.get(Path::org(org, &["agbots"])).await?;
+    pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<String, AgbotAnswer>, ClientError> {
+        let found: Option<AgbotsAnswer> = self.get(Path::org(org, &["agbots"])).await?;
         Ok(found.unwrap_or_default().agbots)
     }
 
     /// One agbot.
-    pub async fn agbot(&self, org: &str, agbot: &str) -> Result<Option<Agbot>, ClientError> {
-        let found: Option<AgbotMap> = self.get(agbot_path(org, agbot, &[])).await?;
+    pub async fn agbot(&self, org: &str, agbot: &str) -> Result<Option<AgbotAnswer>, ClientError> {
+        let found: Option<AgbotsAnswer> = self.get(agbot_path(org, agbot, &[])).await?;
         Ok(only(found.map(|found| found.agbots)))
     }
 
     /// Creates or replaces an agbot.
-    pub async fn put_agbot(&self, org: &str, agbot: &str, body: &Value) -> Result<Reply, ClientError> {
+    pub async fn put_agbot(
+        &self,
+        org: &str,
+        agbot: &str,
+        body: &PutAgbot,
+    ) -> Result<ApiResponse, ClientError> {
         self.put(agbot_path(org, agbot, &[]), body).await
     }
 
@@ -41,30 +45,9 @@ impl Client {
         &self,
         org: &str,
         agbot: &str,
-        attribute: &str,
-        value: Value,
-    ) -> Result<Reply, ClientError> {
-        self.patch(agbot_path(org, agbot, &[]), &json!({ attribute: value })).await
-    }
-
-    /// Removes an agbot.
-    pub async fn delete_agbot(&self, org: &str, agbot: &str) -> Result<bool, ClientError> {
-        self.delete(agbot_path(org, agbot, &[])).await
-    }
-
-    /// Says that an agbot is alive.
-    pub async fn heartbeat_agbot(&self, org: &str, agbot: &str) -> Result<Reply, ClientError> {
-        self.post_empty(agbot_path(org, agbot, &["heartbeat"])).await
-    }
-
-    /// An agbot's agreements by id.
-    pub async fn list_agbot_agreements(
-        &self,
-        org: &str,
-        agbot: &str,
-    ) -> Result<BTreeMap<String, AgbotAgreement>, ClientError> {
-        let found: Option<AgbotAgreementMap> = self.get(agbot_path(org, agbot, &["agreements"])).await?;
-        Ok(found.unwrap_or_default().agreements)
+        change: &PatchAgbot,
+    ) -> Result<ApiResponse, ClientError> {
+        self.patch(agbot_path(org, agbot, &[]), change).await
     }
 
     /// Creates or changes an agbot's agreement.
@@ -73,11 +56,9 @@ impl Client {
         org: &str,
         agbot: &str,
         agreement: &str,
-        service: &AgreementService,
-        state: &str,
-    ) -> Result<Reply, ClientError> {
-        let body = json!({"service": service, "state": state});
-        self.put(agbot_path(org, agbot, &["agreements", agreement]), &body).await
+        body: &PutAgbotAgreement,
+    ) -> Result<ApiResponse, ClientError> {
+        self.put(agbot_path(org, agbot, &["agreements", agreement]), body).await
     }
 
     /// Removes an agbot's agreement.
@@ -98,19 +79,18 @@ impl Client {
         most: u32,
     ) -> Result<Vec<AgbotMessage>, ClientError> {
         let path = agbot_path(org, agbot, &["msgs"]).query("maxmsgs", &most.to_string());
-        let found: Option<AgbotMessageList> = self.get(path).await?;
+        let found: Option<AgbotMessagesAnswer> = self.get(path).await?;
         Ok(found.unwrap_or_default().messages)
     }
 
-    /// Puts a sealed envelope into an agbot's mailbox for `ttl_secs` seconds.
+    /// Puts a sealed envelope into an agbot's mailbox .
     pub async fn send_to_agbot(
         &self,
         org: &str,
         agbot: &str,
-        message: &str,
-        ttl_secs: u64,
-    ) -> Result<Reply, ClientError> {
-        self.post(agbot_path(org, agbot, &["msgs"]), &json!({"message": message, "ttl": ttl_secs})).await
+        message: &PostMessage,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post(agbot_path(org, agbot, &["msgs"]), message).await
     }
 
     /// Removes a message from an agbot's mailbox.
@@ -124,7 +104,7 @@ impl Client {
         org: &str,
         agbot: &str,
     ) -> Result<BTreeMap<String, ServedPolicy>, ClientError> {
-        let found: Option<ServedPolicyMap> = self.get(agbot_path(org, agbot, &["businesspols"])).await?;
+        let found: Option<ServedPoliciesAnswer> = self.get(agbot_path(org, agbot, &["businesspols"])).await?;
         Ok(found.unwrap_or_default().business_pols)
     }
 
@@ -133,14 +113,9 @@ impl Client {
         &self,
         org: &str,
         agbot: &str,
-        pattern: &ServedPattern,
-    ) -> Result<Reply, ClientError> {
-        let body = json!({
-            "patternOrgid": pattern.pattern_orgid,
-            "pattern": pattern.pattern,
-            "nodeOrgid": pattern.node_orgid,
-        });
-        self.post(agbot_path(org, agbot, &["patterns"]), &body).await
+        pattern: &PostServedPattern,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post(agbot_path(org, agbot, &["patterns"]), pattern).await
     }
 
     /// Lets an agbot serve a policy, or all of an organisation (`*`).
@@ -148,14 +123,9 @@ impl Client {
         &self,
         org: &str,
         agbot: &str,
-        policy: &ServedPolicy,
-    ) -> Result<Reply, ClientError> {
-        let body = json!({
-            "businessPolOrgid": policy.business_pol_orgid,
-            "businessPol": policy.business_pol,
-            "nodeOrgid": policy.node_orgid,
-        });
-        self.post(agbot_path(org, agbot, &["businesspols"]), &body).await
+        policy: &PostServedPolicy,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post(agbot_path(org, agbot, &["businesspols"]), policy).await
     }
 
     /// The patterns an agbot serves.
@@ -164,7 +134,7 @@ impl Client {
         org: &str,
         agbot: &str,
     ) -> Result<BTreeMap<String, ServedPattern>, ClientError> {
-        let found: Option<ServedPatternMap> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
+        let found: Option<ServedPatternsAnswer> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
         Ok(found.unwrap_or_default().patterns)
     }
 
@@ -180,7 +150,7 @@ impl Client {
         let path = Path::new(&["org", org, "hagroup", group, "nodemanagement", node, policy]);
         let answer: Answer = self.send(Method::POST, &path, None).await?;
         match answer.status.as_u16() {
-            201 => Ok(answer.json::<Reply>()?.code == "201"),
+            201 => Ok(answer.json::<ApiResponse>()?.code == "201"),
             409 => Ok(false),
             _ => Err(answer.unexpected()),
         }

@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_wire::exchange::changes::{ChangesAnswer, ChangesRequest, MaxChangeId};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::{
-    Client, ClientError, Path,
-    model::{ChangesAnswer, ChangesRequest, MaxChangeId},
-};
+use crate::{Client, ClientError, Path};
 
 /// Time beyond the asked wait after which a parked poll counts as lost.
 const SLACK: Duration = Duration::from_secs(15);
@@ -17,11 +15,6 @@ impl Client {
     pub async fn max_change_id(&self) -> Result<i64, ClientError> {
         let found: Option<MaxChangeId> = self.get(Path::new(&["changes", "maxchangeid"])).await?;
         Ok(found.map_or(0, |found| found.max_change_id))
-    }
-
-    /// Changes since a number, at once.
-    pub async fn changes(&self, org: &str, request: &ChangesRequest) -> Result<ChangesAnswer, ClientError> {
-        Ok(self.search(Path::org(org, &["changes"]), request).await?.unwrap_or_default())
     }
 
     /// Changes since a number, waiting up to `wait` for the first of them. Also returns how long the exchange took:

@@ -3,65 +3,52 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use evenkeel_wire::exchange::ha_group::{HaGroupMemberStatus, HaGroupStatusAnswer};
+use evenkeel_wire::exchange::ha_group::{
+    HaGroupAnswer, HaGroupMemberStatus, HaGroupStatusAnswer, HaGroupsAnswer, PutHaGroup,
+};
+use evenkeel_wire::exchange::organization::{OrganizationAnswer, OrganizationsAnswer, PutOrganization};
+use evenkeel_wire::exchange::search::{NodeHealth, NodeHealthAnswer, NodeHealthRequest};
+use evenkeel_wire::exchange::user::{PutUser, UserAnswer, UsersAnswer};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
-use serde_json::{Value, json};
 
 use super::only;
-use crate::{
-    Client, ClientError, Path,
-    model::{
-        FoundNodes, HaGroup, HaGroupList, NodeHealth, NodeHealthMap, Org, OrgMap, PolicySearch, PutHaGroup,
-        Reply, User, UserMap,
-    },
-};
+use crate::{Client, ClientError, Path};
 
 /// Name of a policy that nobody makes.
 const NO_POLICY: &str = "evenkeel-asks-for-rights";
 
 impl Client {
     /// All visible organisations.
-    pub async fn list_orgs(&self) -> Result<BTreeMap<String, Org>, ClientError> {
-        let found: Option<OrgMap> = self.get(Path::new(&["orgs"])).await?;
+    pub async fn list_orgs(&self) -> Result<BTreeMap<String, OrganizationAnswer>, ClientError> {
+        let found: Option<OrganizationsAnswer> = self.get(Path::new(&["orgs"])).await?;
         Ok(found.unwrap_or_default().orgs)
     }
 
     /// One organisation.
-    pub async fn org(&self, org: &str) -> Result<Option<Org>, ClientError> {
-        let found: Option<OrgMap> = self.get(Path::org(org, &[])).await?;
+    pub async fn org(&self, org: &str) -> Result<Option<OrganizationAnswer>, ClientError> {
+        let found: Option<OrganizationsAnswer> = self.get(Path::org(org, &[])).await?;
         Ok(only(found.map(|found| found.orgs)))
     }
 
     /// Creates an organisation.
-    pub async fn create_org(&self, org: &str, body: &Value) -> Result<Reply, ClientError> {
+    pub async fn create_org(&self, org: &str, body: &PutOrganization) -> Result<ApiResponse, ClientError> {
         self.post(Path::org(org, &[]), body).await
     }
 
-    /// Removes an organisation and everything in it.
-    pub async fn delete_org(&self, org: &str) -> Result<bool, ClientError> {
-        self.delete(Path::org(org, &[])).await
-    }
-
-    /// All visible users of an organisation, by `org/user`.
-    pub async fn list_users(&self, org: &str) -> Result<BTreeMap<String, User>, ClientError> {
-        let found: Option<UserMap> = self.get(Path::org(org, &["users"])).await?;
-        Ok(found.unwrap_or_default().users)
-    }
-
-    /// One user.
-    pub async fn user(&self, org: &str, user: &str) -> Result<Option<User>, ClientError> {
-        let found: Option<UserMap> = self.get(Path::org(org, &["users", user])).await?;
-        Ok(only(found.map(|found| found.users)))
-    }
-
     /// The caller's own user in an organisation and its name, `org/user`; a status other than 200 when the caller has none there.
-    pub async fn own_user(&self, org: &str) -> Result<Option<(String, User)>, ClientError> {
-        let found: Option<UserMap> = self.get(Path::org(org, &["users", "apikey"])).await?;
+    pub async fn own_user(&self, org: &str) -> Result<Option<(String, UserAnswer)>, ClientError> {
+        let found: Option<UsersAnswer> = self.get(Path::org(org, &["users", "apikey"])).await?;
         Ok(found.and_then(|mut found| found.users.pop_first()))
     }
 
     /// Creates a user.
-    pub async fn create_user(&self, org: &str, user: &str, body: &Value) -> Result<Reply, ClientError> {
+    pub async fn create_user(
+        &self,
+        org: &str,
+        user: &str,
+        body: &PutUser,
+    ) -> Result<ApiResponse, ClientError> {
         self.post(Path::org(org, &["users", user]), body).await
     }
 
@@ -71,14 +58,14 @@ impl Client {
     }
 
     /// All HA groups of an organisation, sorted by name.
-    pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroup>, ClientError> {
-        let found: Option<HaGroupList> = self.get(Path::org(org, &["hagroups"])).await?;
+    pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupAnswer>, ClientError> {
+        let found: Option<HaGroupsAnswer> = self.get(Path::org(org, &["hagroups"])).await?;
         Ok(found.unwrap_or_default().node_groups)
     }
 
     /// One HA group.
-    pub async fn ha_group(&self, org: &str, group: &str) -> Result<Option<HaGroup>, ClientError> {
-        let found: Option<HaGroupList> = self.get(Path::org(org, &["hagroups", group])).await?;
+    pub async fn ha_group(&self, org: &str, group: &str) -> Result<Option<HaGroupAnswer>, ClientError> {
+        let found: Option<HaGroupsAnswer> = self.get(Path::org(org, &["hagroups", group])).await?;
         Ok(found.and_then(|found| found.node_groups.into_iter().next()))
     }
 
@@ -101,49 +88,8 @@ impl Client {
         org: &str,
         group: &str,
         body: &PutHaGroup,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         self.post(Path::org(org, &["hagroups", group]), body).await
-    }
-
-    /// Replaces an HA group.
-    pub async fn put_ha_group(
-        &self,
-        org: &str,
-        group: &str,
-        body: &PutHaGroup,
-    ) -> Result<Reply, ClientError> {
-        self.put(Path::org(org, &["hagroups", group]), body).await
-    }
-
-    /// Removes an HA group.
-    pub async fn delete_ha_group(&self, org: &str, group: &str) -> Result<bool, ClientError> {
-        self.delete(Path::org(org, &["hagroups", group])).await
-    }
-
-    /// Puts a node into an HA group.
-    pub async fn add_to_ha_group(&self, org: &str, group: &str, node: &str) -> Result<Reply, ClientError> {
-        self.post_empty(Path::org(org, &["hagroups", group, "nodes", node])).await
-    }
-
-    /// Takes a node out of an HA group.
-    pub async fn remove_from_ha_group(
-        &self,
-        org: &str,
-        group: &str,
-        node: &str,
-    ) -> Result<bool, ClientError> {
-        self.delete(Path::org(org, &["hagroups", group, "nodes", node])).await
-    }
-
-    /// Nodes that a deployment policy may be offered to; properties and constraints are not looked at.
-    pub async fn search_nodes_by_policy(
-        &self,
-        org: &str,
-        policy: &str,
-        search: &PolicySearch,
-    ) -> Result<FoundNodes, ClientError> {
-        let path = Path::org(org, &["business", "policies", policy, "search"]);
-        Ok(self.search(path, search).await?.unwrap_or_default())
     }
 
     /// Whether the caller may read every node of an organisation: asks for a search that takes this right, by a policy that does not exist.
@@ -164,16 +110,6 @@ impl Client {
         }
     }
 
-    /// Nodes of a pattern that may be offered a service.
-    pub async fn search_nodes_by_pattern(
-        &self,
-        org: &str,
-        pattern: &str,
-        body: &Value,
-    ) -> Result<FoundNodes, ClientError> {
-        Ok(self.search(Path::org(org, &["patterns", pattern, "search"]), body).await?.unwrap_or_default())
-    }
-
     /// Heartbeats and agreements of an organisation's policy nodes heard of since `last_time` (empty for all).
     pub async fn search_node_health(
         &self,
@@ -181,7 +117,8 @@ impl Client {
         last_time: &str,
     ) -> Result<BTreeMap<String, NodeHealth>, ClientError> {
         let path = Path::org(org, &["search", "nodehealth"]);
-        let found: Option<NodeHealthMap> = self.search(path, &json!({"lastTime": last_time})).await?;
+        let request = NodeHealthRequest { last_time: last_time.to_owned(), node_orgids: None };
+        let found: Option<NodeHealthAnswer> = self.search(path, &request).await?;
         Ok(found.unwrap_or_default().nodes)
     }
 }

@@ -2,24 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use evenkeel_wire::exchange::administration::AgentFileVersions;
+use evenkeel_wire::exchange::management_policy::{ManagementPoliciesAnswer, ManagementPolicyAnswer};
+use evenkeel_wire::exchange::node_part::{ManagementStatus, ManagementStatusAnswer, PutManagementStatus};
+use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::only;
-use crate::{
-    Client, ClientError, Path,
-    model::{
-        AgentFileVersions, ManagementPolicy, ManagementPolicyMap, ManagementStatus, ManagementStatusMap,
-        Reply,
-    },
-};
+use crate::{Client, ClientError, Path};
 
 impl Client {
     /// All visible management policies of an organisation, by `org/policy`.
     pub async fn list_management_policies(
         &self,
         org: &str,
-    ) -> Result<BTreeMap<String, ManagementPolicy>, ClientError> {
-        let found: Option<ManagementPolicyMap> = self.get(Path::org(org, &["managementpolicies"])).await?;
+    ) -> Result<BTreeMap<String, ManagementPolicyAnswer>, ClientError> {
+        let found: Option<ManagementPoliciesAnswer> =
+            self.get(Path::org(org, &["managementpolicies"])).await?;
         Ok(found.unwrap_or_default().management_policy)
     }
 
@@ -28,35 +26,10 @@ impl Client {
         &self,
         org: &str,
         policy: &str,
-    ) -> Result<Option<ManagementPolicy>, ClientError> {
-        let found: Option<ManagementPolicyMap> =
+    ) -> Result<Option<ManagementPolicyAnswer>, ClientError> {
+        let found: Option<ManagementPoliciesAnswer> =
             self.get(Path::org(org, &["managementpolicies", policy])).await?;
         Ok(only(found.map(|found| found.management_policy)))
-    }
-
-    /// Creates a management policy.
-    pub async fn create_management_policy(
-        &self,
-        org: &str,
-        policy: &str,
-        body: &Value,
-    ) -> Result<Reply, ClientError> {
-        self.post(Path::org(org, &["managementpolicies", policy]), body).await
-    }
-
-    /// Replaces a management policy.
-    pub async fn put_management_policy(
-        &self,
-        org: &str,
-        policy: &str,
-        body: &Value,
-    ) -> Result<Reply, ClientError> {
-        self.put(Path::org(org, &["managementpolicies", policy]), body).await
-    }
-
-    /// Removes a management policy.
-    pub async fn delete_management_policy(&self, org: &str, policy: &str) -> Result<bool, ClientError> {
-        self.delete(Path::org(org, &["managementpolicies", policy])).await
     }
 
     /// A node's statuses, by `org/policy`.
@@ -65,7 +38,7 @@ impl Client {
         org: &str,
         node: &str,
     ) -> Result<BTreeMap<String, ManagementStatus>, ClientError> {
-        let found: Option<ManagementStatusMap> =
+        let found: Option<ManagementStatusAnswer> =
             self.get(Path::org(org, &["nodes", node, "managementStatus"])).await?;
         Ok(found.unwrap_or_default().management_status)
     }
@@ -77,7 +50,7 @@ impl Client {
         node: &str,
         policy: &str,
     ) -> Result<Option<ManagementStatus>, ClientError> {
-        let found: Option<ManagementStatusMap> =
+        let found: Option<ManagementStatusAnswer> =
             self.get(Path::org(org, &["nodes", node, "managementStatus", policy])).await?;
         Ok(only(found.map(|found| found.management_status)))
     }
@@ -88,8 +61,8 @@ impl Client {
         org: &str,
         node: &str,
         policy: &str,
-        status: &ManagementStatus,
-    ) -> Result<Reply, ClientError> {
+        status: &PutManagementStatus,
+    ) -> Result<ApiResponse, ClientError> {
         self.put(Path::org(org, &["nodes", node, "managementStatus", policy]), status).await
     }
 
@@ -106,10 +79,5 @@ impl Client {
     /// The published versions of agent files.
     pub async fn agent_file_versions(&self) -> Result<Option<AgentFileVersions>, ClientError> {
         self.get(Path::org("IBM", &["AgentFileVersion"])).await
-    }
-
-    /// Publishes versions of agent files.
-    pub async fn put_agent_file_versions(&self, versions: &AgentFileVersions) -> Result<Reply, ClientError> {
-        self.put(Path::org("IBM", &["AgentFileVersion"]), versions).await
     }
 }

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesAnswer, PostMessage};
+use evenkeel_wire::exchange::node::{NodeAnswer, NodesAnswer, PutNode};
+use evenkeel_wire::exchange::node_part::{
+    NodeAgreement, NodeAgreementsAnswer, NodeStatusAnswer, PutNodeAgreement, PutNodeErrors, PutNodeStatus,
+};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::only;
-use crate::{
-    Client, ClientError, Path,
-    model::{
-        Node, NodeAgreement, NodeAgreementMap, NodeErrors, NodeMap, NodeMessage, NodeMessageList, NodeStatus,
-        PutNode, PutNodeAgreement, Reply,
-    },
-};
+use crate::{Client, ClientError, Path};
 
 /// A list of nodes of which only the ids are kept.
 #[derive(Default, Deserialize)]
@@ -28,8 +28,8 @@ fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
 
 impl Client {
     /// All visible nodes of an organisation, by `org/node`.
-    pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, Node>, ClientError> {
-        let found: Option<NodeMap> = self.get(Path::org(org, &["nodes"])).await?;
+    pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, NodeAnswer>, ClientError> {
+        let found: Option<NodesAnswer> = self.get(Path::org(org, &["nodes"])).await?;
         Ok(found.unwrap_or_default().nodes)
     }
 
@@ -40,8 +40,8 @@ impl Client {
     }
 
     /// One node.
-    pub async fn node(&self, org: &str, node: &str) -> Result<Option<Node>, ClientError> {
-        let found: Option<NodeMap> = self.get(node_path(org, node, &[])).await?;
+    pub async fn node(&self, org: &str, node: &str) -> Result<Option<NodeAnswer>, ClientError> {
+        let found: Option<NodesAnswer> = self.get(node_path(org, node, &[])).await?;
         Ok(only(found.map(|found| found.nodes)))
     }
 
@@ -52,30 +52,24 @@ impl Client {
         node: &str,
         body: &PutNode,
         is_silent: bool,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         let path = node_path(org, node, &[]);
         self.put(if is_silent { path.no_heartbeat() } else { path }, body).await
     }
 
-    /// Changes one attribute of a node.
-    pub async fn patch_node(
+    /// Changes one attribute of a node: a [`PatchNode`](evenkeel_wire::exchange::node::PatchNode), or JSON that a user wrote.
+    pub async fn patch_node<P: Serialize + ?Sized>(
         &self,
         org: &str,
         node: &str,
-        attribute: &str,
-        value: Value,
-    ) -> Result<Reply, ClientError> {
-        self.patch(node_path(org, node, &[]), &json!({ attribute: value })).await
+        change: &P,
+    ) -> Result<ApiResponse, ClientError> {
+        self.patch(node_path(org, node, &[]), change).await
     }
 
     /// Removes a node.
     pub async fn delete_node(&self, org: &str, node: &str) -> Result<bool, ClientError> {
         self.delete(node_path(org, node, &[])).await
-    }
-
-    /// Says that a node is alive.
-    pub async fn heartbeat_node(&self, org: &str, node: &str) -> Result<Reply, ClientError> {
-        self.post_empty(node_path(org, node, &["heartbeat"])).await
     }
 
     /// A node's policy as it is stored.
@@ -89,7 +83,7 @@ impl Client {
         org: &str,
         node: &str,
         policy: &P,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         self.put(node_path(org, node, &["policy"]).no_heartbeat(), policy).await
     }
 
@@ -99,7 +93,7 @@ impl Client {
     }
 
     /// A node's status document.
-    pub async fn node_status(&self, org: &str, node: &str) -> Result<Option<NodeStatus>, ClientError> {
+    pub async fn node_status(&self, org: &str, node: &str) -> Result<Option<NodeStatusAnswer>, ClientError> {
         self.get(node_path(org, node, &["status"])).await
     }
 
@@ -108,14 +102,9 @@ impl Client {
         &self,
         org: &str,
         node: &str,
-        status: &NodeStatus,
-    ) -> Result<Reply, ClientError> {
+        status: &PutNodeStatus,
+    ) -> Result<ApiResponse, ClientError> {
         self.put(node_path(org, node, &["status"]), status).await
-    }
-
-    /// A node's errors.
-    pub async fn node_errors(&self, org: &str, node: &str) -> Result<Option<NodeErrors>, ClientError> {
-        self.get(node_path(org, node, &["errors"])).await
     }
 
     /// Replaces a node's errors.
@@ -123,8 +112,8 @@ impl Client {
         &self,
         org: &str,
         node: &str,
-        errors: &NodeErrors,
-    ) -> Result<Reply, ClientError> {
+        errors: &PutNodeErrors,
+    ) -> Result<ApiResponse, ClientError> {
         self.put(node_path(org, node, &["errors"]), errors).await
     }
 
@@ -139,7 +128,7 @@ impl Client {
         org: &str,
         node: &str,
     ) -> Result<BTreeMap<String, NodeAgreement>, ClientError> {
-        let found: Option<NodeAgreementMap> = self.get(node_path(org, node, &["agreements"])).await?;
+        let found: Option<NodeAgreementsAnswer> = self.get(node_path(org, node, &["agreements"])).await?;
         Ok(found.unwrap_or_default().agreements)
     }
 
@@ -150,7 +139,7 @@ impl Client {
         node: &str,
         agreement: &str,
         body: &PutNodeAgreement,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         self.put(node_path(org, node, &["agreements", agreement]).no_heartbeat(), body).await
     }
 
@@ -166,31 +155,18 @@ impl Client {
 
     /// The messages in a node's mailbox, oldest first.
     pub async fn list_node_messages(&self, org: &str, node: &str) -> Result<Vec<NodeMessage>, ClientError> {
-        let found: Option<NodeMessageList> = self.get(node_path(org, node, &["msgs"])).await?;
+        let found: Option<NodeMessagesAnswer> = self.get(node_path(org, node, &["msgs"])).await?;
         Ok(found.unwrap_or_default().messages)
     }
 
-    /// One message of a node's mailbox.
-    pub async fn node_message(
-        &self,
-        org: &str,
-        node: &str,
-        id: i64,
-    ) -> Result<Option<NodeMessage>, ClientError> {
-        let found: Option<NodeMessageList> =
-            self.get(node_path(org, node, &["msgs", &id.to_string()])).await?;
-        Ok(found.and_then(|found| found.messages.into_iter().next()))
-    }
-
-    /// Puts a sealed envelope into a node's mailbox for `ttl_secs` seconds.
+    /// Puts a sealed envelope into a node's mailbox .
     pub async fn send_to_node(
         &self,
         org: &str,
         node: &str,
-        message: &str,
-        ttl_secs: u64,
-    ) -> Result<Reply, ClientError> {
-        self.post(node_path(org, node, &["msgs"]), &json!({"message": message, "ttl": ttl_secs})).await
+        message: &PostMessage,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post(node_path(org, node, &["msgs"]), message).await
     }
 
     /// Removes a message from a node's mailbox.
@@ -203,8 +179,8 @@ impl Client {
         &self,
         org: &str,
         node: &str,
-        body: &Value,
-    ) -> Result<Reply, ClientError> {
-        self.post(node_path(org, node, &["services_configstate"]), body).await
+        change: &Value,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post(node_path(org, node, &["services_configstate"]), change).await
     }
 }

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_wire::exchange::deployment_policy::{DeploymentPoliciesAnswer, DeploymentPolicyAnswer};
+use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternsAnswer};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::only;
-use crate::{
-    Client, ClientError, Path,
-    model::{DeploymentPolicy, DeploymentPolicyMap, PatternMap, Reply},
-};
+use crate::{Client, ClientError, Path};
 
 impl Client {
     /// All visible deployment policies of an organisation, by `org/policy`.
     pub async fn list_deployment_policies(
         &self,
         org: &str,
-    ) -> Result<BTreeMap<String, DeploymentPolicy>, ClientError> {
-        let found: Option<DeploymentPolicyMap> = self.get(Path::org(org, &["business", "policies"])).await?;
+    ) -> Result<BTreeMap<String, DeploymentPolicyAnswer>, ClientError> {
+        let found: Option<DeploymentPoliciesAnswer> =
+            self.get(Path::org(org, &["business", "policies"])).await?;
         Ok(found.unwrap_or_default().business_policy)
     }
 
@@ -26,8 +26,8 @@ impl Client {
         &self,
         org: &str,
         policy: &str,
-    ) -> Result<Option<DeploymentPolicy>, ClientError> {
-        let found: Option<DeploymentPolicyMap> =
+    ) -> Result<Option<DeploymentPolicyAnswer>, ClientError> {
+        let found: Option<DeploymentPoliciesAnswer> =
             self.get(Path::org(org, &["business", "policies", policy])).await?;
         Ok(only(found.map(|found| found.business_policy)))
     }
@@ -38,7 +38,7 @@ impl Client {
         org: &str,
         policy: &str,
         body: &P,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         self.post(Path::org(org, &["business", "policies", policy]), body).await
     }
 
@@ -48,34 +48,19 @@ impl Client {
         org: &str,
         policy: &str,
         body: &P,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         self.put(Path::org(org, &["business", "policies", policy]), body).await
     }
 
-    /// Changes attributes of a deployment policy.
-    pub async fn patch_deployment_policy(
-        &self,
-        org: &str,
-        policy: &str,
-        body: &Value,
-    ) -> Result<Reply, ClientError> {
-        self.patch(Path::org(org, &["business", "policies", policy]), body).await
-    }
-
-    /// Removes a deployment policy.
-    pub async fn delete_deployment_policy(&self, org: &str, policy: &str) -> Result<bool, ClientError> {
-        self.delete(Path::org(org, &["business", "policies", policy])).await
-    }
-
     /// All visible patterns of an organisation, by `org/pattern`.
-    pub async fn list_patterns(&self, org: &str) -> Result<BTreeMap<String, Value>, ClientError> {
-        let found: Option<PatternMap> = self.get(Path::org(org, &["patterns"])).await?;
+    pub async fn list_patterns(&self, org: &str) -> Result<BTreeMap<String, PatternAnswer>, ClientError> {
+        let found: Option<PatternsAnswer> = self.get(Path::org(org, &["patterns"])).await?;
         Ok(found.unwrap_or_default().patterns)
     }
 
     /// One pattern.
-    pub async fn pattern(&self, org: &str, pattern: &str) -> Result<Option<Value>, ClientError> {
-        let found: Option<PatternMap> = self.get(Path::org(org, &["patterns", pattern])).await?;
+    pub async fn pattern(&self, org: &str, pattern: &str) -> Result<Option<PatternAnswer>, ClientError> {
+        let found: Option<PatternsAnswer> = self.get(Path::org(org, &["patterns", pattern])).await?;
         Ok(only(found.map(|found| found.patterns)))
     }
 

@@ -3,27 +3,20 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use evenkeel_wire::exchange::service::{DockAuthAnswer, ServiceAnswer, ServicesAnswer};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::only;
-use crate::{
-    Client, ClientError, Path,
-    model::{DockAuth, Reply, Service, ServiceMap},
-};
+use crate::{Client, ClientError, Path};
 
 fn service_path(org: &str, service: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["services", service]), |path, segment| path.push(segment))
 }
 
 impl Client {
-    /// All visible services of an organisation, by `org/service`.
-    pub async fn list_services(&self, org: &str) -> Result<BTreeMap<String, Service>, ClientError> {
-        let found: Option<ServiceMap> = self.get(Path::org(org, &["services"])).await?;
-        Ok(found.unwrap_or_default().services)
-    }
-
     /// The services with a name, and with a version and architecture when given.
     pub async fn find_services(
         &self,
@@ -31,7 +24,7 @@ impl Client {
         url: &str,
         version: Option<&str>,
         arch: Option<&str>,
-    ) -> Result<BTreeMap<String, Service>, ClientError> {
+    ) -> Result<BTreeMap<String, ServiceAnswer>, ClientError> {
         let mut path = Path::org(org, &["services"]).query("url", url);
         if let Some(version) = version {
             path = path.query("version", version);
@@ -39,13 +32,13 @@ impl Client {
         if let Some(arch) = arch {
             path = path.query("arch", arch);
         }
-        let found: Option<ServiceMap> = self.get(path).await?;
+        let found: Option<ServicesAnswer> = self.get(path).await?;
         Ok(found.unwrap_or_default().services)
     }
 
     /// One service.
-    pub async fn service(&self, org: &str, service: &str) -> Result<Option<Service>, ClientError> {
-        let found: Option<ServiceMap> = self.get(service_path(org, service, &[])).await?;
+    pub async fn service(&self, org: &str, service: &str) -> Result<Option<ServiceAnswer>, ClientError> {
+        let found: Option<ServicesAnswer> = self.get(service_path(org, service, &[])).await?;
         Ok(only(found.map(|found| found.services)))
     }
 
@@ -54,38 +47,13 @@ impl Client {
         &self,
         org: &str,
         body: &S,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         self.post(Path::org(org, &["services"]), body).await
-    }
-
-    /// Replaces a service.
-    pub async fn put_service<S: Serialize + ?Sized>(
-        &self,
-        org: &str,
-        service: &str,
-        body: &S,
-    ) -> Result<Reply, ClientError> {
-        self.put(service_path(org, service, &[]), body).await
-    }
-
-    /// Removes a service.
-    pub async fn delete_service(&self, org: &str, service: &str) -> Result<bool, ClientError> {
-        self.delete(service_path(org, service, &[])).await
     }
 
     /// A service's policy as it is stored.
     pub async fn service_policy(&self, org: &str, service: &str) -> Result<Option<Value>, ClientError> {
         self.get(service_path(org, service, &["policy"])).await
-    }
-
-    /// Replaces a service's policy.
-    pub async fn put_service_policy<P: Serialize + ?Sized>(
-        &self,
-        org: &str,
-        service: &str,
-        policy: &P,
-    ) -> Result<Reply, ClientError> {
-        self.put(service_path(org, service, &["policy"]), policy).await
     }
 
     /// Names of a service's signing keys.
@@ -110,7 +78,7 @@ impl Client {
         service: &str,
         key: &str,
         pem: &str,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<ApiResponse, ClientError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         let path = service_path(org, service, &["keys", key]);
@@ -124,7 +92,7 @@ impl Client {
         &self,
         org: &str,
         service: &str,
-    ) -> Result<Vec<DockAuth>, ClientError> {
+    ) -> Result<Vec<DockAuthAnswer>, ClientError> {
         Ok(self.get(service_path(org, service, &["dockauths"])).await?.unwrap_or_default())
     }
 }

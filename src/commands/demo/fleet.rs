@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evenkeel_client::model::PutNode;
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_runtime::files::random_secret;
 use evenkeel_wire::agreement::PrivateKey;
+use evenkeel_wire::exchange::ha_group::PutHaGroup;
+use evenkeel_wire::exchange::node::PutNode;
+use evenkeel_wire::exchange::organization::PutOrganization;
+use evenkeel_wire::exchange::user::PutUser;
 use evenkeel_wire::signature;
 use serde_json::{Value, json};
 
@@ -39,8 +42,18 @@ impl Fleet {
     /// Makes organization and user.
     pub async fn create(root: &Client, arch: &str) -> Result<Fleet, ClientError> {
         let password = random_secret().expose().clone();
-        root.create_org(ORG, &json!({"label": "Plant", "description": "Organization of the demo"})).await?;
-        let user = json!({"password": password, "email": "operator@plant.example", "admin": true});
+        let org = PutOrganization {
+            label: "Plant".to_owned(),
+            description: "Organization of the demo".to_owned(),
+            ..PutOrganization::default()
+        };
+        root.create_org(ORG, &org).await?;
+        let user = PutUser {
+            password: Some(password.clone()),
+            email: Some("operator@plant.example".to_owned()),
+            admin: true,
+            hub_admin: false,
+        };
         root.create_user(ORG, USER, &user).await?;
         let key = PrivateKey::generate(&mut rand::rng(), KEY_BITS)
             .map_err(|error| ClientError::Request(error.to_string()))?;
@@ -63,10 +76,10 @@ impl Fleet {
         let body = PutNode {
             token: Some(token.clone()),
             name: node.to_owned(),
-            node_type: "device".to_owned(),
+            node_type: Some("device".to_owned()),
             pattern: Some(String::new()),
             public_key: Some(String::new()),
-            arch: self.arch.clone(),
+            arch: Some(self.arch.clone()),
             ..PutNode::default()
         };
         self.user.put_node(ORG, node, &body, true).await?;
@@ -75,10 +88,8 @@ impl Fleet {
 
     /// Forms the HA group.
     pub async fn create_group(&self, nodes: &[String]) -> Result<(), ClientError> {
-        let group = evenkeel_client::model::PutHaGroup {
-            description: Some("Watches line 1".to_owned()),
-            members: Some(nodes.to_vec()),
-        };
+        let group =
+            PutHaGroup { description: Some("Watches line 1".to_owned()), members: Some(nodes.to_vec()) };
         self.user.create_ha_group(ORG, GROUP, &group).await?;
         Ok(())
     }

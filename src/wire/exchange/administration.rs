@@ -59,13 +59,14 @@ pub struct StatusCounts {
     pub number_of_users: i64,
 }
 
-/// Nodes of each organization; -1 hides a count.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct OrganizationsStatus {
-    /// Text for people.
-    pub msg: String,
-    /// Nodes by organization.
-    pub nodes: BTreeMap<String, i64>,
+response! {
+    /// Nodes of each organization; -1 hides a count.
+    pub struct OrganizationsStatus {
+        /// Text for people.
+        msg: String,
+        /// Nodes by organization.
+        nodes: BTreeMap<String, i64>,
+    }
 }
 
 /// Sets one value of the running configuration.
@@ -80,11 +81,12 @@ pub struct ConfigurationChange {
     pub value: String,
 }
 
-/// A token that is not needed any more.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct EmptyToken {
-    /// Always empty.
-    pub token: String,
+response! {
+    /// A token that is not needed any more.
+    pub struct EmptyToken {
+        /// Always empty.
+        token: String,
+    }
 }
 
 /// Versions of the files that agents upgrade to.
@@ -102,16 +104,16 @@ pub struct PutAgentFileVersions {
     pub agent_cert_versions: Vec<String>,
 }
 
-/// Versions of the files that agents upgrade to.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgentFileVersions {
-    /// Versions of the certificate.
-    pub agent_cert_versions: Vec<String>,
-    /// Versions of the configuration.
-    pub agent_config_versions: Vec<String>,
-    /// Versions of the agent.
-    pub agent_software_versions: Vec<String>,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// Versions of the files that agents upgrade to.
+    pub struct AgentFileVersions {
+        /// Versions of the certificate.
+        agent_cert_versions: Vec<String>,
+        /// Versions of the configuration.
+        agent_config_versions: Vec<String>,
+        /// Versions of the agent.
+        agent_software_versions: Vec<String>,
+        /// Last change.
+        last_updated: String,
+    }
 }

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::lenient;
 
 /// Replaces or creates an agbot.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutAgbot {
     /// Secret.
@@ -19,7 +19,7 @@ pub struct PutAgbot {
     #[serde(deserialize_with = "lenient::text")]
     pub name: String,
     /// Where the agbot can be reached, for information.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Key for messages to the agbot; may be empty.
     #[serde(deserialize_with = "lenient::text")]
@@ -27,53 +27,53 @@ pub struct PutAgbot {
 }
 
 /// Changes one attribute of an agbot: the first that is given.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PatchAgbot {
     /// Secret.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Display name.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Where the agbot can be reached, for information.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Key for messages to the agbot.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
 }
 
-/// An agbot.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotAnswer {
-    /// `org/agbot`.
-    pub id: String,
-    /// Last sign of life.
-    pub last_heartbeat: String,
-    /// Where the agbot can be reached, for information.
-    pub msg_end_point: String,
-    /// Display name.
-    pub name: String,
-    /// Organization.
-    pub orgid: String,
-    /// `org/user`.
-    pub owner: String,
-    /// Key for messages to the agbot.
-    pub public_key: String,
-    /// Masked.
-    pub token: &'static str,
+response! {
+    /// An agbot.
+    pub struct AgbotAnswer {
+        /// `org/agbot`.
+        id: String,
+        /// Last sign of life.
+        last_heartbeat: String,
+        /// Where the agbot can be reached, for information.
+        msg_end_point: String,
+        /// Display name.
+        name: String,
+        /// Organization.
+        orgid: String,
+        /// `org/user`.
+        owner: String,
+        /// Key for messages to the agbot.
+        public_key: String,
+        /// Masked.
+        token: FixedText,
+    }
 }
 
-/// Agbots by `org/agbot`.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotsAnswer {
-    /// The agbots.
-    pub agbots: BTreeMap<String, AgbotAnswer>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Agbots by `org/agbot`.
+    pub struct AgbotsAnswer {
+        /// The agbots.
+        agbots: BTreeMap<String, AgbotAnswer>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// Filters of the agbot list: patterns with `%` and `_`.
@@ -104,7 +104,7 @@ pub struct AgreedWorkload {
 }
 
 /// Records an agreement of an agbot.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutAgbotAgreement {
     /// What it is about.
@@ -115,33 +115,33 @@ pub struct PutAgbotAgreement {
     pub state: String,
 }
 
-/// An agreement of an agbot.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotAgreement {
-    /// What it is about.
-    #[schema(value_type = AgreedWorkload)]
-    pub service: Box<RawValue>,
-    /// State.
-    pub state: String,
-    /// Last change.
-    pub last_updated: String,
-    /// Always empty.
-    pub data_last_received: &'static str,
+response! {
+    /// An agreement of an agbot.
+    pub struct AgbotAgreement {
+        /// What it is about.
+        #[schema(value_type = AgreedWorkload)]
+        service: Box<RawValue>,
+        /// State.
+        state: String,
+        /// Last change.
+        last_updated: String,
+        /// Always empty.
+        data_last_received: FixedText,
+    }
 }
 
-/// Agreements of an agbot by id.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotAgreementsAnswer {
-    /// The agreements.
-    pub agreements: BTreeMap<String, AgbotAgreement>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Agreements of an agbot by id.
+    pub struct AgbotAgreementsAnswer {
+        /// The agreements.
+        agreements: BTreeMap<String, AgbotAgreement>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// Makes an agbot serve a pattern; `*` is every one.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostServedPattern {
     /// Organization of the pattern.
@@ -151,29 +151,30 @@ pub struct PostServedPattern {
     #[serde(deserialize_with = "lenient::text")]
     pub pattern: String,
     /// Organization of the nodes; that of the pattern when absent.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub node_orgid: Option<String>,
 }
 
-/// A pattern that an agbot serves.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServedPattern {
-    /// When it was added.
-    pub last_updated: String,
-    /// Organization of the nodes.
-    pub node_orgid: String,
-    /// The pattern or `*`.
-    pub pattern: String,
-    /// Organization of the pattern.
-    pub pattern_orgid: String,
+response! {
+    /// A pattern that an agbot serves.
+    pub struct ServedPattern {
+        /// When it was added.
+        last_updated: String,
+        /// Organization of the nodes.
+        node_orgid: String,
+        /// The pattern or `*`.
+        pattern: String,
+        /// Organization of the pattern.
+        pattern_orgid: String,
+    }
 }
 
-/// Patterns that an agbot serves, by `patternOrg_pattern_nodeOrg`.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct ServedPatternsAnswer {
-    /// The patterns.
-    pub patterns: BTreeMap<String, ServedPattern>,
+response! {
+    /// Patterns that an agbot serves, by `patternOrg_pattern_nodeOrg`.
+    pub struct ServedPatternsAnswer {
+        /// The patterns.
+        patterns: BTreeMap<String, ServedPattern>,
+    }
 }
 
 /// Filters of served patterns: patterns with `%` and `_`.
@@ -201,7 +202,7 @@ pub struct ServedPoliciesQuery {
 }
 
 /// Makes an agbot serve a deployment policy; `*` is every one.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostServedPolicy {
     /// Organization of the policy.
@@ -211,30 +212,30 @@ pub struct PostServedPolicy {
     #[serde(deserialize_with = "lenient::text")]
     pub business_pol: String,
     /// Organization of the nodes.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub node_orgid: Option<String>,
 }
 
-/// A deployment policy that an agbot serves.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServedPolicy {
-    /// Organization of the policy.
-    pub business_pol_orgid: String,
-    /// The policy or `*`.
-    pub business_pol: String,
-    /// When it was added.
-    pub last_updated: String,
-    /// Organization of the nodes.
-    pub node_orgid: String,
+response! {
+    /// A deployment policy that an agbot serves.
+    pub struct ServedPolicy {
+        /// Organization of the policy.
+        business_pol_orgid: String,
+        /// The policy or `*`.
+        business_pol: String,
+        /// When it was added.
+        last_updated: String,
+        /// Organization of the nodes.
+        node_orgid: String,
+    }
 }
 
-/// Deployment policies that an agbot serves, by `policyOrg_policy_nodeOrg`.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServedPoliciesAnswer {
-    /// The policies.
-    pub business_pols: BTreeMap<String, ServedPolicy>,
+response! {
+    /// Deployment policies that an agbot serves, by `policyOrg_policy_nodeOrg`.
+    pub struct ServedPoliciesAnswer {
+        /// The policies.
+        business_pols: BTreeMap<String, ServedPolicy>,
+    }
 }
 
 /// Asks whether an agreement is active.

@@ -31,52 +31,52 @@ fn org_list<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, 
     lenient::optional_texts(Value::Array(named)).map_err(serde::de::Error::custom)
 }
 
-/// Changes, grouped by resource.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangesAnswer {
-    /// Changed resources, in no particular order.
-    pub changes: Vec<ChangedResource>,
-    /// The next poll asks for this number plus one.
-    pub most_recent_change_id: i64,
-    /// There may be more right away.
-    pub hit_max_records: bool,
-    /// Version of the API.
-    pub exchange_version: String,
+response! {
+    /// Changes, grouped by resource.
+    pub struct ChangesAnswer {
+        /// Changed resources, in no particular order.
+        changes: Vec<ChangedResource>,
+        /// The next poll asks for this number plus one.
+        most_recent_change_id: i64,
+        /// There may be more right away.
+        hit_max_records: bool,
+        /// Version of the API.
+        exchange_version: String,
+    }
 }
 
-/// One resource that changed.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangedResource {
-    /// Organization of the resource.
-    pub org_id: String,
-    /// Kind of resource.
-    pub resource: String,
-    /// Bare id.
-    pub id: String,
-    /// What happened last.
-    pub operation: String,
-    /// Each change, ascending.
-    pub resource_changes: Vec<NumberedAt>,
+response! {
+    /// One resource that changed.
+    pub struct ChangedResource {
+        /// Organization of the resource.
+        org_id: String,
+        /// Kind of resource.
+        resource: String,
+        /// Bare id.
+        id: String,
+        /// What happened last.
+        operation: String,
+        /// Each change, ascending.
+        resource_changes: Vec<NumberedAt>,
+    }
 }
 
-/// One change of a resource.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NumberedAt {
-    /// Its number.
-    pub change_id: i64,
-    /// When it happened.
-    pub last_updated: String,
+response! {
+    /// One change of a resource.
+    pub struct NumberedAt {
+        /// Its number.
+        change_id: i64,
+        /// When it happened.
+        last_updated: String,
+    }
 }
 
-/// The last number of the feed.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MaxChangeId {
-    /// The number.
-    pub max_change_id: i64,
+response! {
+    /// The last number of the feed.
+    pub struct MaxChangeId {
+        /// The number.
+        max_change_id: i64,
+    }
 }
 
 /// Which changes to remove.

@@ -130,49 +130,49 @@ pub struct DeployedServiceVersion {
     pub deployment_overrides_signature: Option<String>,
 }
 
-/// A deployment policy.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeploymentPolicyAnswer {
-    /// Constraint expressions.
-    #[schema(value_type = Vec<String>)]
-    pub constraints: Value,
-    /// When it was published.
-    pub created: String,
-    /// Words for people.
-    pub description: String,
-    /// Name for people.
-    pub label: String,
-    /// When it was changed last.
-    pub last_updated: String,
-    /// Where the service runs and how it is updated; only when the policy says so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Orchestration>)]
-    pub orchestration: Option<Value>,
-    /// Account that owns it.
-    pub owner: String,
-    /// Properties.
-    #[schema(value_type = Vec<OneProperty>)]
-    pub properties: Value,
-    /// Where secrets come from.
-    #[schema(value_type = Vec<OneSecretBinding>)]
-    pub secret_binding: Value,
-    /// What is deployed.
-    #[schema(value_type = DeployedService)]
-    pub service: Value,
-    /// Values for variables of services.
-    #[schema(value_type = Vec<UserInputService>)]
-    pub user_input: Value,
+response! {
+    /// A deployment policy.
+    pub struct DeploymentPolicyAnswer {
+        /// Constraint expressions.
+        #[schema(value_type = Vec<String>)]
+        constraints: Value,
+        /// When it was published.
+        created: String,
+        /// Words for people.
+        description: String,
+        /// Name for people.
+        label: String,
+        /// When it was changed last.
+        last_updated: String,
+        /// Where the service runs and how it is updated; only when the policy says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Orchestration>)]
+        orchestration: Option<Value>,
+        /// Account that owns it.
+        owner: String,
+        /// Properties.
+        #[schema(value_type = Vec<OneProperty>)]
+        properties: Value,
+        /// Where secrets come from.
+        #[schema(value_type = Vec<OneSecretBinding>)]
+        secret_binding: Value,
+        /// What is deployed.
+        #[schema(value_type = DeployedService)]
+        service: Value,
+        /// Values for variables of services.
+        #[schema(value_type = Vec<UserInputService>)]
+        user_input: Value,
+    }
 }
 
-/// Deployment policies by `org/id`.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeploymentPoliciesAnswer {
-    /// The policies.
-    pub business_policy: BTreeMap<String, DeploymentPolicyAnswer>,
-    /// Always 0.
-    pub last_index: i64,
+response! {
+    /// Deployment policies by `org/id`.
+    pub struct DeploymentPoliciesAnswer {
+        /// The policies.
+        business_policy: BTreeMap<String, DeploymentPolicyAnswer>,
+        /// Always 0.
+        last_index: i64,
+    }
 }
 
 /// Filters of the list; texts are patterns with `%` and `_`.

@@ -10,14 +10,14 @@ use super::lenient;
 use super::node_orchestration::Availability;
 
 /// Creates or changes a group whose name is in the path.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PutHaGroup {
     /// What it is for.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
-    #[serde(deserialize_with = "lenient::optional_texts")]
+    #[serde(deserialize_with = "lenient::optional_texts", skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
 }
 
@@ -49,32 +49,34 @@ pub struct HaGroupDocument {
     pub admin: Option<Value>,
 }
 
-/// An HA group.
-// The store writes this shape: `ha_group::list_groups`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HaGroupAnswer {
-    /// Its name.
-    pub name: String,
-    /// What it is for; empty when the caller may not read it.
-    pub description: String,
-    /// Ids of its members that the caller may see, sorted.
-    pub members: Vec<String>,
-    /// An administrator made it.
-    pub admin: bool,
-    /// Last change.
-    pub last_updated: String,
-    /// The same as `lastUpdated`, in documents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated: Option<String>,
+response! {
+    /// An HA group.
+    // The store writes this shape: `ha_group::list_groups`.
+    #[derive(PartialEq, Eq)]
+    pub struct HaGroupAnswer {
+        /// Its name.
+        name: String,
+        /// What it is for; empty when the caller may not read it.
+        description: String,
+        /// Ids of its members that the caller may see, sorted.
+        members: Vec<String>,
+        /// An administrator made it.
+        admin: bool,
+        /// Last change.
+        last_updated: String,
+        /// The same as `lastUpdated`, in documents.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        updated: Option<String>,
+    }
 }
 
-/// HA groups, sorted by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HaGroupsAnswer {
-    /// The groups.
-    pub node_groups: Vec<HaGroupAnswer>,
+response! {
+    /// HA groups, sorted by name.
+    #[derive(PartialEq, Eq)]
+    pub struct HaGroupsAnswer {
+        /// The groups.
+        node_groups: Vec<HaGroupAnswer>,
+    }
 }
 
 /// Where a management policy stands on a member of an HA group.
@@ -89,12 +91,13 @@ pub struct HaGroupMemberStatus {
     pub status: Option<String>,
 }
 
-/// Where a management policy stands on the members of an HA group.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HaGroupStatusAnswer {
-    /// The members, by `organization/node`.
-    pub members: BTreeMap<String, HaGroupMemberStatus>,
+response! {
+    /// Where a management policy stands on the members of an HA group.
+    #[derive(PartialEq, Eq)]
+    pub struct HaGroupStatusAnswer {
+        /// The members, by `organization/node`.
+        members: BTreeMap<String, HaGroupMemberStatus>,
+    }
 }
 
 /// How groups are shown.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::lenient;
 use super::shared::OneProperty;
+use super::{lenient, response};
 
 /// Publishes or replaces a management policy.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -58,48 +58,75 @@ fn text_or_empty<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D
     Ok(lenient::optional_text(input)?.unwrap_or_default())
 }
 
-/// A management policy.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ManagementPolicyAnswer {
-    /// What agents upgrade to.
-    #[schema(value_type = AgentUpgradePolicy)]
-    pub agent_upgrade_policy: Value,
-    /// Constraint expressions.
-    #[schema(value_type = Vec<String>)]
-    pub constraints: Value,
-    /// When it was published.
-    pub created: String,
-    /// Words for people.
-    pub description: String,
-    /// Whether nodes act on it.
-    pub enabled: bool,
-    /// Name for people.
-    pub label: String,
-    /// When it was changed last.
-    pub last_updated: String,
-    /// Account that owns it.
-    pub owner: String,
-    /// Patterns whose nodes are meant.
-    #[schema(value_type = Vec<String>)]
-    pub patterns: Value,
-    /// Properties.
-    #[schema(value_type = Vec<OneProperty>)]
-    pub properties: Value,
-    /// When it starts.
-    pub start: String,
-    /// Seconds after the start over which nodes spread.
-    pub start_window: i64,
+response! {
+    /// A management policy.
+    pub struct ManagementPolicyAnswer {
+        /// What agents upgrade to.
+        #[schema(value_type = AgentUpgradePolicy)]
+        agent_upgrade_policy: Value,
+        /// Constraint expressions.
+        #[schema(value_type = Vec<String>)]
+        constraints: Value,
+        /// When it was published.
+        created: String,
+        /// Words for people.
+        description: String,
+        /// Whether nodes act on it.
+        enabled: bool,
+        /// Name for people.
+        label: String,
+        /// When it was changed last.
+        last_updated: String,
+        /// Account that owns it.
+        owner: String,
+        /// Patterns whose nodes are meant.
+        #[schema(value_type = Vec<String>)]
+        patterns: Value,
+        /// Properties.
+        #[schema(value_type = Vec<OneProperty>)]
+        properties: Value,
+        /// When it starts.
+        start: String,
+        /// Seconds after the start over which nodes spread.
+        start_window: i64,
+    }
 }
 
-/// Management policies by `org/id`.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ManagementPoliciesAnswer {
-    /// The policies.
-    pub management_policy: BTreeMap<String, ManagementPolicyAnswer>,
-    /// Always 0.
-    pub last_index: i64,
+impl ManagementPolicyAnswer {
+    /// Returns what agents upgrade to; `None` when the policy does not say so.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn agent_upgrade_policy(&self) -> Result<Option<AgentUpgradePolicy>, serde_json::Error> {
+        let stored = &self.agent_upgrade_policy;
+        if stored.is_null() { Ok(None) } else { response::part_of(stored.clone()).map(Some) }
+    }
+
+    /// Returns the constraint expressions.
+    ///
+    /// # Errors
+    /// As those of [`ManagementPolicyAnswer::agent_upgrade_policy`].
+    pub fn constraints(&self) -> Result<Vec<String>, serde_json::Error> {
+        response::part_of(self.constraints.clone())
+    }
+
+    /// Returns the patterns whose nodes are meant.
+    ///
+    /// # Errors
+    /// As those of [`ManagementPolicyAnswer::agent_upgrade_policy`].
+    pub fn patterns(&self) -> Result<Vec<String>, serde_json::Error> {
+        response::part_of(self.patterns.clone())
+    }
+}
+
+response! {
+    /// Management policies by `org/id`.
+    pub struct ManagementPoliciesAnswer {
+        /// The policies.
+        management_policy: BTreeMap<String, ManagementPolicyAnswer>,
+        /// Always 0.
+        last_index: i64,
+    }
 }
 
 /// Filters of the list; texts are patterns with `%` and `_`.

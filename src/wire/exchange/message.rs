@@ -6,7 +6,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{lenient, query};
 
 /// Sends a message.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PostMessage {
     /// The message, encrypted by the sender.
@@ -17,60 +17,60 @@ pub struct PostMessage {
     pub ttl: i64,
 }
 
-/// A message to a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeMessage {
-    /// Number; ascending in order of arrival.
-    pub msg_id: i64,
-    /// `org/agbot` of the sender.
-    pub agbot_id: String,
-    /// Key of the sender.
-    pub agbot_pub_key: String,
-    /// The message.
-    pub message: String,
-    /// When it was sent.
-    pub time_sent: String,
-    /// When it expires.
-    pub time_expires: String,
+response! {
+    /// A message to a node.
+    pub struct NodeMessage {
+        /// Number; ascending in order of arrival.
+        msg_id: i64,
+        /// `org/agbot` of the sender.
+        agbot_id: String,
+        /// Key of the sender.
+        agbot_pub_key: String,
+        /// The message.
+        message: String,
+        /// When it was sent.
+        time_sent: String,
+        /// When it expires.
+        time_expires: String,
+    }
 }
 
-/// A message to an agbot.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotMessage {
-    /// Number; ascending in order of arrival.
-    pub msg_id: i64,
-    /// `org/node` of the sender.
-    pub node_id: String,
-    /// Key of the sender.
-    pub node_pub_key: String,
-    /// The message.
-    pub message: String,
-    /// When it was sent.
-    pub time_sent: String,
-    /// When it expires.
-    pub time_expires: String,
+response! {
+    /// A message to an agbot.
+    pub struct AgbotMessage {
+        /// Number; ascending in order of arrival.
+        msg_id: i64,
+        /// `org/node` of the sender.
+        node_id: String,
+        /// Key of the sender.
+        node_pub_key: String,
+        /// The message.
+        message: String,
+        /// When it was sent.
+        time_sent: String,
+        /// When it expires.
+        time_expires: String,
+    }
 }
 
-/// Messages to a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeMessagesAnswer {
-    /// The messages, oldest first.
-    pub messages: Vec<NodeMessage>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Messages to a node.
+    pub struct NodeMessagesAnswer {
+        /// The messages, oldest first.
+        messages: Vec<NodeMessage>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
-/// Messages to an agbot.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotMessagesAnswer {
-    /// The messages, oldest first.
-    pub messages: Vec<AgbotMessage>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Messages to an agbot.
+    pub struct AgbotMessagesAnswer {
+        /// The messages, oldest first.
+        messages: Vec<AgbotMessage>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// How many messages are wanted.

@@ -1,5 +1,8 @@
 //! JSON shapes of the exchange API, one module a resource; see the exchange contract sections 4 to 7.
 
+#[macro_use]
+pub mod response;
+
 pub mod administration;
 pub mod agbot;
 pub mod audit;

@@ -1,5 +1,7 @@
 //! Nodes on the wire; see the exchange contract 4.4.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -7,23 +9,23 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::node_orchestration::NodeOrchestration;
 use super::user_input::UserInputService;
-use super::{lenient, query};
+use super::{lenient, query, response};
 
 /// Replaces or creates a node.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutNode {
     /// Secret; together with pattern and public key, or none of the three.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub name: String,
     /// `device` (default) or `cluster`.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub node_type: Option<String>,
     /// `org/pattern`; empty for a node that follows policies.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// Services the node offers to run.
     #[serde(default, deserialize_with = "lenient::objects")]
@@ -32,79 +34,88 @@ pub struct PutNode {
     #[serde(default, deserialize_with = "lenient::objects")]
     pub user_input: Vec<UserInputService>,
     /// Where the node can be reached, for information.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Versions of the agent's parts.
-    #[serde(default, deserialize_with = "lenient::optional_text_map")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::optional_text_map",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<Object>)]
     pub software_versions: Option<Map<String, Value>>,
     /// Key for messages to the node.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
     /// Architecture.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
     /// How often the node shall give signs of life.
-    #[serde(default, deserialize_with = "lenient::optional_object")]
+    #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Namespace of a cluster agent.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
     /// The cluster agent keeps to its namespace.
-    #[serde(default, deserialize_with = "lenient::optional_json_flag")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::optional_json_flag",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub is_namespace_scoped: Option<bool>,
 }
 
 /// Changes one attribute of a node: exactly one member must be given.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PatchNode {
     /// Secret; not while a public key is set.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Display name.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Kind of node.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub node_type: Option<String>,
     /// `org/pattern` or empty.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// Services the node offers to run.
-    #[serde(deserialize_with = "lenient::optional_objects")]
+    #[serde(deserialize_with = "lenient::optional_objects", skip_serializing_if = "Option::is_none")]
     pub registered_services: Option<Vec<RegisteredService>>,
     /// Values for variables of services.
-    #[serde(deserialize_with = "lenient::optional_objects")]
+    #[serde(deserialize_with = "lenient::optional_objects", skip_serializing_if = "Option::is_none")]
     pub user_input: Option<Vec<UserInputService>>,
     /// Where the node can be reached, for information.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Versions of the agent's parts.
-    #[serde(deserialize_with = "lenient::optional_text_map")]
+    #[serde(deserialize_with = "lenient::optional_text_map", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub software_versions: Option<Map<String, Value>>,
     /// Key for messages to the node; only the node itself may set it.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
     /// Architecture.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
     /// How often the node shall give signs of life.
-    #[serde(deserialize_with = "lenient::optional_object")]
+    #[serde(deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Namespace of a cluster agent.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
     /// The cluster agent keeps to its namespace.
-    #[serde(deserialize_with = "lenient::optional_json_flag")]
+    #[serde(deserialize_with = "lenient::optional_json_flag", skip_serializing_if = "Option::is_none")]
     pub is_namespace_scoped: Option<bool>,
     /// What the agent says of itself: `running` or `stopped`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<AgentState>,
 }
 
 /// A service that a node offers to run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegisteredService {
     /// `org/url`.
@@ -172,55 +183,89 @@ pub struct HeartbeatIntervals {
     pub interval_adjustment: i64,
 }
 
-/// A node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeAnswer {
-    /// Masked.
-    pub token: &'static str,
-    /// Display name.
-    pub name: String,
-    /// `org/user`.
-    pub owner: String,
-    /// `device` or `cluster`.
-    pub node_type: String,
-    /// `org/pattern` or empty.
-    pub pattern: String,
-    /// Services the node offers to run.
-    #[schema(value_type = Vec<RegisteredService>)]
-    pub registered_services: Box<RawValue>,
-    /// Values for variables of services.
-    #[schema(value_type = Vec<UserInputService>)]
-    pub user_input: Box<RawValue>,
-    /// Where the node can be reached, for information.
-    pub msg_end_point: String,
-    /// Versions of the agent's parts.
-    #[schema(value_type = Object)]
-    pub software_versions: Box<RawValue>,
-    /// Last sign of life; none when never seen.
-    pub last_heartbeat: Option<String>,
-    /// Key for messages to the node.
-    pub public_key: String,
-    /// Architecture.
-    pub arch: String,
-    /// How often the node shall give signs of life.
-    #[schema(value_type = HeartbeatIntervals)]
-    pub heartbeat_intervals: Box<RawValue>,
-    /// High availability group.
-    #[serde(rename = "ha_group")]
-    pub ha_group: Option<String>,
-    /// Last change.
-    pub last_updated: String,
-    /// Namespace of a cluster agent.
-    pub cluster_namespace: String,
-    /// The cluster agent keeps to its namespace.
-    pub is_namespace_scoped: bool,
-    /// What its operator asks of the engine; only when that is not what holds without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub orchestration: Option<NodeOrchestration>,
-    /// What its agent said of itself; only when it has stopped.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_state: Option<AgentState>,
+response! {
+    /// A node.
+    pub struct NodeAnswer {
+        /// Masked.
+        token: FixedText,
+        /// Display name.
+        name: String,
+        /// `org/user`.
+        owner: String,
+        /// `device` or `cluster`.
+        node_type: String,
+        /// `org/pattern` or empty.
+        pattern: String,
+        /// Services the node offers to run.
+        #[schema(value_type = Vec<RegisteredService>)]
+        registered_services: Box<RawValue>,
+        /// Values for variables of services.
+        #[schema(value_type = Vec<UserInputService>)]
+        user_input: Box<RawValue>,
+        /// Where the node can be reached, for information.
+        msg_end_point: String,
+        /// Versions of the agent's parts.
+        #[schema(value_type = Object)]
+        software_versions: Box<RawValue>,
+        /// Last sign of life; none when never seen.
+        last_heartbeat: Option<String>,
+        /// Key for messages to the node.
+        public_key: String,
+        /// Architecture.
+        arch: String,
+        /// How often the node shall give signs of life.
+        #[schema(value_type = HeartbeatIntervals)]
+        heartbeat_intervals: Box<RawValue>,
+        /// High availability group.
+        #[serde(rename = "ha_group")]
+        ha_group: Option<String>,
+        /// Last change.
+        last_updated: String,
+        /// Namespace of a cluster agent.
+        cluster_namespace: String,
+        /// The cluster agent keeps to its namespace.
+        is_namespace_scoped: bool,
+        /// What its operator asks of the engine; only when that is not what holds without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        orchestration: Option<NodeOrchestration>,
+        /// What its agent said of itself; only when it has stopped.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent_state: Option<AgentState>,
+    }
+}
+
+impl NodeAnswer {
+    /// Returns the services that the node offers to run.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn registered_services(&self) -> Result<Vec<RegisteredService>, serde_json::Error> {
+        response::part(&self.registered_services)
+    }
+
+    /// Returns the values for variables of services, one object for each service.
+    ///
+    /// # Errors
+    /// As those of [`NodeAnswer::registered_services`].
+    pub fn user_input(&self) -> Result<Vec<Value>, serde_json::Error> {
+        response::part(&self.user_input)
+    }
+
+    /// Returns the versions of the agent's parts by name.
+    ///
+    /// # Errors
+    /// As those of [`NodeAnswer::registered_services`].
+    pub fn software_versions(&self) -> Result<BTreeMap<String, String>, serde_json::Error> {
+        response::part(&self.software_versions)
+    }
+
+    /// Returns how often the node shall give signs of life.
+    ///
+    /// # Errors
+    /// As those of [`NodeAnswer::registered_services`].
+    pub fn heartbeat_intervals(&self) -> Result<HeartbeatIntervals, serde_json::Error> {
+        response::part(&self.heartbeat_intervals)
+    }
 }
 
 /// What an agent says of itself.
@@ -257,15 +302,14 @@ impl AgentState {
     }
 }
 
-/// Nodes by `org/node`.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodesAnswer {
-    /// The nodes.
-    #[schema(value_type = std::collections::BTreeMap<String, NodeAnswer>)]
-    pub nodes: std::collections::BTreeMap<String, NodeAnswer>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Nodes by `org/node`.
+    pub struct NodesAnswer {
+        /// The nodes.
+        nodes: BTreeMap<String, NodeAnswer>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// Filters of the node list; texts are patterns with `%` and `_`.

@@ -105,6 +105,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::exchange::node::NodeAnswer;
 
     #[test]
     fn refusal_names_the_member_and_the_rule() {
@@ -148,5 +149,17 @@ mod tests {
             let read: NodeOrchestration = serde_json::from_value(value).unwrap();
             assert_eq!(read.unless_default(), None);
         }
+    }
+
+    #[test]
+    fn node_is_active_unless_the_exchange_says_otherwise() {
+        let node = |orchestration: Value| {
+            let node: NodeAnswer = serde_json::from_value(json!({"orchestration": orchestration})).unwrap();
+            node.orchestration.unwrap_or_default().availability
+        };
+        assert_eq!(node(json!({"availability": "drain"})), Availability::Drain);
+        let unknown =
+            [Value::Null, json!({}), json!({"availability": "asleep"}), json!({"availability": null})];
+        assert!(unknown.into_iter().all(|unknown| node(unknown) == Availability::Active));
     }
 }

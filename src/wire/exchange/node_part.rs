@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::lenient;
 use super::shared::{OneProperty, free_map, free_value};
+use super::{lenient, response};
 
 /// Changes the configuration state of registered services; empty texts stand for any.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostConfigState {
     /// Organization of the services.
@@ -24,7 +24,7 @@ pub struct PostConfigState {
     #[serde(deserialize_with = "lenient::text")]
     pub config_state: String,
     /// Version of the services.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
@@ -67,34 +67,34 @@ pub struct PutNodePolicy {
     pub node_policy_version: Option<String>,
 }
 
-/// The policy of a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodePolicyAnswer {
-    /// Display name.
-    pub label: String,
-    /// Description.
-    pub description: String,
-    /// Properties for every purpose.
-    #[schema(value_type = Vec<OneProperty>)]
-    pub properties: Box<RawValue>,
-    /// Constraints for every purpose.
-    #[schema(value_type = Vec<String>)]
-    pub constraints: Box<RawValue>,
-    /// For deployments only.
-    #[schema(value_type = PolicyPart)]
-    pub deployment: Box<RawValue>,
-    /// For management only.
-    #[schema(value_type = PolicyPart)]
-    pub management: Box<RawValue>,
-    /// Version of the policy's format.
-    pub node_policy_version: String,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// The policy of a node.
+    pub struct NodePolicyAnswer {
+        /// Display name.
+        label: String,
+        /// Description.
+        description: String,
+        /// Properties for every purpose.
+        #[schema(value_type = Vec<OneProperty>)]
+        properties: Box<RawValue>,
+        /// Constraints for every purpose.
+        #[schema(value_type = Vec<String>)]
+        constraints: Box<RawValue>,
+        /// For deployments only.
+        #[schema(value_type = PolicyPart)]
+        deployment: Box<RawValue>,
+        /// For management only.
+        #[schema(value_type = PolicyPart)]
+        management: Box<RawValue>,
+        /// Version of the policy's format.
+        node_policy_version: String,
+        /// Last change.
+        last_updated: String,
+    }
 }
 
 /// A service that runs on a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunningService {
     /// Agreement it runs for.
@@ -125,7 +125,7 @@ pub struct RunningService {
 }
 
 /// A container of a running service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContainerStatus {
     /// Name.
@@ -172,44 +172,91 @@ pub struct ServiceFailure {
     pub error: Option<String>,
 }
 
+impl ServiceFailure {
+    /// Returns the failure in words: `exit code 1, 3 exits; last output: …`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut parts = Vec::new();
+        if self.exits > 0 {
+            let last = match (self.exit_code, self.signal) {
+                (Some(code), _) => format!("exit code {code}"),
+                (None, Some(signal)) => format!("ended by signal {signal}"),
+                (None, None) => "exit code unknown".to_owned(),
+            };
+            let count = if self.exits == 1 { "1 exit".to_owned() } else { format!("{} exits", self.exits) };
+            parts.push(format!("{last}, {count}"));
+        }
+        parts.extend(self.error.clone());
+        if !self.output.is_empty() {
+            parts.push(format!("last output: {}", self.output.join(" | ")));
+        }
+        let text = parts.join("; ");
+        if self.container.is_empty() { text } else { format!("{}: {text}", self.container) }
+    }
+}
+
 /// Replaces the status of a node.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PutNodeStatus {
     /// Reachable hosts.
-    #[serde(deserialize_with = "free_map")]
+    #[serde(deserialize_with = "free_map", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub connectivity: Option<Map<String, Value>>,
     /// Running services.
     #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<RunningService>,
     /// Failures of services, as only some agents report them.
-    #[serde(deserialize_with = "lenient::objects")]
+    #[serde(deserialize_with = "lenient::objects", skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ServiceFailure>,
 }
 
-/// The status of a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeStatusAnswer {
-    /// Reachable hosts.
-    #[schema(value_type = Object)]
-    pub connectivity: Box<RawValue>,
-    /// Running services.
-    #[schema(value_type = Vec<RunningService>)]
-    pub services: Box<RawValue>,
-    /// The running services as `|org/url_version_arch|…|`.
-    pub running_services: String,
-    /// Failures of services; only when there are some.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<ServiceFailure>>)]
-    pub failures: Option<Box<RawValue>>,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// The status of a node.
+    pub struct NodeStatusAnswer {
+        /// Reachable hosts.
+        #[schema(value_type = Object)]
+        connectivity: Box<RawValue>,
+        /// Running services.
+        #[schema(value_type = Vec<RunningService>)]
+        services: Box<RawValue>,
+        /// The running services as `|org/url_version_arch|…|`.
+        running_services: String,
+        /// Failures of services; only when there are some.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Vec<ServiceFailure>>)]
+        failures: Option<Box<RawValue>>,
+        /// Last change.
+        last_updated: String,
+    }
+}
+
+impl Default for PutNodeStatus {
+    fn default() -> Self {
+        Self { connectivity: Some(Map::new()), services: Vec::new(), failures: Vec::new() }
+    }
+}
+
+impl NodeStatusAnswer {
+    /// Returns the running services.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn services(&self) -> Result<Vec<RunningService>, serde_json::Error> {
+        response::part(&self.services)
+    }
+
+    /// Returns the failures of services.
+    ///
+    /// # Errors
+    /// As those of [`NodeStatusAnswer::services`].
+    pub fn failures(&self) -> Result<Vec<ServiceFailure>, serde_json::Error> {
+        self.failures.as_deref().map(response::part).transpose().map(Option::unwrap_or_default)
+    }
 }
 
 /// Replaces the errors of a node.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PutNodeErrors {
     /// Errors: any JSON.
@@ -221,19 +268,19 @@ fn free_list<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<Value>, D
     Ok(lenient::list::<D, Value>(input)?.into_iter().map(super::map_order::reorder).collect())
 }
 
-/// The errors of a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeErrorsAnswer {
-    /// Errors: any JSON.
-    #[schema(value_type = Vec<Value>)]
-    pub errors: Box<RawValue>,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// The errors of a node.
+    pub struct NodeErrorsAnswer {
+        /// Errors: any JSON.
+        #[schema(value_type = Vec<Value>)]
+        errors: Box<RawValue>,
+        /// Last change.
+        last_updated: String,
+    }
 }
 
 /// A service that an agreement of a node is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgreedService {
     /// Organization.
@@ -260,48 +307,52 @@ pub struct AgreementWorkload {
 }
 
 /// Records an agreement of a node; services or agreementService must be given.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutNodeAgreement {
     /// Services.
-    #[serde(default, deserialize_with = "lenient::optional_objects")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::optional_objects",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub services: Option<Vec<AgreedService>>,
     /// The workload.
-    #[serde(default, deserialize_with = "lenient::optional_object")]
+    #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub agreement_service: Option<AgreementWorkload>,
     /// State in the agent's words; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
 }
 
-/// An agreement of a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeAgreement {
-    /// Services.
-    #[schema(value_type = Vec<AgreedService>)]
-    pub services: Box<RawValue>,
-    /// The workload.
-    #[schema(value_type = AgreementWorkload)]
-    pub agr_service: Box<RawValue>,
-    /// State.
-    pub state: String,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// An agreement of a node.
+    pub struct NodeAgreement {
+        /// Services.
+        #[schema(value_type = Vec<AgreedService>)]
+        services: Box<RawValue>,
+        /// The workload.
+        #[schema(value_type = AgreementWorkload)]
+        agr_service: Box<RawValue>,
+        /// State.
+        state: String,
+        /// Last change.
+        last_updated: String,
+    }
 }
 
-/// Agreements of a node by id.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeAgreementsAnswer {
-    /// The agreements.
-    pub agreements: BTreeMap<String, NodeAgreement>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Agreements of a node by id.
+    pub struct NodeAgreementsAnswer {
+        /// The agreements.
+        agreements: BTreeMap<String, NodeAgreement>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// Replaces the status of a management policy on a node.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutManagementStatus {
     /// Where the upgrade of the agent stands.
@@ -310,26 +361,26 @@ pub struct PutManagementStatus {
 }
 
 /// Where the upgrade of an agent stands.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutUpgradeStatus {
     /// When it shall start.
     #[serde(deserialize_with = "lenient::text")]
     pub scheduled_time: String,
     /// When it started.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
     /// When it ended.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub end_time: Option<String>,
     /// Versions after it.
-    #[serde(default, deserialize_with = "lenient::optional_object")]
+    #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub upgraded_versions: Option<UpgradedVersions>,
     /// State in the agent's words.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Why it failed.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }
 
@@ -352,41 +403,51 @@ fn text_or_empty<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D
     Ok(lenient::optional_text(input)?.unwrap_or_default())
 }
 
-/// Where the upgrade of an agent stands.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UpgradeStatus {
-    /// When it shall start.
-    pub scheduled_time: String,
-    /// When it started.
-    pub start_time: String,
-    /// When it ended.
-    pub end_time: String,
-    /// Versions after it.
-    pub upgraded_versions: UpgradedVersions,
-    /// State in the agent's words.
-    pub status: String,
-    /// Why it failed.
-    pub error_message: String,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// Where the upgrade of an agent stands.
+    pub struct UpgradeStatus {
+        /// When it shall start.
+        scheduled_time: String,
+        /// When it started.
+        start_time: String,
+        /// When it ended.
+        end_time: String,
+        /// Versions after it.
+        upgraded_versions: part UpgradedVersions,
+        /// State in the agent's words.
+        status: String,
+        /// Why it failed.
+        error_message: String,
+        /// Last change.
+        last_updated: String,
+    }
 }
 
-/// The status of one management policy on a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ManagementStatus {
-    /// Where the upgrade of the agent stands.
-    #[schema(value_type = UpgradeStatus)]
-    pub agent_upgrade_policy_status: Box<RawValue>,
+response! {
+    /// The status of one management policy on a node.
+    pub struct ManagementStatus {
+        /// Where the upgrade of the agent stands.
+        #[schema(value_type = UpgradeStatus)]
+        agent_upgrade_policy_status: Box<RawValue>,
+    }
 }
 
-/// Statuses of management policies on a node, by `org/policy`.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ManagementStatusAnswer {
-    /// The statuses.
-    pub management_status: BTreeMap<String, ManagementStatus>,
-    /// Always 0.
-    pub last_index: i32,
+impl ManagementStatus {
+    /// Returns where the upgrade of the agent stands.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn agent_upgrade_policy_status(&self) -> Result<UpgradeStatus, serde_json::Error> {
+        response::part(&self.agent_upgrade_policy_status)
+    }
+}
+
+response! {
+    /// Statuses of management policies on a node, by `org/policy`.
+    pub struct ManagementStatusAnswer {
+        /// The statuses.
+        management_status: BTreeMap<String, ManagementStatus>,
+        /// Always 0.
+        last_index: i32,
+    }
 }

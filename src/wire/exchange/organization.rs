@@ -10,11 +10,11 @@ use super::lenient;
 use super::node::HeartbeatIntervals;
 
 /// Creates or replaces an organization.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutOrganization {
     /// Kind; `IBM` marks an organization whose patterns may be public.
-    #[serde(default, deserialize_with = "lenient::optional_text")]
+    #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub org_type: Option<String>,
     /// Display name.
     #[serde(deserialize_with = "lenient::text")]
@@ -23,14 +23,14 @@ pub struct PutOrganization {
     #[serde(deserialize_with = "lenient::text")]
     pub description: String,
     /// Free texts by name.
-    #[serde(default, deserialize_with = "tags")]
+    #[serde(default, deserialize_with = "tags", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub tags: Option<Map<String, Value>>,
     /// Limits of its own.
-    #[serde(default, deserialize_with = "lenient::optional_object")]
+    #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub limits: Option<OrganizationLimits>,
     /// How often its nodes shall give signs of life.
-    #[serde(default, deserialize_with = "lenient::optional_object")]
+    #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
 }
 
@@ -68,35 +68,35 @@ pub struct OrganizationLimits {
     pub max_nodes: i64,
 }
 
-/// An organization.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OrganizationAnswer {
-    /// Kind.
-    pub org_type: String,
-    /// Display name.
-    pub label: String,
-    /// What it is for.
-    pub description: String,
-    /// Last change.
-    pub last_updated: String,
-    /// Free texts by name; none when never set.
-    #[schema(value_type = Option<Object>)]
-    pub tags: Option<Value>,
-    /// Limits of its own.
-    pub limits: OrganizationLimits,
-    /// How often its nodes shall give signs of life.
-    pub heartbeat_intervals: HeartbeatIntervals,
+response! {
+    /// An organization.
+    pub struct OrganizationAnswer {
+        /// Kind.
+        org_type: String,
+        /// Display name.
+        label: String,
+        /// What it is for.
+        description: String,
+        /// Last change.
+        last_updated: String,
+        /// Free texts by name; none when never set.
+        #[schema(value_type = Option<Object>)]
+        tags: Option<Value>,
+        /// Limits of its own.
+        limits: part OrganizationLimits,
+        /// How often its nodes shall give signs of life.
+        heartbeat_intervals: part HeartbeatIntervals,
+    }
 }
 
-/// Organizations by id.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OrganizationsAnswer {
-    /// The organizations.
-    pub orgs: BTreeMap<String, OrganizationAnswer>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Organizations by id.
+    pub struct OrganizationsAnswer {
+        /// The organizations.
+        orgs: BTreeMap<String, OrganizationAnswer>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// Filters of the list; texts are patterns with `%` and `_`.

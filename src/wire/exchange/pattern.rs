@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::shared::{OneSecretBinding, flag_or_none, free_map, int_map, optional_text_maps, text_map};
 use super::user_input::UserInputService;
-use super::{lenient, query};
+use super::{lenient, query, response};
 
 /// Publishes or replaces a pattern.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -124,44 +124,54 @@ pub struct PatternServiceVersion {
     pub upgrade_policy: Option<Map<String, Value>>,
 }
 
-/// A pattern.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PatternAnswer {
-    /// Account that owns it.
-    pub owner: String,
-    /// Name for people.
-    pub label: String,
-    /// Words for people.
-    pub description: String,
-    /// Readable from every organization.
-    pub public: bool,
-    /// What it deploys.
-    #[schema(value_type = Vec<PatternService>)]
-    pub services: Value,
-    /// Values for variables of services.
-    #[schema(value_type = Vec<UserInputService>)]
-    pub user_input: Value,
-    /// Where secrets come from.
-    #[schema(value_type = Vec<OneSecretBinding>)]
-    pub secret_binding: Value,
-    /// Agreement protocols.
-    #[schema(value_type = Vec<BTreeMap<String, Option<String>>>)]
-    pub agreement_protocols: Value,
-    /// When it was changed last.
-    pub last_updated: String,
-    /// Namespace on cluster nodes.
-    pub cluster_namespace: String,
+response! {
+    /// A pattern.
+    pub struct PatternAnswer {
+        /// Account that owns it.
+        owner: String,
+        /// Name for people.
+        label: String,
+        /// Words for people.
+        description: String,
+        /// Readable from every organization.
+        public: bool,
+        /// What it deploys.
+        #[schema(value_type = Vec<PatternService>)]
+        services: Value,
+        /// Values for variables of services.
+        #[schema(value_type = Vec<UserInputService>)]
+        user_input: Value,
+        /// Where secrets come from.
+        #[schema(value_type = Vec<OneSecretBinding>)]
+        secret_binding: Value,
+        /// Agreement protocols.
+        #[schema(value_type = Vec<BTreeMap<String, Option<String>>>)]
+        agreement_protocols: Value,
+        /// When it was changed last.
+        last_updated: String,
+        /// Namespace on cluster nodes.
+        cluster_namespace: String,
+    }
 }
 
-/// Patterns by `org/id`.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PatternsAnswer {
-    /// The patterns.
-    pub patterns: BTreeMap<String, PatternAnswer>,
-    /// Always 0.
-    pub last_index: i64,
+impl PatternAnswer {
+    /// Returns what the pattern deploys.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn services(&self) -> Result<Vec<PatternService>, serde_json::Error> {
+        response::part_of(self.services.clone())
+    }
+}
+
+response! {
+    /// Patterns by `org/id`.
+    pub struct PatternsAnswer {
+        /// The patterns.
+        patterns: BTreeMap<String, PatternAnswer>,
+        /// Always 0.
+        last_index: i64,
+    }
 }
 
 /// Filters of the pattern lists; texts are patterns with `%` and `_`.

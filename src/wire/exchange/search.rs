@@ -30,26 +30,26 @@ pub struct PolicySearchRequest {
     pub start_index: Option<String>,
 }
 
-/// A node that was found.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FoundNode {
-    /// `org/node`.
-    pub id: String,
-    /// `device` or `cluster`.
-    pub node_type: String,
-    /// Key for messages to the node.
-    pub public_key: String,
+response! {
+    /// A node that was found.
+    pub struct FoundNode {
+        /// `org/node`.
+        id: String,
+        /// `device` or `cluster`.
+        node_type: String,
+        /// Key for messages to the node.
+        public_key: String,
+    }
 }
 
-/// Nodes that a deployment policy may concern.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicySearchAnswer {
-    /// The nodes, by last change.
-    pub nodes: Vec<FoundNode>,
-    /// The series of paged searches got ahead.
-    pub offset_updated: bool,
+response! {
+    /// Nodes that a deployment policy may concern.
+    pub struct PolicySearchAnswer {
+        /// The nodes, by last change.
+        nodes: Vec<FoundNode>,
+        /// The series of paged searches got ahead.
+        offset_updated: bool,
+    }
 }
 
 /// Another series of paged searches is under way.
@@ -87,78 +87,80 @@ pub struct PatternSearchRequest {
     pub start_index: Option<String>,
 }
 
-/// Nodes that a pattern may concern.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PatternSearchAnswer {
-    /// The nodes.
-    pub nodes: Vec<FoundNode>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Nodes that a pattern may concern.
+    pub struct PatternSearchAnswer {
+        /// The nodes.
+        nodes: Vec<FoundNode>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// Asks for signs of life.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeHealthRequest {
     /// Only nodes seen since then; empty: all.
     #[serde(deserialize_with = "lenient::text")]
     pub last_time: String,
     /// Organizations of the nodes; that of the path when absent.
-    #[serde(default, deserialize_with = "lenient::optional_texts")]
+    #[serde(default, deserialize_with = "lenient::optional_texts", skip_serializing_if = "Option::is_none")]
     pub node_orgids: Option<Vec<String>>,
 }
 
-/// Signs of life by `org/node`.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct NodeHealthAnswer {
-    /// The nodes.
-    pub nodes: BTreeMap<String, NodeHealth>,
+response! {
+    /// Signs of life by `org/node`.
+    pub struct NodeHealthAnswer {
+        /// The nodes.
+        nodes: BTreeMap<String, NodeHealth>,
+    }
 }
 
-/// Signs of life of a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeHealth {
-    /// Last sign of life.
-    pub last_heartbeat: String,
-    /// Its agreements by id.
-    pub agreements: BTreeMap<String, AgreementHealth>,
+response! {
+    /// Signs of life of a node.
+    pub struct NodeHealth {
+        /// Last sign of life.
+        last_heartbeat: String,
+        /// Its agreements by id.
+        agreements: BTreeMap<String, AgreementHealth>,
+    }
 }
 
-/// When an agreement changed last.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgreementHealth {
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// When an agreement changed last.
+    pub struct AgreementHealth {
+        /// Last change.
+        last_updated: String,
+    }
 }
 
-/// Nodes that report errors.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct NodesWithErrors {
-    /// `org/node` of each.
-    pub nodes: Vec<String>,
+response! {
+    /// Nodes that report errors.
+    pub struct NodesWithErrors {
+        /// `org/node` of each.
+        nodes: Vec<String>,
+    }
 }
 
-/// Errors of nodes.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AllNodeErrors {
-    /// One entry a node.
-    pub node_errors: Vec<ErrorsOfNode>,
+response! {
+    /// Errors of nodes.
+    pub struct AllNodeErrors {
+        /// One entry a node.
+        node_errors: Vec<ErrorsOfNode>,
+    }
 }
 
-/// Errors of one node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ErrorsOfNode {
-    /// `org/node`.
-    pub node_id: String,
-    /// The list of errors, as JSON text.
-    pub error: String,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// Errors of one node.
+    pub struct ErrorsOfNode {
+        /// `org/node`.
+        node_id: String,
+        /// The list of errors, as JSON text.
+        error: String,
+        /// Last change.
+        last_updated: String,
+    }
 }
 
 /// Asks for nodes that run a service.
@@ -192,77 +194,77 @@ pub struct NodesWithService {
 #[serde(transparent)]
 pub struct NodeDetailsAnswer(pub Vec<NodeDetails>);
 
-/// Everything about a node.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeDetails {
-    /// Architecture.
-    pub arch: Option<String>,
-    /// Reachable hosts, of the status.
-    #[schema(value_type = Option<Object>)]
-    pub connectivity: Value,
-    /// Constraints, of the policy.
-    #[schema(value_type = Option<Vec<String>>)]
-    pub constraints: Value,
-    /// Errors.
-    #[schema(value_type = Option<Vec<Value>>)]
-    pub errors: Value,
-    /// How often the node shall give signs of life.
-    #[schema(value_type = Object)]
-    pub heartbeat_intervals: Value,
-    /// `org/node`.
-    pub id: String,
-    /// Last sign of life.
-    pub last_heartbeat: Option<String>,
-    /// Last change of the node.
-    pub last_updated_node: String,
-    /// Last change of its errors.
-    pub last_updated_node_error: Option<String>,
-    /// Last change of its policy.
-    pub last_updated_node_policy: Option<String>,
-    /// Last change of its status.
-    pub last_updated_node_status: Option<String>,
-    /// Where the node can be reached.
-    pub msg_end_point: Option<String>,
-    /// Display name.
-    pub name: Option<String>,
-    /// `device` or `cluster`.
-    pub node_type: String,
-    /// `org/user`.
-    pub owner: String,
-    /// Organization.
-    pub orgid: String,
-    /// `org/pattern`.
-    pub pattern: Option<String>,
-    /// Properties, of the policy.
-    #[schema(value_type = Option<Vec<Value>>)]
-    pub properties: Value,
-    /// Key for messages to the node.
-    pub public_key: Option<String>,
-    /// Services the node offers to run.
-    #[schema(value_type = Vec<Value>)]
-    pub registered_services: Value,
-    /// The running services as text, of the status.
-    pub running_services: Option<String>,
-    /// Running services, of the status.
-    #[schema(value_type = Option<Vec<Value>>)]
-    pub services: Value,
-    /// Versions of the agent's parts.
-    #[schema(value_type = Object)]
-    pub software_versions: Value,
-    /// Masked.
-    pub token: &'static str,
-    /// Values for variables of services.
-    #[schema(value_type = Vec<Value>)]
-    pub user_input: Value,
-    /// High availability group.
-    #[serde(rename = "ha_group")]
-    pub ha_group: Option<String>,
-    /// Namespace of a cluster agent.
-    pub cluster_namespace: Option<String>,
-    /// The cluster agent keeps to its namespace.
-    pub is_namespace_scoped: bool,
-    /// What its operator asks of the engine; only when that is not what holds without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub orchestration: Option<NodeOrchestration>,
+response! {
+    /// Everything about a node.
+    pub struct NodeDetails {
+        /// Architecture.
+        arch: Option<String>,
+        /// Reachable hosts, of the status.
+        #[schema(value_type = Option<Object>)]
+        connectivity: Value,
+        /// Constraints, of the policy.
+        #[schema(value_type = Option<Vec<String>>)]
+        constraints: Value,
+        /// Errors.
+        #[schema(value_type = Option<Vec<Value>>)]
+        errors: Value,
+        /// How often the node shall give signs of life.
+        #[schema(value_type = Object)]
+        heartbeat_intervals: Value,
+        /// `org/node`.
+        id: String,
+        /// Last sign of life.
+        last_heartbeat: Option<String>,
+        /// Last change of the node.
+        last_updated_node: String,
+        /// Last change of its errors.
+        last_updated_node_error: Option<String>,
+        /// Last change of its policy.
+        last_updated_node_policy: Option<String>,
+        /// Last change of its status.
+        last_updated_node_status: Option<String>,
+        /// Where the node can be reached.
+        msg_end_point: Option<String>,
+        /// Display name.
+        name: Option<String>,
+        /// `device` or `cluster`.
+        node_type: String,
+        /// `org/user`.
+        owner: String,
+        /// Organization.
+        orgid: String,
+        /// `org/pattern`.
+        pattern: Option<String>,
+        /// Properties, of the policy.
+        #[schema(value_type = Option<Vec<Value>>)]
+        properties: Value,
+        /// Key for messages to the node.
+        public_key: Option<String>,
+        /// Services the node offers to run.
+        #[schema(value_type = Vec<Value>)]
+        registered_services: Value,
+        /// The running services as text, of the status.
+        running_services: Option<String>,
+        /// Running services, of the status.
+        #[schema(value_type = Option<Vec<Value>>)]
+        services: Value,
+        /// Versions of the agent's parts.
+        #[schema(value_type = Object)]
+        software_versions: Value,
+        /// Masked.
+        token: FixedText,
+        /// Values for variables of services.
+        #[schema(value_type = Vec<Value>)]
+        user_input: Value,
+        /// High availability group.
+        #[serde(rename = "ha_group")]
+        ha_group: Option<String>,
+        /// Namespace of a cluster agent.
+        cluster_namespace: Option<String>,
+        /// The cluster agent keeps to its namespace.
+        is_namespace_scoped: bool,
+        /// What its operator asks of the engine; only when that is not what holds without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        orchestration: Option<NodeOrchestration>,
+    }
 }

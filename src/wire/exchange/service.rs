@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::shared::{OneProperty, free_map, optional_text_maps};
-use super::{lenient, query};
+use super::{lenient, query, response};
 
 /// Publishes or replaces a service.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -144,62 +144,80 @@ pub struct RequiredService {
     pub arch: String,
 }
 
-/// A service.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServiceAnswer {
-    /// Architecture.
-    pub arch: String,
-    /// How clusters run it.
-    pub cluster_deployment: String,
-    /// Signature of `clusterDeployment`.
-    pub cluster_deployment_signature: String,
-    /// How devices run it.
-    pub deployment: String,
-    /// Signature of `deployment`.
-    pub deployment_signature: String,
-    /// Words for people.
-    pub description: String,
-    /// Url of a page about the service.
-    pub documentation: String,
-    /// Where images come from.
-    #[schema(value_type = Object)]
-    pub image_store: Value,
-    /// Name for people.
-    pub label: String,
-    /// When it was changed last.
-    pub last_updated: String,
-    /// Hardware the service needs.
-    #[schema(value_type = Object)]
-    pub match_hardware: Value,
-    /// Organization.
-    pub organization: String,
-    /// Account that owns it.
-    pub owner: String,
-    /// Readable from every organization.
-    pub public: bool,
-    /// Services this one needs.
-    #[schema(value_type = Vec<RequiredService>)]
-    pub required_services: Value,
-    /// How many agreements share one instance.
-    pub sharable: String,
-    /// Url that names the service.
-    pub url: String,
-    /// Variables of the service.
-    #[schema(value_type = Vec<Object>)]
-    pub user_input: Value,
-    /// Version.
-    pub version: String,
+response! {
+    /// A service.
+    pub struct ServiceAnswer {
+        /// Architecture.
+        arch: String,
+        /// How clusters run it.
+        cluster_deployment: String,
+        /// Signature of `clusterDeployment`.
+        cluster_deployment_signature: String,
+        /// How devices run it.
+        deployment: String,
+        /// Signature of `deployment`.
+        deployment_signature: String,
+        /// Words for people.
+        description: String,
+        /// Url of a page about the service.
+        documentation: String,
+        /// Where images come from.
+        #[schema(value_type = Object)]
+        image_store: Value,
+        /// Name for people.
+        label: String,
+        /// When it was changed last.
+        last_updated: String,
+        /// Hardware the service needs.
+        #[schema(value_type = Object)]
+        match_hardware: Value,
+        /// Organization.
+        organization: String,
+        /// Account that owns it.
+        owner: String,
+        /// Readable from every organization.
+        public: bool,
+        /// Services this one needs.
+        #[schema(value_type = Vec<RequiredService>)]
+        required_services: Value,
+        /// How many agreements share one instance.
+        sharable: String,
+        /// Url that names the service.
+        url: String,
+        /// Variables of the service.
+        #[schema(value_type = Vec<Object>)]
+        user_input: Value,
+        /// Version.
+        version: String,
+    }
 }
 
-/// Services by `org/id`.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServicesAnswer {
-    /// The services.
-    pub services: BTreeMap<String, ServiceAnswer>,
-    /// Always 0.
-    pub last_index: i64,
+impl ServiceAnswer {
+    /// Returns the services that this one needs.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn required_services(&self) -> Result<Vec<RequiredService>, serde_json::Error> {
+        response::part_of(self.required_services.clone())
+    }
+
+    /// Returns the variables of the service, one object for each.
+    ///
+    /// # Errors
+    /// As those of [`ServiceAnswer::required_services`].
+    pub fn user_input(&self) -> Result<Vec<Value>, serde_json::Error> {
+        response::part_of(self.user_input.clone())
+    }
+}
+
+response! {
+    /// Services by `org/id`.
+    pub struct ServicesAnswer {
+        /// The services.
+        services: BTreeMap<String, ServiceAnswer>,
+        /// Always 0.
+        last_index: i64,
+    }
 }
 
 /// Filters of the service lists; texts are patterns with `%` and `_`.
@@ -242,22 +260,22 @@ pub struct PutServicePolicy {
     pub constraints: Vec<String>,
 }
 
-/// The policy of a service.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServicePolicyAnswer {
-    /// Name for people.
-    pub label: String,
-    /// Words for people.
-    pub description: String,
-    /// Properties.
-    #[schema(value_type = Vec<OneProperty>)]
-    pub properties: Value,
-    /// Constraint expressions.
-    #[schema(value_type = Vec<String>)]
-    pub constraints: Value,
-    /// When it was changed last.
-    pub last_updated: String,
+response! {
+    /// The policy of a service.
+    pub struct ServicePolicyAnswer {
+        /// Name for people.
+        label: String,
+        /// Words for people.
+        description: String,
+        /// Properties.
+        #[schema(value_type = Vec<OneProperty>)]
+        properties: Value,
+        /// Constraint expressions.
+        #[schema(value_type = Vec<String>)]
+        constraints: Value,
+        /// When it was changed last.
+        last_updated: String,
+    }
 }
 
 /// Credentials for a registry.
@@ -275,18 +293,18 @@ pub struct PutDockAuth {
     pub token: String,
 }
 
-/// Credentials for a registry as stored.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DockAuthAnswer {
-    /// Its number.
-    pub dock_auth_id: i32,
-    /// Host of the registry.
-    pub registry: String,
-    /// Name to log in with.
-    pub username: String,
-    /// Secret to log in with.
-    pub token: String,
-    /// When it was changed last.
-    pub last_updated: String,
+response! {
+    /// Credentials for a registry as stored.
+    pub struct DockAuthAnswer {
+        /// Its number.
+        dock_auth_id: i32,
+        /// Host of the registry.
+        registry: String,
+        /// Name to log in with.
+        username: String,
+        /// Secret to log in with.
+        token: String,
+        /// When it was changed last.
+        last_updated: String,
+    }
 }

@@ -8,14 +8,14 @@ use utoipa::ToSchema;
 use super::lenient;
 
 /// Creates or replaces a user.
-#[derive(Clone, Default, Deserialize, ToSchema)]
+#[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PutUser {
     /// Secret, required.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
     /// Any text, required.
-    #[serde(deserialize_with = "lenient::optional_text")]
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
     /// Administrator of the organization.
     #[serde(deserialize_with = "lenient::flag")]
@@ -52,34 +52,34 @@ pub struct ChangePassword {
     pub new_password: String,
 }
 
-/// A user.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UserAnswer {
-    /// Administrator of the organization.
-    pub admin: bool,
-    /// Keys, without their values.
-    pub apikeys: Vec<ApiKeySummary>,
-    /// As given.
-    pub email: String,
-    /// Administrator of the hub.
-    pub hub_admin: bool,
-    /// Last change.
-    pub last_updated: String,
-    /// Masked; empty when the login is disabled.
-    pub password: &'static str,
-    /// `org/user` of who made the last change, as far as that user still exists.
-    pub updated_by: String,
+response! {
+    /// A user.
+    pub struct UserAnswer {
+        /// Administrator of the organization.
+        admin: bool,
+        /// Keys, without their values.
+        apikeys: Vec<ApiKeySummary>,
+        /// As given.
+        email: String,
+        /// Administrator of the hub.
+        hub_admin: bool,
+        /// Last change.
+        last_updated: String,
+        /// Masked; empty when the login is disabled.
+        password: FixedText,
+        /// `org/user` of who made the last change, as far as that user still exists.
+        updated_by: String,
+    }
 }
 
-/// Users by `org/name`.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UsersAnswer {
-    /// The users.
-    pub users: BTreeMap<String, UserAnswer>,
-    /// Always 0.
-    pub last_index: i32,
+response! {
+    /// Users by `org/name`.
+    pub struct UsersAnswer {
+        /// The users.
+        users: BTreeMap<String, UserAnswer>,
+        /// Always 0.
+        last_index: i32,
+    }
 }
 
 /// Describes a new API key.
@@ -94,35 +94,35 @@ pub struct NewApiKey {
     pub label: Option<String>,
 }
 
-/// An API key inside its user.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ApiKeySummary {
-    /// What it is for.
-    pub description: String,
-    /// Id of the key.
-    pub id: String,
-    /// Display name.
-    pub label: String,
-    /// Last change.
-    pub last_updated: String,
+response! {
+    /// An API key inside its user.
+    pub struct ApiKeySummary {
+        /// What it is for.
+        description: String,
+        /// Id of the key.
+        id: String,
+        /// Display name.
+        label: String,
+        /// Last change.
+        last_updated: String,
+    }
 }
 
-/// An API key.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ApiKeyAnswer {
-    /// What it is for.
-    pub description: String,
-    /// Id of the key.
-    pub id: String,
-    /// Display name.
-    pub label: String,
-    /// Last change.
-    pub last_updated: String,
-    /// `org/user` whom it belongs to.
-    pub owner: String,
-    /// The key itself, only in the answer to its creation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
+response! {
+    /// An API key.
+    pub struct ApiKeyAnswer {
+        /// What it is for.
+        description: String,
+        /// Id of the key.
+        id: String,
+        /// Display name.
+        label: String,
+        /// Last change.
+        last_updated: String,
+        /// `org/user` whom it belongs to.
+        owner: String,
+        /// The key itself, only in the answer to its creation.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
+    }
 }

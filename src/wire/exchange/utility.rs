@@ -1,29 +1,29 @@
 //! Small answers.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
-/// Answer of the liveness test.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct TestAnswer {
-    /// `OK`.
-    pub result: String,
+response! {
+    /// Answer of the liveness test.
+    pub struct TestAnswer {
+        /// `OK`.
+        result: String,
+    }
 }
 
-/// Outcome of a write: a symbol for programs and a text for people.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct ApiResponse {
-    /// Symbol.
-    pub code: String,
-    /// Text.
-    pub msg: String,
+response! {
+    /// Outcome of a write: a symbol for programs and a text for people.
+    pub struct ApiResponse {
+        /// Symbol.
+        code: String,
+        /// Text.
+        msg: String,
+    }
 }
 
-/// Answer to a read of one attribute; structured values come as JSON text.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct AttributeAnswer {
-    /// Name as asked for.
-    pub attribute: String,
-    /// Value as text.
-    pub value: String,
+response! {
+    /// Answer to a read of one attribute; structured values come as JSON text.
+    pub struct AttributeAnswer {
+        /// Name as asked for.
+        attribute: String,
+        /// Value as text.
+        value: String,
+    }
 }
