@@ -18,24 +18,24 @@ use crate::{
     usage::later,
 };
 
-/// Entries of refused members count so long.
+/// Refused requests are remembered this long.
 pub const REFUSAL_MEMORY_SECS: u64 = 180;
 
-/// The member refused longest ago is preferred so long after a release.
+/// After a release the member refused longest ago is preferred this long.
 const TURN_SECS: u64 = 120;
 
-/// Is what is known of one member.
+/// The known state of one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberView {
-    /// Whether it is heard.
+    /// Its liveness.
     pub liveness: Liveness,
-    /// True while its operator keeps services away from it: the node is paused or being drained.
+    /// True while its operator keeps services off it: the node is paused or being drained.
     pub is_away: bool,
-    /// Status word it reports for the management policy that is asked about.
+    /// Status it reports for the management policy in question.
     pub nmp_status: Option<String>,
 }
 
-/// Is a member that was told no.
+/// A member whose request was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The member.
@@ -46,11 +46,11 @@ pub struct Refusal {
     pub last_at: Timestamp,
 }
 
-/// Is everything the decision looks at.
+/// The inputs of the decision.
 ///
 /// # Shape
-/// `rows`: all claims of the group, as they were at the revision that the insert asks for. `members`: what is known, by node;
-/// a member that is missing counts as never heard of. `refusals`, `released_at`: empty and none when turns are not kept.
+/// `rows`: all claims of the group at the revision that the insert expects. `members`: known states by node; a missing member
+/// counts as never heard of. `refusals`, `released_at`: empty and none when turns are not kept.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {
     /// The group.
@@ -59,21 +59,21 @@ pub struct GroupView<'a> {
     pub rows: &'a [Claim],
     /// Its members.
     pub members: &'a BTreeMap<NodeId, MemberView>,
-    /// Members that were told no.
+    /// Members whose requests were refused.
     pub refusals: &'a [Refusal],
     /// When an agent claim of the group was released last.
     pub released_at: Option<Timestamp>,
 }
 
-/// Answers whether `node` may upgrade its agent now.
+/// Returns whether `node` may upgrade its agent now.
 ///
-/// Yes when no other member holds a claim of any kind (agent or service, E5.4), some other member's agent is not known to
-/// be away, no other member failed with the same management policy, and nobody waits longer. The same node with the same
-/// policy gets the same yes again.
+/// Granted when no other member holds a claim of any kind (agent or service, E5.4), some other member's agent is not known to
+/// be away, no other member failed with the same management policy, and no member has waited longer. The same node with the
+/// same policy is granted again.
 /// # Shape
 /// [`Grant::Insert`] comes with the row to insert; [`Grant::Held`] changes nothing.
 /// # Errors
-/// The reason for the "no" (409), to be shown and logged.
+/// The reason for the refusal (409), to be shown and logged.
 /// # Source
 /// Seed 004 "Agbot APIs"; orchestration E6.2, E6.7; agbot 3.3, 6.2.
 pub fn decide_agent_upgrade(
@@ -115,7 +115,7 @@ fn others_alive(view: GroupView<'_>, node: &NodeId) -> Vec<NodeId> {
     others(view, node).filter(is_alive).cloned().collect()
 }
 
-/// A version that failed on one member does not walk on through the others.
+/// A version that failed on one member is not tried on the others.
 fn check_failed_peers(view: GroupView<'_>, node: &NodeId, settings: &PlannerSettings) -> Result<(), Blocked> {
     if !settings.hold_agents_after_failure {
         return Ok(());
@@ -132,7 +132,7 @@ fn check_failed_peers(view: GroupView<'_>, node: &NodeId, settings: &PlannerSett
     }
 }
 
-/// Only what is *known* to be away counts: members that were never heard of say nothing about the agents.
+/// Only members *known* to be away count; members never heard of do not.
 fn check_peers_away(view: GroupView<'_>, node: &NodeId) -> Result<(), Blocked> {
     let mut away = None;
     for member in others(view, node) {
@@ -165,7 +165,7 @@ fn check_turn(view: GroupView<'_>, node: &NodeId, now: Timestamp) -> Result<(), 
     }
 }
 
-/// Answers whether a status word means that the node is still at work under its claim.
+/// Returns whether a status means that the node is still upgrading under its claim.
 ///
 /// # Source
 /// Orchestration E6.5.
@@ -173,7 +173,7 @@ pub fn is_active(status: &str) -> bool {
     matches!(status, "download started" | "downloaded" | "initiated" | "rollback started" | "ha node waiting")
 }
 
-/// Answers whether a status word means that the upgrade did not work.
+/// Returns whether a status means that the upgrade failed.
 pub fn is_failed(status: &str) -> bool {
     matches!(status, "failed" | "rollback failed" | "rollback successful")
 }

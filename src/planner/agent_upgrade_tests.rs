@@ -55,7 +55,7 @@ impl World {
     }
 }
 
-/// HA-9, HA-14, scenario E6-S1: one yes, one no.
+/// HA-9, HA-14, scenario E6-S1: one request granted, one refused.
 #[test]
 fn second_member_is_refused_while_the_first_upgrades() {
     let mut world = world(&["n1", "n2"]);
@@ -69,14 +69,14 @@ fn second_member_is_refused_while_the_first_upgrades() {
 
 /// Scenario E6-S2.
 #[test]
-fn repeated_question_gets_the_same_yes_and_another_policy_a_no() {
+fn repeated_request_is_granted_again_and_another_policy_refused() {
     let mut world = world(&["n1", "n2"]);
     world.grant("n1", "m", at(0));
     assert_eq!(world.ask("n1", "m", at(60)), Ok(Grant::Held));
     assert!(world.ask("n1", "other", at(60)).is_err());
 }
 
-/// Scenario E6-S3: whoever comes first, exactly one of forty.
+/// Scenario E6-S3: in any order, exactly one of forty is granted.
 #[test]
 fn exactly_one_of_forty_members_is_granted() {
     let names: Vec<String> = (0..40).map(|number| format!("n{number:02}")).collect();
@@ -123,7 +123,7 @@ fn member_in_maintenance_keeps_the_last_other_agent_from_upgrading() {
 }
 
 #[test]
-fn one_dead_member_of_three_holds_nobody_back() {
+fn one_dead_member_of_three_blocks_no_other() {
     let mut world = world(&["n1", "n2", "n3"]);
     world.members.get_mut(&node("n1")).unwrap().liveness = Liveness::Down { since: at(0) };
     assert_eq!(world.ask("n2", "m", at(1000)), Ok(Grant::Insert));
@@ -162,6 +162,6 @@ fn member_refused_longest_ago_is_first_for_two_minutes() {
 }
 
 #[test]
-fn strangers_are_refused() {
+fn nodes_outside_the_group_are_refused() {
     assert!(matches!(world(&["n1"]).ask("n9", "m", at(0)), Err(Blocked::NotAMember { .. })));
 }

@@ -1,14 +1,14 @@
-//! Agreements as the agbot records them, and the steps they may take.
+//! Agreements as the agbot records them, and their state transitions.
 //!
-//! Source: agreement protocol 2.4 and 2.7. A state carries its data; a step consumes the state and answers the next one
-//! or says why there is none.
+//! Source: agreement protocol 2.4 and 2.7. A state carries its data; a transition consumes the state and returns the next one
+//! or an error.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey};
 
-/// Is why an agreement ended; the number is the one on the wire.
+/// The reason an agreement ended; the number is the one on the wire.
 ///
 /// # Source
 /// Agreement protocol 2.7.
@@ -23,9 +23,9 @@ impl CancelReason {
     pub const NEGATIVE_REPLY: Self = Self(202);
     /// A policy, the pattern or the wanted version changed.
     pub const POLICY_CHANGED: Self = Self(204);
-    /// Somebody asked the agbot to cancel.
+    /// A user asked the agbot to cancel.
     pub const USER_REQUESTED: Self = Self(206);
-    /// Somebody asked for a forced upgrade.
+    /// A user requested a forced upgrade.
     pub const FORCED_UPGRADE: Self = Self(207);
     /// The node's heartbeat is missing.
     pub const HEARTBEAT_MISSING: Self = Self(208);
@@ -36,13 +36,13 @@ impl CancelReason {
     /// The node was unregistered.
     pub const NODE_SHUT_DOWN: Self = Self(116);
 
-    /// Returns the sentence for people.
+    /// Returns the human-readable sentence.
     pub fn text(self) -> &'static str {
         match self.0 {
             101 => "node policy changed",
             103 => "service terminated",
             104 => "service did not start in time",
-            105 => "cancelled by a user of the node",
+            105 => "canceled by a user of the node",
             106 => "the agbot asked, or does not know the agreement",
             107 => "the agbot never acknowledged the reply",
             108 => "a dependency failed",
@@ -58,7 +58,7 @@ impl CancelReason {
             201 => "no reply to the proposal",
             202 => "the node refused the proposal",
             204 => "policy or wanted version changed",
-            206 => "cancelled by a user of the agbot",
+            206 => "canceled by a user of the agbot",
             207 => "forced upgrade",
             208 => "node heartbeat missing",
             209 => "agreement missing on the node",
@@ -67,40 +67,40 @@ impl CancelReason {
         }
     }
 
-    /// Answers whether the reason says that the service itself failed on the node.
+    /// Returns whether the service itself failed on the node.
     ///
     /// Only these count as a failed step of a rollout; a lost message or a changed policy does not.
     pub fn is_service_failure(self) -> bool {
         matches!(self.0, 103 | 104 | 108..=115 | 117 | 118 | 202)
     }
 
-    /// Returns whether the agbot ended the agreement, and not the node.
+    /// Returns whether the agbot ended the agreement, rather than the node.
     pub(crate) fn is_of_agbot(self) -> bool {
         (200..300).contains(&self.0)
     }
 
-    /// Answers whether the rollback record is forgotten with the agreement (agreement protocol 2.7, last lines).
+    /// Returns whether the rollback record is dropped with the agreement (agreement protocol 2.7, last lines).
     pub fn forgets_usage(self) -> bool {
         matches!(self.0, 116 | 204 | 207)
     }
 }
 
-/// Is where an agreement stands.
+/// The state of an agreement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 pub enum AgreementState {
     /// The proposal was recorded and sent, or is about to be.
     Proposed,
-    /// The node said yes and got its acknowledgement.
+    /// The node accepted and got its acknowledgement.
     Finalized {
         /// When the acknowledgement was recorded.
         at: Timestamp,
     },
-    /// Over; kept as history.
+    /// Ended; kept as history.
     Ended {
-        /// When.
+        /// When it ended.
         at: Timestamp,
-        /// Why.
+        /// The reason.
         reason: CancelReason,
         /// Whether the agreement had become final, so that the node may have started the service.
         #[serde(default)]
@@ -108,19 +108,19 @@ pub enum AgreementState {
     },
 }
 
-/// Says that an agreement cannot take a step from where it stands.
+/// A transition that the state of the agreement does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("agreement {id} cannot go from {from} to {to}")]
 pub struct InvalidTransition {
     /// The agreement.
     pub id: AgreementId,
-    /// State it is in.
+    /// Its state.
     pub from: &'static str,
-    /// State that was asked for.
+    /// The requested state.
     pub to: &'static str,
 }
 
-/// Is an update of the terms that the node has not answered yet.
+/// An update of the terms to which the node has not replied yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingUpdate {
     /// Digest of the new terms.
@@ -129,13 +129,13 @@ pub struct PendingUpdate {
     pub sent_at: Timestamp,
 }
 
-/// Is one agreement.
+/// An agreement.
 ///
 /// # Shape
 /// At most one that is not ended per (node, policy).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// Who it is.
+    /// Its id.
     pub id: AgreementId,
     /// The node.
     pub node: NodeId,
@@ -143,9 +143,9 @@ pub struct Agreement {
     pub policy: PolicyId,
     /// The service definition that was proposed.
     pub service: ServiceId,
-    /// Its key.
+    /// The service's key.
     pub service_key: ServiceKey,
-    /// Its version.
+    /// The service's version.
     pub version: String,
     /// Priority of the version in the policy; 0 means none.
     pub priority: u32,
@@ -156,13 +156,13 @@ pub struct Agreement {
     /// Digest of the deployment overrides that were proposed; 0 when there were none.
     #[serde(default)]
     pub overrides_digest: u64,
-    /// Update of the terms on its way.
+    /// Update of the terms in flight.
     pub pending_update: Option<PendingUpdate>,
-    /// Group of the node when this was proposed: joining or leaving a group later never ends the agreement.
+    /// Group of the node at the time of the proposal: joining or leaving a group later never ends the agreement.
     pub ha_group: Option<String>,
     /// When the proposal was recorded.
     pub created_at: Timestamp,
-    /// By when the reply must have come.
+    /// Deadline of the reply.
     pub reply_by: Timestamp,
     /// When the node last confirmed that it has the agreement.
     pub verified_at: Option<Timestamp>,
@@ -172,18 +172,18 @@ pub struct Agreement {
     /// Set when such an agreement ends, until it is known that its instance has stopped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaits_stop: bool,
-    /// Where it stands.
+    /// Its state.
     #[serde(flatten)]
     pub state: AgreementState,
 }
 
 impl Agreement {
-    /// Answers whether the agreement is neither ended nor archived.
+    /// Returns whether the agreement is neither ended nor archived.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, AgreementState::Ended { .. })
     }
 
-    /// Answers when the agreement became final, if it is.
+    /// Returns when the agreement became final, if it did.
     pub fn finalized_at(&self) -> Option<Timestamp> {
         match self.state {
             AgreementState::Finalized { at } => Some(at),
@@ -199,10 +199,10 @@ impl Agreement {
         }
     }
 
-    /// Takes the step "the node said yes and was acknowledged".
+    /// Records that the node accepted and was acknowledged.
     ///
     /// # Errors
-    /// [`InvalidTransition`] unless the agreement was only proposed.
+    /// [`InvalidTransition`] unless the agreement is proposed.
     pub fn finalize(self, at: Timestamp) -> Result<Self, InvalidTransition> {
         match self.state {
             AgreementState::Proposed => Ok(Self { state: AgreementState::Finalized { at }, ..self }),
@@ -210,10 +210,10 @@ impl Agreement {
         }
     }
 
-    /// Takes the step "over".
+    /// Records that the agreement ended.
     ///
     /// # Errors
-    /// [`InvalidTransition`] when it is over already.
+    /// [`InvalidTransition`] when it already ended.
     pub fn end(self, at: Timestamp, reason: CancelReason) -> Result<Self, InvalidTransition> {
         if self.is_live() {
             let was_final = self.finalized_at().is_some();
@@ -224,10 +224,10 @@ impl Agreement {
         }
     }
 
-    /// Takes the step "its instance has stopped", on the word of the node or of a user.
+    /// Records that its instance has stopped, as confirmed by the node or a user.
     ///
     /// # Errors
-    /// [`InvalidTransition`] unless the agreement is over.
+    /// [`InvalidTransition`] unless the agreement has ended.
     pub fn confirm_stop(self) -> Result<Self, InvalidTransition> {
         if self.is_live() {
             return Err(self.refuse("stopped"));

@@ -1,6 +1,6 @@
-//! Workloads of the index benchmarks, each beside the naive way to the same answer.
+//! Workloads of the index benchmarks, each with a naive implementation to compare.
 //!
-//! Pure: they build inputs and answers; the command line measures time and memory around them. The fleets are generated
+//! Pure: they build inputs and results; the command line measures time and memory around them. The fleets are generated
 //! from a seed: 20 properties per node, some with few values, some numeric, one that differs on every node. Source: style 8
 //! (a smart algorithm is compared with a naive one).
 
@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::model::{index::NodeIndex, policy_index::PolicyIndex};
 
-/// Names of properties with few values, with how many.
+/// Properties with few values, and the number of values.
 const CHOICES: [(&str, u32); 14] = [
     ("region", 8),
     ("country", 40),
@@ -28,7 +28,7 @@ const CHOICES: [(&str, u32); 14] = [
     ("openhorizon.operatingSystem", 8),
 ];
 
-/// Makes the 20 properties of one node.
+/// Generates the 20 properties of one node.
 pub fn node_properties(random: &mut impl Rng, number: u32) -> PropertyList {
     let chosen = CHOICES.iter().map(|(name, count)| {
         let value = random.random_range(0..*count);
@@ -47,7 +47,7 @@ pub fn node_properties(random: &mut impl Rng, number: u32) -> PropertyList {
     properties.into_iter().collect()
 }
 
-/// Makes the constraints of one policy: two to four terms of different kinds, joined as people join them.
+/// Generates the constraints of one policy: two to four terms of different kinds, joined as users join them.
 pub fn policy_constraints(random: &mut impl Rng) -> ConstraintList {
     let pick = |random: &mut dyn rand::RngCore| {
         let (name, count) = CHOICES[(random.next_u32() as usize) % CHOICES.len()];
@@ -75,7 +75,7 @@ pub fn policy_constraints(random: &mut impl Rng) -> ConstraintList {
     texts.into_iter().collect()
 }
 
-/// Is a fleet of nodes in the index.
+/// A fleet of nodes in the index.
 pub struct Fleet {
     index: NodeIndex,
     policies: Vec<Expression>,
@@ -84,7 +84,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Builds the fleet and so many policies to ask it with.
+    /// Generates the fleet and the policies to query it with.
     pub fn new(nodes: u32, policies: u32, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut index = NodeIndex::new();
@@ -95,39 +95,39 @@ impl Fleet {
         Self { index, policies, seed, nodes }
     }
 
-    /// Returns how many policies there are to ask.
+    /// Returns the number of policies.
     pub fn policy_count(&self) -> usize {
         self.policies.len()
     }
 
-    /// Asks the index which nodes satisfy a policy; returns how many.
+    /// Queries the index for the nodes that satisfy a policy; returns their number.
     pub fn ask(&self, policy: usize) -> u64 {
         self.index.evaluate(&self.policies[policy % self.policies.len()]).len()
     }
 
-    /// Asks every node of a sample in turn, as the reference does; returns how many satisfy the policy.
+    /// Evaluates a policy on every node of a sample, as the reference does; returns the number that satisfy it.
     ///
     /// # Shape
     /// `sample` comes from [`Fleet::sample`]; the whole fleet as property lists would not fit beside the index.
-    pub fn ask_naively(&self, policy: usize, sample: &[PropertyList]) -> u64 {
+    pub fn scan(&self, policy: usize, sample: &[PropertyList]) -> u64 {
         let tree = &self.policies[policy % self.policies.len()];
         sample.iter().filter(|properties| tree.is_satisfied_by(properties)).count() as u64
     }
 
-    /// Makes the first nodes of the fleet again, for the naive way.
+    /// Generates the first nodes of the fleet again, for the naive implementation.
     pub fn sample(&self, nodes: u32) -> Vec<PropertyList> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         (0..nodes.min(self.nodes)).map(|number| node_properties(&mut random, number)).collect()
     }
 
-    /// Asks the index about the first nodes only, to compare with the naive answer.
-    pub fn ask_among(&self, policy: usize, nodes: u32) -> u64 {
+    /// Queries the index for the first nodes only, to compare with the naive implementation.
+    pub fn query_among(&self, policy: usize, nodes: u32) -> u64 {
         let found = self.index.evaluate(&self.policies[policy % self.policies.len()]);
         found.range_cardinality(0..nodes)
     }
 }
 
-/// Is a set of policies in the index, with nodes to ask them with.
+/// A set of policies in the index, with nodes to query it with.
 pub struct PolicySet {
     index: PolicyIndex,
     trees: Vec<Expression>,
@@ -135,7 +135,7 @@ pub struct PolicySet {
 }
 
 impl PolicySet {
-    /// Builds so many policies and nodes.
+    /// Generates the policies and nodes.
     pub fn new(policies: u32, nodes: u32, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let trees: Vec<Expression> =
@@ -148,18 +148,18 @@ impl PolicySet {
         Self { index, trees, nodes }
     }
 
-    /// Returns how many nodes there are to ask with.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Asks the index which policies select a node; returns how many.
+    /// Queries the index for the policies that select a node; returns their number.
     pub fn ask(&self, node: usize) -> usize {
         self.index.evaluate(&self.nodes[node % self.nodes.len()]).len()
     }
 
-    /// Asks every policy in turn.
-    pub fn ask_naively(&self, node: usize) -> usize {
+    /// Evaluates every policy in turn.
+    pub fn scan(&self, node: usize) -> usize {
         let properties = &self.nodes[node % self.nodes.len()];
         self.trees.iter().filter(|tree| tree.is_satisfied_by(properties)).count()
     }
@@ -170,25 +170,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn index_and_naive_way_agree_on_the_benchmark_fleet() {
+    fn index_and_naive_scan_agree_on_the_benchmark_fleet() {
         let fleet = Fleet::new(3_000, 60, 11);
         let sample = fleet.sample(3_000);
         assert_eq!(sample[0].len(), 20);
         let mut found = 0;
         for policy in 0..fleet.policy_count() {
-            let naive = fleet.ask_naively(policy, &sample);
-            assert_eq!((fleet.ask(policy), fleet.ask_among(policy, 3_000)), (naive, naive));
+            let naive = fleet.scan(policy, &sample);
+            assert_eq!((fleet.ask(policy), fleet.query_among(policy, 3_000)), (naive, naive));
             found += naive;
         }
         assert!(found > 0, "policies that select nothing measure nothing");
     }
 
     #[test]
-    fn policy_index_and_naive_way_agree_on_the_benchmark_policies() {
+    fn policy_index_and_naive_scan_agree_on_the_benchmark_policies() {
         let set = PolicySet::new(2_000, 40, 12);
         let mut found = 0;
         for node in 0..set.node_count() {
-            assert_eq!(set.ask(node), set.ask_naively(node));
+            assert_eq!(set.ask(node), set.scan(node));
             found += set.ask(node);
         }
         assert!(found > 0, "nodes that no policy selects measure nothing");

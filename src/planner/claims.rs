@@ -1,4 +1,4 @@
-//! Claims: the one table by which members of an HA group take turns, and the rules for taking and losing one.
+//! Claims: the table that serializes disruptions of an HA group's members, and the rules for taking and losing one.
 //!
 //! Agent upgrades and service upgrades of a group share it. Everything here is a pure function over the rows of one
 //! group, which the agbot reads at one revision and inserts at the same. Sources: orchestration E5 and E6,
@@ -18,7 +18,7 @@ use crate::{
     report::Blocked,
 };
 
-/// Is what a claim is about: one rollout of a policy, or the agent.
+/// The subject of a claim: one rollout of a policy, or the agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "policy")]
 pub enum Scope {
@@ -39,7 +39,7 @@ impl Scope {
 
     /// Reads the text of the table's `scope` column.
     pub fn from_text(text: &str) -> Self {
-        // A policy's id always holds a slash, so the word cannot be one.
+        // A policy's id always holds a slash, so it cannot equal `agent`.
         if text == "agent" { Self::Agent } else { Self::Policy(PolicyId::from_text(text)) }
     }
 }
@@ -53,7 +53,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Is what the holder does under the claim.
+/// What the holder does under the claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "purpose")]
 pub enum Purpose {
@@ -68,22 +68,22 @@ pub enum Purpose {
     },
 }
 
-/// Is how far the holder is.
+/// The progress of the holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// The old copy is being stopped.
+    /// The old instance is being stopped.
     Stopping,
-    /// The new copy is being started.
+    /// The new instance is being started.
     Starting,
-    /// The new copy runs and is being watched.
+    /// The new instance runs and is being monitored.
     Verifying,
 }
 
-/// Is the unique key of a claim.
+/// The unique key of a claim.
 pub type ClaimKey = (GroupId, Scope);
 
-/// Is one row of the table.
+/// A claim: one row of the table.
 ///
 /// # Shape
 /// Unique by (group, scope). `fencing` grows with every claim ever taken and is never used twice.
@@ -91,23 +91,23 @@ pub type ClaimKey = (GroupId, Scope);
 pub struct Claim {
     /// The group.
     pub group: GroupId,
-    /// What it is about.
+    /// Its subject.
     pub scope: Scope,
     /// The member that holds it.
     pub node: NodeId,
-    /// What for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// Wanted version; empty for agent upgrades and drains.
     pub version: String,
-    /// Number that every command under the claim states.
+    /// Fencing number that every command under the claim carries.
     pub fencing: u64,
-    /// How far.
+    /// The phase.
     pub phase: Phase,
     /// When the claim was taken.
     pub since: Timestamp,
     /// When the phase began.
     pub phase_since: Timestamp,
-    /// When the claim is given up.
+    /// Instant at which the claim expires.
     pub deadline: Timestamp,
 }
 
@@ -117,42 +117,42 @@ impl Claim {
         (self.group.clone(), self.scope.clone())
     }
 
-    /// Names what it is taken for, for people.
+    /// Returns the human-readable purpose.
     pub fn task(&self) -> String {
         task(&self.scope, self.purpose == Purpose::Drain)
     }
 
-    /// Returns what commands carry to act under this claim.
+    /// Returns the reference that commands carry to act under this claim.
     pub fn reference(&self) -> ClaimRef {
         ClaimRef { group: self.group.clone(), scope: self.scope.clone(), fencing: self.fencing }
     }
 }
 
-/// Names a claim in a command: the executor refuses when the row is gone or has another number.
+/// A claim named in a command: the executor refuses when the row is gone or has another fencing number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRef {
     /// The group.
     pub group: GroupId,
-    /// What it is about.
+    /// Its subject.
     pub scope: Scope,
-    /// The number it was taken with.
+    /// Its fencing number.
     pub fencing: u64,
 }
 
-/// Is a wish for a claim, with the facts that allowed it.
+/// A claim request, with the facts that allowed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
     /// The group.
     pub group: GroupId,
-    /// What it is about.
+    /// Its subject.
     pub scope: Scope,
     /// The member.
     pub node: NodeId,
-    /// What for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// Wanted version; empty for agent upgrades and drains.
     pub version: String,
-    /// When the claim is given up.
+    /// Instant at which the claim expires.
     pub deadline: Timestamp,
     /// Members that were seen running the service when the decision was made, without `node`; empty when the service
     /// ran nowhere else and did not have to. Kept with the claim to explain it.
@@ -163,7 +163,7 @@ pub struct ClaimRequest {
 }
 
 impl ClaimRequest {
-    /// Makes the row.
+    /// Converts the request into the row.
     pub fn into_claim(self, fencing: u64, now: Timestamp) -> Claim {
         Claim {
             group: self.group,
@@ -180,16 +180,16 @@ impl ClaimRequest {
     }
 }
 
-/// Is what the transaction does with a wish that is allowed.
+/// The effect of an allowed claim request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
     /// Insert the row.
     Insert,
-    /// The same node holds the same claim for the same purpose already: answer yes and change nothing.
+    /// The same node already holds the same claim for the same purpose: grant it and change nothing.
     Held,
 }
 
-/// Answers whether a claim may be taken, by the rows of the group alone.
+/// Returns whether a claim may be taken, judged by the rows of the group alone.
 ///
 /// With exclusive disruption no *other* member may hold any row; otherwise at most `max_unavailable` members hold rows.
 /// Rows of the same node never conflict, except one of the same scope for something else.
@@ -227,7 +227,7 @@ pub fn may_take(rows: &[Claim], request: &ClaimRequest, group: &HaGroupFacts) ->
 ///
 /// Counts groups, because a group has one claim per policy.
 /// # Shape
-/// `limit`: 0 means none. `in_work`: groups that hold a claim of the policy, or are about to; `group` itself does not count.
+/// `limit`: 0 means none. `in_work`: groups that hold a claim of the policy or have requested one; `group` itself does not count.
 /// # Errors
 /// [`Blocked::UpdateParallelism`] with the groups in work when as many as allowed are in work already.
 /// # Source
@@ -247,7 +247,7 @@ pub fn check_parallelism(
     Err(Blocked::UpdateParallelism { limit, groups: groups.into_iter().collect() })
 }
 
-/// Says that a group is busy with the task of a claim.
+/// Returns the reason that a group is busy with the task of a claim.
 pub(crate) fn lock_of(row: &Claim) -> Blocked {
     Blocked::HaLock {
         group: row.group.clone(),
@@ -259,7 +259,7 @@ pub(crate) fn lock_of(row: &Claim) -> Blocked {
     }
 }
 
-/// Names what a claim is taken for, for people.
+/// Returns the human-readable purpose of a claim.
 pub(crate) fn task(scope: &Scope, is_drain: bool) -> String {
     match scope {
         Scope::Policy(policy) if is_drain => format!("drain of {policy}"),
@@ -267,7 +267,7 @@ pub(crate) fn task(scope: &Scope, is_drain: bool) -> String {
     }
 }
 
-/// Is why a claim ends.
+/// The reason a claim ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "why")]
 pub enum ReleaseReason {
@@ -277,33 +277,34 @@ pub enum ReleaseReason {
     Failed,
     /// The deadline passed.
     DeadlinePassed,
-    /// Another version is wanted by now.
+    /// Another version is wanted now.
     Superseded,
-    /// The floor is no longer met, and nothing was stopped yet.
-    FloorLost,
+    /// The minimum available no longer holds, and nothing was stopped yet.
+    #[serde(rename = "floor-lost")]
+    MinimumAvailableLost,
     /// The rollout was held meanwhile, and nothing was stopped yet.
     RolloutHeld,
     /// The service is no longer wanted on the node.
     NotWanted,
     /// The node is being drained.
     NodeDraining,
-    /// The copy has left the node that is being drained.
+    /// The instance has left the node that is being drained.
     Drained,
-    /// The node is not being drained any more, or paused before it was touched.
+    /// The node is no longer being drained, or was paused before anything was stopped.
     AvailabilityChanged,
-    /// The node is not a member any more.
+    /// The node is no longer a member.
     NodeLeft,
-    /// The node is gone.
+    /// The node was deleted.
     NodeRemoved,
-    /// The group is gone.
+    /// The group was deleted.
     GroupRemoved,
-    /// The policy (deployment or management) is gone.
+    /// The policy (deployment or management) was deleted.
     PolicyRemoved,
     /// The node has been silent for too long.
     NodeSilent,
-    /// The node's status for the management policy is not an active one.
+    /// The node's status for the management policy is not active.
     AgentFinished {
-        /// The status word; none when the status is gone.
+        /// The status; none when it is gone.
         status: Option<String>,
     },
 }
@@ -314,12 +315,12 @@ impl fmt::Display for ReleaseReason {
             Self::Done => formatter.write_str("the new version runs"),
             Self::Failed => formatter.write_str("the step failed"),
             Self::DeadlinePassed => formatter.write_str("the deadline passed"),
-            Self::Superseded => formatter.write_str("another version is wanted by now"),
-            Self::FloorLost => formatter.write_str("too few other members run the service"),
+            Self::Superseded => formatter.write_str("another version is wanted now"),
+            Self::MinimumAvailableLost => formatter.write_str("too few other members run the service"),
             Self::RolloutHeld => formatter.write_str("the rollout was held"),
             Self::NotWanted => formatter.write_str("the service is no longer wanted on the node"),
             Self::NodeDraining => formatter.write_str("the node is being drained"),
-            Self::Drained => formatter.write_str("the copy has left the node"),
+            Self::Drained => formatter.write_str("the instance has left the node"),
             Self::AvailabilityChanged => formatter.write_str("the node's availability was changed"),
             Self::NodeLeft => formatter.write_str("the node left the group"),
             Self::NodeRemoved => formatter.write_str("the node was deleted"),

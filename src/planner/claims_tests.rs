@@ -46,7 +46,7 @@ fn second_policy_waits_for_another_member_and_not_for_the_same_one() {
 
 /// Scenario E5-S2: agent upgrade and service upgrade share one domain.
 #[test]
-fn agent_upgrade_of_one_member_holds_back_services_of_the_others_only() {
+fn agent_upgrade_of_one_member_blocks_services_of_the_others_only() {
     let rows = [held(Scope::Agent, "n1")];
     assert!(may_take(&rows, &request(policy("a"), "n2"), &group()).is_err());
     assert_eq!(may_take(&rows, &request(policy("a"), "n1"), &group()), Ok(Grant::Insert));
@@ -56,7 +56,7 @@ fn agent_upgrade_of_one_member_holds_back_services_of_the_others_only() {
 }
 
 #[test]
-fn asking_again_for_the_same_is_held_and_for_something_else_is_refused() {
+fn repeated_request_is_held_and_another_purpose_is_refused() {
     let rows = [held(policy("a"), "n1")];
     assert_eq!(may_take(&rows, &request(policy("a"), "n1"), &group()), Ok(Grant::Held));
     let mut other = request(policy("a"), "n1");
@@ -65,7 +65,7 @@ fn asking_again_for_the_same_is_held_and_for_something_else_is_refused() {
 }
 
 #[test]
-fn without_exclusion_so_many_members_may_hold_rows_as_the_group_says() {
+fn without_exclusion_max_unavailable_members_may_hold_claims() {
     let open = HaGroupFacts { is_exclusive: false, max_unavailable: 2, ..group() };
     let rows = [held(policy("a"), "n1")];
     assert_eq!(may_take(&rows, &request(policy("b"), "n2"), &open), Ok(Grant::Insert));

@@ -1,8 +1,8 @@
-//! Commands: what the effects layer does for a decision.
+//! Commands: effects that a decision requests from the agbot.
 //!
-//! A command is data. Each has one executor, is safe to repeat, and states the numbers it acts under: the lease of the
-//! partition always, and the claim where it takes a member down. The executor checks both in its own transaction and
-//! answers with [`crate::event::Event::CommandOutcome`]. Sources: design "The agbot", style 4, agreement protocol 2.4.
+//! A command is data. Each has one executor, is safe to repeat, and carries fencing numbers: that of the partition's lease
+//! always, and that of the claim where it takes a member down. The executor checks both in its own transaction and reports
+//! [`crate::event::Event::CommandOutcome`]. Sources: design "The agbot", style 4, agreement protocol 2.4.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,28 +16,28 @@ use crate::{
     usage::{Backoff, WorkloadUsage},
 };
 
-/// Is the right to work on a partition: the executor refuses when the lease row has another number.
+/// The right to act on a partition: the executor refuses when the lease row has another fencing number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Lease {
     /// The partition.
     pub partition: u32,
-    /// Number that grows with every hand-over.
+    /// Fencing number; grows with every change of owner.
     pub fencing: u64,
 }
 
-/// Is one thing to do.
+/// One effect with the lease it acts under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     /// The lease it acts under.
     pub lease: Lease,
-    /// What to do.
+    /// The effect.
     pub action: Action,
 }
 
-/// Is what to do.
+/// The effect of a command.
 ///
 /// # Shape
-/// Each variant says what its executor does, in this order, and what "done already" looks like.
+/// Each variant lists what its executor does, in order, and when it counts as already done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Action {
@@ -51,12 +51,12 @@ pub enum Action {
         /// Claim under which the slot is being upgraded, if any.
         claim: Option<ClaimRef>,
     },
-    /// Sends the proposal of an agreement once more; a node that has it already drops the repetition.
+    /// Sends the proposal of an agreement once more; a node that already has it drops the repetition.
     RepeatProposal {
-        /// The agreement, proposed and not answered.
+        /// The agreement, proposed and without reply.
         agreement: Box<Agreement>,
     },
-    /// Answers a positive reply.
+    /// Acknowledges a positive reply.
     ///
     /// With `decision`: records counter party, usage and the final state in one transaction, puts `Producer agreed`,
     /// sends the acknowledgement, puts `Finalized Agreement`. Without: only sends the refusing acknowledgement.
@@ -73,7 +73,7 @@ pub enum Action {
         usage: Option<WorkloadUsage>,
     },
     /// Ends an agreement: in one transaction checks lease and claim, marks it ended with the reason, stores usage and
-    /// back-off; then deletes the exchange's record, sends `cancel` unless the node said so itself, and archives.
+    /// back-off; then deletes the exchange's record, sends `cancel` unless the node ended it itself, and archives.
     ///
     /// Done already when the record is ended. Refused when `claim` is given and the row is gone or has another number.
     Cancel {
@@ -85,18 +85,18 @@ pub enum Action {
         policy: PolicyId,
         /// Why.
         reason: CancelReason,
-        /// Why in words, more precise than the number that goes over the wire.
+        /// The cause in words, more precise than the number on the wire.
         cause: String,
-        /// Claim under which the member goes down; none when nothing planned goes down.
+        /// Claim under which the member is taken down; none when no planned disruption happens.
         claim: Option<ClaimRef>,
         /// Usage record to store; none removes it.
         usage: Option<WorkloadUsage>,
         /// Back-off to store; none removes it.
         backoff: Option<Backoff>,
         /// False when the node itself ended it, so that no message is needed.
-        tells_node: bool,
+        notifies_node: bool,
     },
-    /// Sends `cancel` once more for an agreement that is over but that the node still reports.
+    /// Sends `cancel` once more for an agreement that ended but that the node still reports.
     RepeatCancel {
         /// The agreement.
         agreement: AgreementId,
@@ -113,12 +113,12 @@ pub enum Action {
         node: NodeId,
     },
     /// Sends `basicagreementverificationreply`.
-    AnswerVerification {
+    SendVerificationReply {
         /// The agreement.
         agreement: AgreementId,
         /// Its node.
         node: NodeId,
-        /// Whether the agbot has it alive.
+        /// Whether the agreement is live.
         exists: bool,
     },
     /// Stores digest and time as the agreement's pending update, then sends `basicagreementupdate` with the policy change
@@ -138,14 +138,14 @@ pub enum Action {
         /// Digest of the terms it now holds.
         terms_digest: u64,
     },
-    /// Records that the instance of an agreement that is over has stopped; recorded already is fine.
+    /// Records that the instance of an ended agreement has stopped; already recorded is fine.
     RecordStopped {
         /// The agreement.
         agreement: AgreementId,
         /// Its node.
         node: NodeId,
     },
-    /// Refuses an update that a node asked for (always, by the protocol).
+    /// Refuses an update that a node requested (always, by the protocol).
     RefuseUpdate {
         /// The agreement.
         agreement: AgreementId,
@@ -154,12 +154,12 @@ pub enum Action {
         /// The update's type, to be echoed.
         update_type: String,
     },
-    /// Takes a claim in one transaction: locks the group's rows, tests [`crate::claims::may_take`], inserts.
+    /// Takes a claim in one transaction: locks the group's rows, checks [`crate::claims::may_take`], inserts.
     TakeClaim {
-        /// The wish.
+        /// The claim request.
         request: Box<ClaimRequest>,
     },
-    /// Moves a claim to its next phase with a new deadline, if the row still has the number.
+    /// Moves a claim to its next phase with a new deadline, if the row still has the fencing number.
     AdvanceClaim {
         /// The claim.
         claim: ClaimRef,
@@ -168,13 +168,13 @@ pub enum Action {
         /// The deadline.
         deadline: Timestamp,
     },
-    /// Deletes exactly the row with this number; gone is fine.
+    /// Deletes exactly the row with this fencing number; already gone is fine.
     ReleaseClaim {
         /// The claim.
         claim: ClaimRef,
         /// The member that held it, for the event.
         node: NodeId,
-        /// Why, for the event.
+        /// The reason, for the event.
         why: ReleaseReason,
     },
     /// Stores the state of a rollout (insert or replace by group and policy).
@@ -195,24 +195,24 @@ pub enum Action {
     },
 }
 
-/// Names what a command is about, so that the same one is not issued twice while it is being carried out.
+/// The identity of a command, so that the same one is not issued twice while it is in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CommandKey(pub(crate) String);
 
 impl CommandKey {
-    /// Names the proposal of an agreement to a node.
+    /// Returns the key of a proposal to a node.
     pub(crate) fn propose(node: &NodeId, policy: &PolicyId) -> Self {
         Self(format!("propose {node} {policy}"))
     }
 
-    /// Names the end of an agreement.
+    /// Returns the key of the end of an agreement.
     pub(crate) fn cancel(agreement: &AgreementId) -> Self {
         Self(format!("cancel {}", agreement.as_str()))
     }
 }
 
 impl Action {
-    /// Returns the key: equal for two commands of which one makes the other needless.
+    /// Returns the key: equal for two commands of which one makes the other redundant.
     pub fn key(&self) -> CommandKey {
         CommandKey(match self {
             Self::Propose { agreement, .. } => {
@@ -225,7 +225,7 @@ impl Action {
             Self::Cancel { agreement, .. } => return CommandKey::cancel(agreement),
             Self::RepeatCancel { agreement, .. } => format!("repeat {}", agreement.as_str()),
             Self::SendVerification { agreement, .. } => format!("verify {}", agreement.as_str()),
-            Self::AnswerVerification { agreement, .. } => format!("answer {}", agreement.as_str()),
+            Self::SendVerificationReply { agreement, .. } => format!("answer {}", agreement.as_str()),
             Self::SendPolicyUpdate { agreement, .. } => format!("update {}", agreement.as_str()),
             Self::RecordUpdateAccepted { agreement, .. } => format!("updated {}", agreement.as_str()),
             Self::RecordStopped { agreement, .. } => format!("stopped {}", agreement.as_str()),
@@ -243,39 +243,38 @@ impl Action {
     }
 }
 
-/// Says what becomes of the mailbox message that an event brought.
+/// The fate of the mailbox message that an event brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageFate {
-    /// It is handled: delete it when every command it led to has succeeded.
+    /// Handled: delete it when every command it led to has succeeded.
     Delete,
-    /// It is for another agbot, for a record not seen yet, or waits for a command that is being carried out: keep it and handle it
-    /// again later.
+    /// For another agbot, for a record not seen yet, or waiting for a command in flight: keep it and handle it again later.
     Leave,
 }
 
-/// Says when to look at a pair again although no event asks for it.
+/// The time to plan a pair again without an event.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Watch {
     /// The node.
     pub node: NodeId,
     /// The policy.
     pub policy: PolicyId,
-    /// Not before.
+    /// The earliest time.
     pub at: Timestamp,
 }
 
-/// Is the outcome of one decision.
+/// The result of one decision.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
-    /// What to do, in this order; independent of each other.
+    /// The commands, in order; independent of each other.
     pub commands: Vec<Command>,
-    /// What became of the event's message; none for other events.
+    /// The fate of the event's message; none for other events.
     pub message: Option<MessageFate>,
     /// Number of commands, from the first, that the message led to; its fate depends on their outcomes.
     pub message_commands: usize,
-    /// Pairs to look at again, earliest first; a tick at or after that instant does it.
+    /// Pairs to plan again, earliest first, by a tick at or after that instant.
     pub watches: Vec<Watch>,
-    /// Why, and why not.
+    /// The reasons for acting and not acting.
     pub report: Report,
 }

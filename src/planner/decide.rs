@@ -1,8 +1,8 @@
 //! The single entry of every decision.
 //!
-//! `decide` looks at the replica, at one event, at the time and at a seed, and at nothing else; the same input gives the
-//! same bytes. The event only narrows where to look ([`focus`]); then each pair and each unit is planned by the same
-//! code that a full pass uses. Source: design "The agbot", style 4.
+//! `decide` depends on the model, one event, the time and a seed, and on nothing else; the same input gives the same bytes.
+//! The event only narrows the scope ([`focus`]); then each pair and each group rollout is planned by the same code that a
+//! full pass uses. Source: design "The agbot", style 4.
 
 use jiff::Timestamp;
 
@@ -24,8 +24,8 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     }
     let focus = focus::of(model, event, now);
     pair::plan_all(&mut pass, &focus);
-    rolling::unit::plan_all(&mut pass, &focus);
-    rolling::sweep::plan_all(&mut pass, &focus);
+    rolling::group_rollout::plan_all(&mut pass, &focus);
+    rolling::claim_expiry::plan_all(&mut pass, &focus);
     pass.rule_out(focus.ruled_out);
     pass.finish()
 }

@@ -1,4 +1,4 @@
-//! Laws of the entry: the event only narrows where to look, and the same input gives the same bytes.
+//! Laws of `decide`: the event only narrows the scope, and the same input gives the same bytes.
 
 use super::*;
 use crate::{
@@ -7,16 +7,16 @@ use crate::{
     usage::later,
 };
 
-/// A full pass gives the commands that the narrowed pass gave, for whatever happened to a settled world.
+/// A full pass gives the commands that the narrowed pass gave, for every event in a settled world.
 #[test]
-fn event_only_narrows_where_to_look() {
+fn event_only_narrows_the_scope() {
     let mut decisions = 0;
     for seed in 0..60 {
         let (mut model, now) = settled_world(seed);
         for event in shake(&model, now, seed) {
             model.apply(&event, now);
             let narrow = decide(&model, &event, now, seed);
-            // A message asks for an answer that no state shows; everything else follows from the state.
+            // A message requires a reply that no state shows; everything else follows from the state.
             let full = decide(&model, &Event::FullReconcile, now, seed);
             assert_eq!(narrow.commands, full.commands, "seed {seed}, event {event:?}");
             decisions += narrow.commands.len();

@@ -1,6 +1,6 @@
-//! Events: what may change a decision.
+//! Events: inputs that may change a decision.
 //!
-//! An event only narrows where to look; [`crate::decide::decide`] with [`Event::FullReconcile`] gives the same commands.
+//! An event only narrows the scope; [`crate::decide::decide`] with [`Event::FullReconcile`] gives the same commands.
 //! Sources: style 4, agbot 1.3, orchestration B4 and B5.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,13 +22,13 @@ use crate::{
     usage::{Backoff, WorkloadUsage},
 };
 
-/// Is what a message of a node says.
+/// The body of a node's message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "type")]
 pub enum MessageBody {
     /// `reply`.
     Reply {
-        /// Yes or no.
+        /// Whether the node accepts.
         decision: bool,
     },
     /// `cancel`.
@@ -52,50 +52,50 @@ pub enum MessageBody {
     UpdateReply {
         /// Type of update.
         update_type: String,
-        /// Yes or no.
+        /// Whether the node accepts.
         accepted: bool,
     },
 }
 
-/// Is a message of a node, after decryption and after its sender was checked.
+/// A message of a node, after decryption and after its sender was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgreementMessage {
-    /// The node that sent it, by the exchange's word.
+    /// The sender, as the exchange reports it.
     pub from: NodeId,
-    /// Agreement it speaks about.
+    /// The agreement it concerns.
     pub agreement: AgreementId,
-    /// What it says.
+    /// Its body.
     pub body: MessageBody,
 }
 
-/// Is how a command ended.
+/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
-    /// Carried out, or was so already.
+    /// Carried out, now or before.
     Done,
-    /// The claim was taken, or was held already; the row as it is now.
+    /// The claim was taken or already held; the row as it is now.
     ClaimTaken {
         /// The row.
         claim: Box<Claim>,
     },
-    /// A precondition did not hold: the lease or claim has another number, another row has the key, the state does not
-    /// allow it. Nothing was changed; the truth follows in other events.
+    /// A precondition did not hold: the lease or claim has another fencing number, another row has the key, the state does not
+    /// allow it. Nothing was changed; the current state follows in other events.
     Refused {
-        /// Which, in words.
+        /// The precondition, in words.
         why: String,
     },
-    /// It could not be carried out; nothing is known about its effect. It is issued again later.
+    /// It could not be carried out; its effect is unknown. It is issued again later.
     Failed {
-        /// Why, in words.
+        /// The cause, in words.
         why: String,
     },
 }
 
-/// Is anything that happened.
+/// An input of the planner.
 ///
 /// # Shape
-/// Facts replace what was known; `…Removed` forgets it. Records (`…Recorded`) mirror rows of the agbot's database.
+/// Facts replace what was known; `…Removed` deletes it. Records (`…Recorded`) mirror rows of the agbot's database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum Event {
@@ -104,19 +104,19 @@ pub enum Event {
         /// The node.
         node: Box<NodeFacts>,
     },
-    /// A node is gone.
+    /// A node was deleted.
     NodeRemoved {
         /// The node.
         node: NodeId,
     },
-    /// A node's policy changed; none when it is gone.
+    /// A node's policy changed; none when it was deleted.
     NodePolicyChanged {
         /// The node.
         node: NodeId,
         /// Its deployment policy.
         policy: Option<Box<NodePolicyFacts>>,
     },
-    /// A node's status changed; none when it is gone.
+    /// A node's status changed; none when it was deleted.
     NodeStatusChanged {
         /// The node.
         node: NodeId,
@@ -125,7 +125,7 @@ pub enum Event {
     },
     /// A node's agreements in the exchange changed.
     NodeAgreementsChanged {
-        /// The node.
+        /// All agreements the exchange has for it.
         node: NodeId,
         /// All that the exchange has of it.
         agreements: BTreeSet<AgreementId>,
@@ -140,12 +140,12 @@ pub enum Event {
         /// The service.
         service: Box<ServiceFacts>,
     },
-    /// A service definition is gone.
+    /// A service definition was deleted.
     ServiceRemoved {
         /// The service.
         service: ServiceId,
     },
-    /// A service's policy changed; none when it is gone.
+    /// A service's policy changed; none when it was deleted.
     ServicePolicyChanged {
         /// The service.
         service: ServiceId,
@@ -157,12 +157,12 @@ pub enum Event {
         /// The policy.
         policy: Box<DeploymentPolicyFacts>,
     },
-    /// A deployment policy is gone or no longer served.
+    /// A deployment policy was deleted or is no longer served.
     DeploymentPolicyRemoved {
         /// The policy.
         policy: PolicyId,
     },
-    /// What other agbots of the exchange are configured to serve, as a whole.
+    /// The complete served policies and patterns of the other agbots of the exchange.
     OtherAgbotsChanged {
         /// Their served policies and patterns.
         others: Box<OtherAgbots>,
@@ -172,7 +172,7 @@ pub enum Event {
         /// The group.
         group: Box<HaGroupFacts>,
     },
-    /// An HA group is gone.
+    /// An HA group was deleted.
     HaGroupRemoved {
         /// The group.
         group: GroupId,
@@ -182,7 +182,7 @@ pub enum Event {
         /// The status.
         status: Box<NmpStatusFacts>,
     },
-    /// A node management policy is gone.
+    /// A node management policy was deleted.
     NmpRemoved {
         /// The policy.
         nmp: NmpId,
@@ -192,11 +192,11 @@ pub enum Event {
         /// The message.
         message: Box<AgreementMessage>,
     },
-    /// A command was carried out, or not.
+    /// The outcome of a command.
     CommandOutcome {
         /// The command.
         command: Box<Command>,
-        /// How it ended.
+        /// The outcome.
         outcome: Outcome,
     },
     /// An agreement row was read.
@@ -215,12 +215,12 @@ pub enum Event {
         /// Back-off.
         backoff: Option<Backoff>,
     },
-    /// A claim row was read or written by somebody else.
+    /// A claim row was read, or written by another agbot.
     ClaimRecorded {
         /// The row.
         claim: Box<Claim>,
     },
-    /// A claim row is gone.
+    /// A claim row was deleted.
     ClaimRemoved {
         /// Its key.
         key: ClaimKey,
@@ -230,12 +230,12 @@ pub enum Event {
         /// The row.
         rollout: Box<Rollout>,
     },
-    /// An agreement row is gone, although the agreement had not ended.
+    /// An agreement row was deleted, although the agreement had not ended.
     AgreementRemoved {
         /// Its id.
         agreement: AgreementId,
     },
-    /// A rollout row is gone.
+    /// A rollout row was deleted.
     RolloutRemoved {
         /// The group.
         group: GroupId,
@@ -249,6 +249,6 @@ pub enum Event {
     },
     /// Time passed.
     Tick,
-    /// Everything is to be looked at: at start, after a take-over, and now and then.
+    /// Everything is to be planned: at start, after a partition changed its owner, and periodically.
     FullReconcile,
 }

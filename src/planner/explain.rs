@@ -1,6 +1,6 @@
 //! Explains one (node, policy) on demand: what it has, what it waits for, or every clause that fails.
 //!
-//! The same plan as a decision's, for one pair and without carrying anything out, so that what is shown is what is done.
+//! Uses the plan of a decision for one pair without carrying anything out, so that the explanation matches the behavior.
 //! Source: design 1.5, orchestration D3.
 
 use jiff::Timestamp;
@@ -18,21 +18,21 @@ use crate::{
     rolling,
 };
 
-/// Is the answer about one pair.
+/// The explanation of one pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The node.
     pub node: NodeId,
     /// The policy.
     pub policy: PolicyId,
-    /// How it stands.
+    /// Its placement.
     pub placement: Placement,
     /// True when the group's claim for the policy is held for this node.
     pub holds_claim: bool,
 }
 
 impl Explanation {
-    /// Returns the answer in words; never empty.
+    /// Returns the explanation as text; never empty.
     pub fn text(&self) -> String {
         match &self.placement {
             Placement::Placed { version, is_running: true, .. } => format!("{version} runs"),
@@ -46,7 +46,7 @@ impl Explanation {
         }
     }
 
-    /// Returns the reason, when something is in the way.
+    /// Returns the blocking reason, if there is one.
     pub fn blocked(&self) -> Option<&Blocked> {
         match &self.placement {
             Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => Some(blocked),
@@ -55,9 +55,9 @@ impl Explanation {
     }
 }
 
-/// Explains how a pair stands now.
+/// Explains the current placement of a pair.
 ///
-/// The partition does not matter here: every agbot has the whole replica and can answer for every pair.
+/// The partition does not matter here: every agbot has the whole model and can explain every pair.
 pub fn explain(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Explanation {
     let mut pass = Pass::to_explain(model, now);
     let mut focus = Focus::default();
@@ -65,8 +65,8 @@ pub fn explain(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) 
     pair::plan_all(&mut pass, &focus);
     let group = model.group_of(node).map(|group| group.id.clone());
     if let Some(group) = &group {
-        focus.units.insert((group.clone(), policy.clone()));
-        rolling::unit::plan_all(&mut pass, &focus);
+        focus.group_rollouts.insert((group.clone(), policy.clone()));
+        rolling::group_rollout::plan_all(&mut pass, &focus);
     }
     let holds_claim = group.is_some_and(|group| {
         model.claims.get(&(group, Scope::Policy(policy.clone()))).is_some_and(|claim| claim.node == *node)

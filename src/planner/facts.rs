@@ -1,6 +1,6 @@
-//! What the exchange says about nodes, services, policies and groups, in the shape the planner reads it.
+//! Facts about nodes, services, policies and groups from the exchange, in the planner's shape.
 //!
-//! Facts are data only: the effects layer fills them from the exchange's answers and hands them over in events; nothing
+//! Facts are data only: the effects layer fills them from the exchange's responses and passes them in events; nothing
 //! here decides. Sources: exchange API chapters on nodes, services, deployment policies and HA groups; agreement
 //! protocol 3.1.
 
@@ -16,7 +16,7 @@ use crate::{
     settings::UpdateOverrides,
 };
 
-/// Tells devices from edge clusters.
+/// The type of a node: device or edge cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeType {
@@ -27,7 +27,7 @@ pub enum NodeType {
     Cluster,
 }
 
-/// Says what a node's operator lets it do.
+/// The availability of a node, set by its operator.
 ///
 /// # Source
 /// Orchestration B9.
@@ -37,27 +37,27 @@ pub enum Availability {
     /// Services are placed and updated.
     #[default]
     Active,
-    /// What runs goes on; nothing is placed or updated.
+    /// Running services continue; nothing is placed or updated.
     Pause,
-    /// What runs leaves, members of an HA group one at a time; nothing is placed.
+    /// Running services leave, members of an HA group one at a time; nothing is placed.
     Drain,
 }
 
-/// Is one service that a node has registered, with its configuration state.
+/// A service that a node has registered, with its configuration state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredService {
     /// The service.
     pub service: ServiceKey,
-    /// Version the entry speaks about; empty means every version.
+    /// Version the entry applies to; empty means every version.
     pub version: String,
     /// True when the owner of the node suspended it.
     pub is_suspended: bool,
 }
 
-/// Is a node as the exchange holds it, without its policy and its status.
+/// A node as the exchange holds it, without its policy and its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeFacts {
-    /// Who it is.
+    /// Its id.
     pub id: NodeId,
     /// Architecture in the exchange's spelling; may be empty.
     pub arch: String,
@@ -77,17 +77,17 @@ pub struct NodeFacts {
     pub cluster_namespace: String,
     /// True when a cluster agent is bound to its namespace.
     pub is_namespace_scoped: bool,
-    /// What its operator lets it do.
+    /// Its availability.
     #[serde(default)]
     pub availability: Availability,
-    /// True when its agent said that it ended, with all of its services.
+    /// True when its agent reported that it stopped, with all of its services.
     #[serde(default)]
     pub is_stopped: bool,
     /// Last heartbeat the exchange has recorded; none before the first.
     pub last_heartbeat: Option<Timestamp>,
 }
 
-/// Is the deployment half of a node's policy: top level overlaid by `deployment`, as agreement protocol 3.1 says.
+/// The deployment half of a node's policy: top level overlaid by `deployment`, as defined by agreement protocol 3.1.
 ///
 /// The management half is not part of it, so that editing that half cannot touch an agreement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ pub struct NodePolicyFacts {
     pub last_updated: Option<Timestamp>,
 }
 
-/// Is one service instance in a node's status report.
+/// A service instance in a node's status report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedService {
     /// Agreement the instance belongs to; none for dependencies.
@@ -111,10 +111,10 @@ pub struct ObservedService {
     pub is_running: bool,
 }
 
-/// How often and why an instance ended, in a node's status report.
+/// The exits of an instance, in a node's status report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedFailure {
-    /// Agreement the instance belongs to, also of one that is over; none for dependencies.
+    /// Agreement the instance belongs to, even if ended; none for dependencies.
     pub agreement: Option<AgreementId>,
     /// The service.
     pub service: ServiceKey,
@@ -122,7 +122,7 @@ pub struct ObservedFailure {
     pub version: String,
     /// Times of the latest exits by the node's clock, in seconds since 1970, newest last.
     pub recent_exits: Vec<i64>,
-    /// What happened, in words.
+    /// The cause, in words.
     pub text: String,
 }
 
@@ -131,14 +131,14 @@ pub struct ObservedFailure {
 pub struct NodeStatusFacts {
     /// All instances it reports.
     pub services: Vec<ObservedService>,
-    /// Failures of instances; agents of other makers report none.
+    /// Failures of instances; third-party agents report none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ObservedFailure>,
     /// When the exchange stored the report.
     pub reported_at: Option<Timestamp>,
 }
 
-/// Is a service definition.
+/// A service definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServiceFacts {
     /// `org/url_version_arch`.
@@ -163,7 +163,7 @@ pub struct ServiceFacts {
     pub user_input: Vec<Value>,
 }
 
-/// Is the policy of a service definition.
+/// The policy of a service definition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServicePolicyFacts {
     /// Properties and constraints.
@@ -172,7 +172,7 @@ pub struct ServicePolicyFacts {
     pub last_updated: Option<Timestamp>,
 }
 
-/// Is one entry of a deployment policy's version list.
+/// An entry of a deployment policy's version list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionChoice {
     /// Version.
@@ -183,7 +183,7 @@ pub struct VersionChoice {
     pub retries: u32,
     /// Seconds after which the attempts start anew.
     pub retry_secs: u64,
-    /// Passed on to the node; nothing here depends on it.
+    /// Passed on to the node; not used here.
     pub verified_secs: u64,
     /// Text with the environment variables that replace those of the deployment; may be empty.
     #[serde(default)]
@@ -203,15 +203,15 @@ impl VersionChoice {
     }
 }
 
-/// Is a deployment policy, or what a pattern says about one of its services.
+/// A deployment policy, or one service of a pattern.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeploymentPolicyFacts {
-    /// Who it is; of a pattern's service see [`PolicyId::of_pattern`].
+    /// Its id; for a pattern's service see [`PolicyId::of_pattern`].
     pub id: PolicyId,
     /// `org/pattern`, empty for a deployment policy.
     #[serde(default)]
     pub pattern: String,
-    /// Label shown to people.
+    /// Display label.
     pub label: String,
     /// Service it deploys.
     pub service: ServiceKey,
@@ -231,9 +231,9 @@ pub struct DeploymentPolicyFacts {
     pub user_input: Vec<Value>,
     /// `secretBinding`, as in the exchange.
     pub secret_binding: Vec<Value>,
-    /// Organisations whose nodes this agbot serves with the policy.
+    /// Organizations whose nodes this agbot serves with the policy.
     pub node_orgs: BTreeSet<String>,
-    /// What it says over the hub's settings.
+    /// Its settings that override the hub's.
     #[serde(default)]
     pub orchestration: PolicyOrchestration,
     /// When the exchange stored it.
@@ -248,21 +248,21 @@ impl DeploymentPolicyFacts {
     }
 }
 
-/// Is what a deployment policy says over the hub's settings.
+/// The settings of a deployment policy that override the hub's.
 ///
 /// # Source
 /// Orchestration 1.2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyOrchestration {
-    /// How many copies there are.
+    /// How many instances there are.
     pub mode: Mode,
-    /// On which nodes it may run, beside properties and constraints.
-    pub scope: UnitScope,
-    /// How it is updated.
+    /// The nodes on which it may run, in addition to properties and constraints.
+    pub scope: PolicyScope,
+    /// Its update settings.
     pub update: UpdateOverrides,
 }
 
-/// Says how many copies a policy wants.
+/// The number of instances a policy wants.
 ///
 /// # Source
 /// Orchestration B1, A2.
@@ -276,13 +276,13 @@ pub enum Mode {
     Failover,
 }
 
-/// Says which nodes belong to a policy, whatever they are like.
+/// The nodes that belong to a policy, regardless of their properties.
 ///
 /// # Source
 /// Orchestration 1.3.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "type", content = "groups")]
-pub enum UnitScope {
+pub enum PolicyScope {
     /// All nodes.
     #[default]
     Eligible,
@@ -292,11 +292,11 @@ pub enum UnitScope {
     HaGroups(BTreeSet<GroupId>),
 }
 
-/// Stands for every HA group in the list of a scope.
+/// Matches every HA group in the list of a scope.
 const EVERY_GROUP: &str = "*";
 
-impl UnitScope {
-    /// Makes the scope of a policy from a list of groups: `org/name`, or the name alone in the policy's organisation; `*` is every group.
+impl PolicyScope {
+    /// Parses the scope of a policy from a list of groups: `org/name`, or the name alone in the policy's organization; `*` is every group.
     pub fn of_groups(policy: &PolicyId, names: &[String]) -> Self {
         if names.iter().any(|name| name == EVERY_GROUP) {
             return Self::EveryHaGroup;
@@ -308,7 +308,7 @@ impl UnitScope {
         Self::HaGroups(names.iter().map(id).collect())
     }
 
-    /// Answers whether a node belongs to it; `group`: the name of the node's group.
+    /// Returns whether a node is in the scope; `group`: the name of the node's group.
     pub fn holds(&self, node: &NodeId, group: Option<&str>) -> bool {
         match self {
             Self::Eligible => true,
@@ -320,7 +320,7 @@ impl UnitScope {
     }
 }
 
-impl fmt::Display for UnitScope {
+impl fmt::Display for PolicyScope {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Eligible => formatter.write_str("all nodes"),
@@ -333,14 +333,14 @@ impl fmt::Display for UnitScope {
     }
 }
 
-/// Is an HA group: the only source of membership.
+/// An HA group: the only source of membership.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HaGroupFacts {
-    /// Who it is.
+    /// Its id.
     pub id: GroupId,
-    /// Members, of the group's organisation.
+    /// Members, of the group's organization.
     pub members: BTreeSet<NodeId>,
-    /// True (default) when one disruption at a time is allowed over all causes.
+    /// True (default) when only one disruption at a time is allowed, whatever the cause.
     pub is_exclusive: bool,
     /// Members that may be disrupted at once when not exclusive; at least 1.
     pub max_unavailable: u32,
@@ -349,20 +349,20 @@ pub struct HaGroupFacts {
 }
 
 impl HaGroupFacts {
-    /// Makes a group with the default rules.
+    /// Creates a group with the default rules.
     pub fn new(id: GroupId, members: impl IntoIterator<Item = NodeId>) -> Self {
         let members = members.into_iter().collect();
         Self { id, members, is_exclusive: true, max_unavailable: 1, last_updated: None }
     }
 }
 
-/// Is the status of one node management policy on one node, as the node reports it.
+/// The status of one node management policy on one node, as the node reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NmpStatusFacts {
     /// The node.
     pub node: NodeId,
     /// The node management policy.
     pub nmp: NmpId,
-    /// Status word, `download started`, `downloaded`, `initiated`, …; none when the record is gone.
+    /// Status, `download started`, `downloaded`, `initiated`, …; none when the record is gone.
     pub status: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! Failover: policies whose service has one copy in each HA group, which moves by stopping here and then starting there.
+//! Failover: policies whose service has one instance in each HA group, which moves by stopping here and then starting there.
 //!
-//! A copy that can stay stays. Another member gets one only when the first is confirmed stopped, or its node is silent for other
-//! reasons than the upgrade of its agent. Sources: orchestration A2, A3.1, E4 (last paragraph), E8, P1.
+//! An instance that can stay stays. Another member gets one only when the first is confirmed stopped, or its node is silent for
+//! reasons other than the upgrade of its agent. Sources: orchestration A2, A3.1, E4 (last paragraph), E8, P1.
 
 use jiff::Timestamp;
 
@@ -19,18 +19,18 @@ use crate::{
     usage::later,
 };
 
-/// What time alone may change is looked at again after so long.
+/// A state that only time can change is planned again after this interval.
 const RECHECK_SECS: u64 = 10;
 
-/// So many failures in a row on one member let the next one have the copy (orchestration D4, `failureThreshold`).
+/// After this many consecutive failures on one member the instance moves to the next (orchestration D4, `failureThreshold`).
 const FAILURES_TO_MOVE: u32 = 5;
 
-/// Answers whether a policy wants one copy in each group.
+/// Returns whether a policy wants one instance in each group.
 pub(crate) fn is_failover(model: &Model, policy: &PolicyId) -> bool {
     model.policies.get(policy).is_some_and(|facts| facts.orchestration.mode == Mode::Failover)
 }
 
-/// Answers whether another member of the node's group has the one copy of a failover policy, so that none is meant for the node.
+/// Returns whether another member of the node's group has the single instance of a failover policy.
 pub(crate) fn is_elsewhere(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {
     is_failover(model, policy)
         && model.group_of(node).is_some_and(|group| {
@@ -38,10 +38,10 @@ pub(crate) fn is_elsewhere(model: &Model, node: &NodeId, policy: &PolicyId) -> b
         })
 }
 
-/// Answers whether a member may get the copy now; policies of other modes are not held back.
+/// Returns whether a member may get the instance now; policies of other modes always may.
 ///
 /// # Errors
-/// Who has the copy, whose copy is still stopping, or which member comes first.
+/// The member that has the instance, whose instance is still stopping, or that comes first.
 pub(crate) fn may_start(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<(), Blocked> {
     let (model, now) = (pass.model, pass.now);
     let Some(group) = model.group_of(node).filter(|_| is_failover(model, policy)) else { return Ok(()) };
@@ -60,17 +60,16 @@ pub(crate) fn may_start(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -
     }
 }
 
-/// Answers whether a copy is to go to another member because its node is lost and somebody can take it.
+/// Returns whether an instance is to move because its node is lost and another member can take it over.
 pub(crate) fn is_to_move(pass: &mut Pass<'_>, agreement: &Agreement) -> bool {
     let (model, now) = (pass.model, pass.now);
     let (node, policy) = (&agreement.node, &agreement.policy);
     let Some(group) = model.group_of(node).filter(|_| is_failover(model, policy)) else { return false };
-    // Silence is no event.
     pass.watch((node, policy), later(now, RECHECK_SECS));
     is_lost(model, node, now) && others_can_take(model, group, node, policy, now)
 }
 
-/// Answers whether another member could take the copy of a node this instant.
+/// Returns whether another member could take over the instance of a node now.
 pub(crate) fn others_can_take(
     model: &Model,
     group: &HaGroupFacts,
@@ -89,9 +88,9 @@ fn is_lost(model: &Model, node: &NodeId, now: Timestamp) -> bool {
     matches!(model.liveness(node, now), Liveness::Down { .. }) && !model.group_of(node).is_some_and(upgrades)
 }
 
-/// Answers why a member counts as having a copy.
+/// Returns why a member counts as having an instance.
 fn occupied_by(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> Option<Blocked> {
-    let elsewhere = || Blocked::CopyElsewhere { node: member.clone() };
+    let elsewhere = || Blocked::InstanceElsewhere { node: member.clone() };
     if model.live_agreement(member, policy).is_some()
         || model.is_pending(&CommandKey::propose(member, policy), now)
     {
@@ -104,15 +103,15 @@ fn occupied_by(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp
         let mut ended = model.lately_ended_on(member).filter(|agreement| agreement.policy == *policy);
         return ended.find_map(|agreement| {
             let until = later(model.stopping_since(agreement, now)?, STOP_CONFIRMATION_SECS);
-            Some(Blocked::OldCopyStopping { agreement: agreement.id.clone(), until })
+            Some(Blocked::OldInstanceStopping { agreement: agreement.id.clone(), until })
         });
     }
     let (agreement, since) = model.unconfirmed_stops(member, policy, now).next()?;
     Some(Blocked::StopUnconfirmed { node: member.clone(), agreement: agreement.id.clone(), since })
 }
 
-/// Follows the stops of a pair whose service may run once in the group: asks the node until it says that the instance is gone, and
-/// records that.
+/// Follows the stops of a pair whose service may run once in the group: asks the node until it confirms that the instance is gone,
+/// and records that.
 pub(crate) fn follow_stops(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId) {
     let (model, now) = (pass.model, pass.now);
     let ended = model.lately_ended_on(node).filter(|one| one.policy == *policy);
@@ -138,7 +137,7 @@ pub(crate) fn follow_stops(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, pol
     }
 }
 
-/// The member that a copy goes to: whose claim holds the step, where it failed lately and is tried again, else the first that can.
+/// Returns the member that an instance goes to: the claim's holder, else where it failed lately and is retried, else the first candidate.
 fn first_choice<'a>(
     model: &'a Model,
     group: &'a HaGroupFacts,
@@ -161,14 +160,14 @@ fn first_choice<'a>(
     retried.or_else(|| group.members.iter().find(|member| is_candidate(model, member, policy, now)))
 }
 
-/// A member that the policy selects, that is heard, and on which services are placed.
+/// Returns whether a member is selected by the policy, alive, and open for placement.
 fn is_able(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
     model.may_start_on(member, now)
         && model.node(member).is_some_and(|record| !record.facts.public_key.is_empty())
         && matching::select(model, member, policy, now).is_ok()
 }
 
-/// A member that could take a copy this instant.
+/// Returns whether a member could take over an instance now.
 fn is_candidate(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
     let backs_off =
         model.backoff.get(&(member.clone(), policy.clone())).is_some_and(|backoff| now < backoff.not_before);

@@ -1,4 +1,4 @@
-//! Where to look after an event: the pairs and units that it can have changed.
+//! The scope of a decision: the pairs and group rollouts that an event can have changed.
 //!
 //! Everything else would be planned to the same end; leaving it out is only a matter of cost (orchestration B4).
 
@@ -15,24 +15,24 @@ use crate::{
     model::Model,
 };
 
-/// Is where to look.
+/// The scope of a decision.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Focus {
     /// Pairs to plan one by one.
     pub pairs: BTreeSet<(NodeId, PolicyId)>,
-    /// Units whose rollout is to be planned.
-    pub units: BTreeSet<(GroupId, PolicyId)>,
-    /// Groups whose claims are to be swept.
+    /// Group rollouts to plan.
+    pub group_rollouts: BTreeSet<(GroupId, PolicyId)>,
+    /// Groups whose claims are checked for expiry.
     pub groups: BTreeSet<GroupId>,
-    /// Whether the claims of all groups are to be swept.
-    pub sweeps_all: bool,
-    /// Nodes per policy that its index left out.
+    /// Whether the claims of all groups are checked for expiry.
+    pub expires_all_claims: bool,
+    /// Nodes per policy that its index excluded.
     pub ruled_out: BTreeMap<PolicyId, u64>,
 }
 
-/// Answers where to look.
+/// Returns the scope of an event.
 pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
-    let mut focus = Focus { sweeps_all: can_free_any_claim(event), ..Focus::default() };
+    let mut focus = Focus { expires_all_claims: can_free_any_claim(event), ..Focus::default() };
     focus.add_event(model, event);
     for (_, node, policy) in model.watches.iter().take_while(|(at, ..)| *at <= now) {
         focus.add_pair(model, node, policy);
@@ -72,19 +72,18 @@ impl Focus {
                 self.add_pair(model, &agreement.node, &agreement.policy)
             }
             Event::UsageRecorded { node, policy, .. } => self.add_pair(model, node, policy),
-            Event::ClaimRecorded { claim } => self.add_active_units_of(model, &claim.group),
+            Event::ClaimRecorded { claim } => self.add_active_group_rollouts_of(model, &claim.group),
             Event::ClaimRemoved { key } => {
-                self.add_active_units_of(model, &key.0);
-                self.add_queued_units(model, &key.1);
+                self.add_active_group_rollouts_of(model, &key.0);
+                self.add_queued_group_rollouts(model, &key.1);
             }
             Event::RolloutRecorded { rollout } => {
-                self.add_unit(model, &rollout.group, &rollout.policy);
+                self.add_group_rollout(model, &rollout.group, &rollout.policy);
             }
             // An administrator's configuration, which changes rarely and may concern every pair.
             Event::OtherAgbotsChanged { .. } => self.add_everything(model),
-            // Its node is among the touched ones.
             Event::AgreementRemoved { .. } => {}
-            Event::RolloutRemoved { group, policy } => self.add_unit(model, group, policy),
+            Event::RolloutRemoved { group, policy } => self.add_group_rollout(model, group, policy),
             Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
             Event::Tick => self.add_all_active_units(model),
             Event::NmpStatusChanged { status } => {
@@ -101,7 +100,7 @@ impl Focus {
         self.pairs.extend(model.live.keys().cloned());
         self.pairs.extend(model.usage.keys().cloned());
         let remembered = model.rollouts.iter().filter(|(_, rollout)| rollout.remembers_failure());
-        self.units.extend(remembered.map(|(unit, _)| unit.clone()));
+        self.group_rollouts.extend(remembered.map(|(group_rollout, _)| group_rollout.clone()));
         self.add_all_active_units(model);
     }
 
@@ -113,7 +112,7 @@ impl Focus {
         self.add_active_units(model, node);
     }
 
-    /// Pairs of the node that have a record.
+    /// Adds the pairs of the node that have a record.
     fn add_known_pairs(&mut self, model: &Model, node: &NodeId) {
         let from = (node.clone(), PolicyId::from_text("/"));
         let of_node = |pair: &&(NodeId, PolicyId)| pair.0 == *node;
@@ -135,7 +134,7 @@ impl Focus {
             self.pairs.insert((node.clone(), policy.clone()));
         }
         let rollouts = model.rollouts.keys().filter(|(_, one)| one == policy);
-        self.units.extend(rollouts.cloned());
+        self.group_rollouts.extend(rollouts.cloned());
     }
 
     fn add_service(&mut self, model: &Model, service: &ServiceId, key: &ServiceKey) {
@@ -148,7 +147,7 @@ impl Focus {
         for member in model.group(group).into_iter().flat_map(|group| &group.members) {
             self.add_node(model, member);
         }
-        self.add_active_units_of(model, group);
+        self.add_active_group_rollouts_of(model, group);
     }
 
     fn add_agreement(&mut self, model: &Model, agreement: &AgreementId) {
@@ -166,18 +165,20 @@ impl Focus {
                 self.add_pair(model, node, policy);
             }
             Action::TakeClaim { request } => {
-                self.add_active_units_of(model, &request.group);
-                self.add_queued_units(model, &request.scope);
+                self.add_active_group_rollouts_of(model, &request.group);
+                self.add_queued_group_rollouts(model, &request.scope);
             }
-            Action::AdvanceClaim { claim, .. } => self.add_active_units_of(model, &claim.group),
+            Action::AdvanceClaim { claim, .. } => self.add_active_group_rollouts_of(model, &claim.group),
             Action::ReleaseClaim { claim, .. } => {
-                self.add_active_units_of(model, &claim.group);
-                self.add_queued_units(model, &claim.scope);
+                self.add_active_group_rollouts_of(model, &claim.group);
+                self.add_queued_group_rollouts(model, &claim.scope);
             }
-            Action::RecordRollout { rollout } => self.add_unit(model, &rollout.group, &rollout.policy),
+            Action::RecordRollout { rollout } => {
+                self.add_group_rollout(model, &rollout.group, &rollout.policy)
+            }
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }
-            | Action::AnswerVerification { agreement, .. }
+            | Action::SendVerificationReply { agreement, .. }
             | Action::SendPolicyUpdate { agreement, .. }
             | Action::RecordUpdateAccepted { agreement, .. }
             | Action::RecordStopped { agreement, .. }
@@ -186,12 +187,12 @@ impl Focus {
         }
     }
 
-    /// A unit with the pairs of its members: whether it leads forward or back changes what they are to run.
-    fn add_unit(&mut self, model: &Model, group: &GroupId, policy: &PolicyId) {
+    /// Adds a group rollout with the pairs of its members: a rollback changes what they are to run.
+    fn add_group_rollout(&mut self, model: &Model, group: &GroupId, policy: &PolicyId) {
         for member in model.group(group).into_iter().flat_map(|group| &group.members) {
             self.pairs.insert((member.clone(), policy.clone()));
         }
-        self.units.insert((group.clone(), policy.clone()));
+        self.group_rollouts.insert((group.clone(), policy.clone()));
     }
 
     fn add_pair(&mut self, model: &Model, node: &NodeId, policy: &PolicyId) {
@@ -201,47 +202,47 @@ impl Focus {
 
     fn add_active_units(&mut self, model: &Model, node: &NodeId) {
         if let Some(group) = model.group_of.get(node) {
-            self.add_active_units_of(model, group);
+            self.add_active_group_rollouts_of(model, group);
         }
     }
 
-    /// Units of the group that hold a claim or are being rolled: what happens to one member may free another.
-    fn add_active_units_of(&mut self, model: &Model, group: &GroupId) {
+    /// Adds the group rollouts that hold a claim or are open: a change of one member may unblock another.
+    fn add_active_group_rollouts_of(&mut self, model: &Model, group: &GroupId) {
         if !self.groups.insert(group.clone()) {
             return;
         }
         let from = (group.clone(), PolicyId::from_text("/"));
         let rollouts = model.rollouts.range(from..).take_while(|((one, _), _)| one == group);
         let open = rollouts.filter(|(_, rollout)| rollout.is_open());
-        self.units.extend(open.map(|(unit, _)| unit.clone()));
+        self.group_rollouts.extend(open.map(|(group_rollout, _)| group_rollout.clone()));
         for claim in model.claims_of(group) {
             if let Scope::Policy(policy) = &claim.scope {
-                self.units.insert((group.clone(), policy.clone()));
+                self.group_rollouts.insert((group.clone(), policy.clone()));
             }
         }
     }
 
-    /// Units that wait for the update parallelism of a policy, as many as it allows.
-    fn add_queued_units(&mut self, model: &Model, scope: &Scope) {
+    /// Adds the group rollouts that wait for the update parallelism of a policy, as many as it allows.
+    fn add_queued_group_rollouts(&mut self, model: &Model, scope: &Scope) {
         let Scope::Policy(policy) = scope else { return };
         let Some(groups) = model.parallelism_queue.get(policy) else { return };
         let limit = model.update_settings(policy).parallelism as usize;
         for group in groups.iter().take(if limit == 0 { groups.len() } else { limit }) {
-            self.units.insert((group.clone(), policy.clone()));
+            self.group_rollouts.insert((group.clone(), policy.clone()));
         }
     }
 
     fn add_all_active_units(&mut self, model: &Model) {
         let open = model.rollouts.iter().filter(|(_, rollout)| rollout.is_open());
-        self.units.extend(open.map(|(unit, _)| unit.clone()));
+        self.group_rollouts.extend(open.map(|(group_rollout, _)| group_rollout.clone()));
         for (group, scope) in model.claims.keys() {
             if let Scope::Policy(policy) = scope {
-                self.units.insert((group.clone(), policy.clone()));
+                self.group_rollouts.insert((group.clone(), policy.clone()));
             }
         }
     }
 
-    /// Pairs of the other members where a policy wants one copy in the group: what becomes of one decides about the others.
+    /// Adds the pairs of the other members where a policy wants one instance in the group: the state of one decides about the others.
     fn add_peers_of_failover(&mut self, model: &Model) {
         let of_failover = |(_, policy): &&(NodeId, PolicyId)| failover::is_failover(model, policy);
         let mut peers = BTreeSet::new();
@@ -256,16 +257,16 @@ impl Focus {
     fn add_units_of_pairs(&mut self, model: &Model) {
         for (node, policy) in &self.pairs {
             if let Some(group) = model.group_of.get(node) {
-                self.units.insert((group.clone(), policy.clone()));
+                self.group_rollouts.insert((group.clone(), policy.clone()));
             }
         }
     }
 }
 
-/// Answers whether an event can end the reason of a claim of a group that it does not name: by time, by silence, or by what is gone.
+/// Returns whether an event can end the reason of a claim of a group that it does not name: time, silence, or a deletion.
 ///
-/// All others concern the claims of the groups of their nodes. To sweep all claims for each of them would make an upgrade of
-/// many groups at once cost the square of their number.
+/// All other events concern the claims of the groups of their nodes. Checking all claims for each of them would make an
+/// upgrade of many groups at once cost the square of their number.
 fn can_free_any_claim(event: &Event) -> bool {
     matches!(
         event,

@@ -1,8 +1,8 @@
-//! The pure core of the agbot: a replica of what it serves, and every decision about it.
+//! The pure core of the agbot: a model of what it serves, and every decision about it.
 //!
-//! [`model::Model`] is built from events; [`decide::decide`] looks at it, at one event, at the time and at a seed, and
-//! answers with commands and a report. No async, no input or output, no clock, no randomness of its own: the simulator in
-//! [`sim`] drives exactly this code through faulty schedules. Read [`decide`] first. Sources: design "The agbot",
+//! [`model::Model`] is built from events; [`decide::decide`] takes it, one event, the time and a seed, and returns commands
+//! and a report. No async, no input or output, no clock, no randomness of its own: the simulator in [`sim`] drives exactly
+//! this code through faulty schedules. Read [`decide`] first. Sources: design "The agbot",
 //! orchestration B11 and E.
 
 pub mod agent_upgrade;

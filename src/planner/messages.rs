@@ -1,4 +1,4 @@
-//! What a node's message means for its agreement.
+//! Effects of a node's message on its agreement.
 //!
 //! Source: agreement protocol 2.4, rows 3a to 12b.
 
@@ -16,8 +16,8 @@ use crate::{
 
 /// Handles a message.
 ///
-/// A message about an agreement we do not know stays in the mailbox: it may belong to another agbot, or its record is not
-/// read yet. A message of another node than the agreement's changes nothing.
+/// A message about an unknown agreement stays in the mailbox: it may belong to another agbot, or its record is not read yet. A
+/// message of another node than the agreement's changes nothing.
 pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
     let model = pass.model;
     let Some(agreement) = model.agreement(&message.agreement) else {
@@ -28,7 +28,7 @@ pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
         let is_cancel = matches!(message.body, MessageBody::Cancel { .. });
         pass.message = Some(if is_cancel { MessageFate::Leave } else { MessageFate::Delete });
         let text = format!("{} sent a message about an agreement of {}", message.from, agreement.node);
-        pass.tell("message.wrong-sender", text);
+        pass.emit("message.wrong-sender", text);
         return;
     }
     let Some(lease) = pass.lease_for(&agreement.node) else {
@@ -49,7 +49,7 @@ pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
                 pair::cancel(pass, lease, agreement, CancelReason(*reason), None, false);
             }
         }
-        MessageBody::Verification => answer_verification(pass, lease, agreement, node),
+        MessageBody::Verification => reply_to_verification(pass, lease, agreement, node),
         MessageBody::VerificationReply { exists } => {
             if !exists && agreement.finalized_at().is_some() {
                 pair::cancel(pass, lease, agreement, CancelReason::AGREEMENT_MISSING, None, true);
@@ -72,22 +72,22 @@ pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
 /// Rows 3a to 3d.
 fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     match agreement.state {
-        // A second yes needs no answer: the first one had it, and the node asks if that was lost.
+        // A second positive reply needs no acknowledgement: the first one had it, and the node repeats its reply if that was lost.
         AgreementState::Finalized { .. } => {}
         AgreementState::Ended { .. } => refuse_reply(pass, lease, agreement),
         AgreementState::Proposed => match pair::old_instance(pass, &agreement.node, &agreement.policy) {
             Some(blocked) => {
                 pass.wait(agreement, blocked);
-                // Read again after a restart of the agbot; until then the replica remembers it.
+                // The message is read again after a restart of the agbot; until then the model remembers it.
                 pass.message = Some(MessageFate::Leave);
             }
-            None => answer_acceptance(pass, lease, agreement),
+            None => acknowledge_acceptance(pass, lease, agreement),
         },
     }
 }
 
-/// Answers a positive reply to a proposal that waits for nothing any more.
-pub(crate) fn answer_acceptance(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
+/// Acknowledges a positive reply to a proposal that waits for nothing any more.
+pub(crate) fn acknowledge_acceptance(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     match matching::fit(pass.model, agreement, pass.now) {
         Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),
         Fit::Outdated(_) | Fit::Lost(_) | Fit::Leaving => {
@@ -137,9 +137,10 @@ fn refuse_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     pass.issue(lease, action, (&agreement.node, &agreement.policy));
 }
 
-fn answer_verification(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, node: &NodeId) {
+fn reply_to_verification(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, node: &NodeId) {
     let exists = agreement.is_live() && !pass.is_stopping(agreement);
-    let action = Action::AnswerVerification { agreement: agreement.id.clone(), node: node.clone(), exists };
+    let action =
+        Action::SendVerificationReply { agreement: agreement.id.clone(), node: node.clone(), exists };
     pass.issue(lease, action, (node, &agreement.policy));
 }
 

@@ -1,4 +1,4 @@
-//! What other agbots of the exchange are configured to serve, so that this agbot leaves it to them.
+//! Policies and patterns that other agbots of the exchange are configured to serve; this agbot leaves them alone.
 //!
 //! Source: agbot 1.2.
 
@@ -12,7 +12,7 @@ use crate::{
     model::Model,
 };
 
-/// Stands for every policy or pattern of an organization.
+/// Matches every policy or pattern of an organization.
 const EVERY: &str = "*";
 
 /// Organization → name or `*` → organization of the nodes → agbot.
@@ -21,7 +21,7 @@ type Entries = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;
 /// The served policies and patterns of other agbots.
 ///
 /// # Shape
-/// Of several agbots with the same entry the first in order of their ids is named.
+/// If several agbots have the same entry, the first in order of their ids wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherAgbots {
     policies: Entries,
@@ -52,7 +52,7 @@ impl OtherAgbots {
         }
     }
 
-    /// Returns every entry in words, in order: what, for nodes of which organization, and the agbot.
+    /// Returns every entry, in order: what, for nodes of which organization, and the agbot.
     pub fn entries(&self) -> impl Iterator<Item = ServedElsewhere<'_>> {
         let policies = flatten(&self.policies).map(|entry| (false, entry));
         let patterns = flatten(&self.patterns).map(|entry| (true, entry));

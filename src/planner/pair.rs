@@ -1,7 +1,7 @@
 //! Plans one (node, policy): propose, keep, update or end its agreement.
 //!
-//! Replacing the agreement of a group member is not decided here but by the rollout ([`crate::rolling`]); what is decided
-//! here for a member is what nothing may hold back. Sources: agbot 1.5, 1.7, 2.1 to 2.5; orchestration E4.7.
+//! Replacing the agreement of a group member is not decided here but by the rollout ([`crate::rolling`]); decided here for a
+//! member are only the changes that nothing may block. Sources: agbot 1.5, 1.7, 2.1 to 2.5; orchestration E4.7.
 
 use jiff::Timestamp;
 
@@ -18,14 +18,14 @@ use crate::{
     model::{Liveness, Observed},
     pass::Pass,
     report::{Blocked, Placement},
-    rolling::{self, floor},
+    rolling::{self, minimum_available},
     usage::{Backoff, later, usage_after_cancel},
 };
 
-/// A node gets so long to stop the instance of an ended agreement before the next one may start; the cancel is repeated after half of it.
+/// Time a node has to stop the instance of an ended agreement before the next one may start; the cancel is repeated after half of it.
 pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
 
-/// A node that reports without an agreement that it should have is asked about it after so long, and again.
+/// Interval after which a node is asked about an agreement that its reports lack.
 const MISSING_SECS: u64 = 60;
 
 /// Plans every pair in focus.
@@ -39,7 +39,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
     let model = pass.model;
     let Some(lease) = pass.lease_for(node) else {
         let blocked = Blocked::OtherAgbot { partition: model.partition_of(node) };
-        return pass.place(node, policy, Placement::NotPlaced { blocked });
+        return pass.set_placement(node, policy, Placement::NotPlaced { blocked });
     };
     repeat_cancels(pass, lease, node, policy);
     failover::follow_stops(pass, lease, node, policy);
@@ -47,19 +47,19 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
         Some(agreement) => plan_present(pass, lease, agreement),
         None => match may_propose(pass, node, policy) {
             Ok(choice) => propose(pass, lease, node, policy, choice),
-            Err(blocked) => pass.place(node, policy, Placement::NotPlaced { blocked }),
+            Err(blocked) => pass.set_placement(node, policy, Placement::NotPlaced { blocked }),
         },
     }
 }
 
-/// Answers what to propose, or why nothing is proposed now.
+/// Returns what to propose, or why nothing is proposed now.
 fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<Choice, Blocked> {
     let (model, now) = (pass.model, pass.now);
     let choice = matching::select(model, node, policy, now)?;
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
     match record.facts.availability {
         Availability::Drain => return Err(Blocked::NodeDraining),
-        // A copy that was stopped to be replaced is given back.
+        // An instance that was stopped to be replaced is started again.
         Availability::Pause if !rolling::holds_claim(model, node, policy) => return Err(Blocked::NodePaused),
         Availability::Pause | Availability::Active => {}
     }
@@ -103,9 +103,9 @@ fn check_backoff(
     }
 }
 
-/// Cancels again what the node still reports although it is over: the message may have been lost with the mailbox it was in.
+/// Repeats the cancel of ended agreements that the node still reports: the message may have been lost with its mailbox.
 ///
-/// A node that is down reads nothing, and what it reported counts again only when it is heard.
+/// A node that is down reads nothing, and its reports count again only when it is alive.
 fn repeat_cancels(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId) {
     let (model, now) = (pass.model, pass.now);
     if model.settings.broken.ignores_reports || model.liveness(node, now) != Liveness::Alive {
@@ -121,10 +121,10 @@ fn repeat_cancels(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &Pol
     }
 }
 
-/// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the agreement before it.
+/// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the previous agreement.
 ///
-/// The proposal itself does not wait, so that a node that polls seldom finds it together with the cancel. What starts the new instance is
-/// the acknowledgement.
+/// The proposal itself does not wait, so that a node that polls seldom finds it together with the cancel. The acknowledgement
+/// is what starts the new instance.
 pub(crate) fn old_instance(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
     let (ended, at) = pass.model.lingering(node, policy)?;
     let until = later(at, STOP_CONFIRMATION_SECS);
@@ -132,7 +132,7 @@ pub(crate) fn old_instance(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId
         return None;
     }
     pass.watch((node, policy), until);
-    Some(Blocked::OldCopyStopping { agreement: ended.id.clone(), until })
+    Some(Blocked::OldInstanceStopping { agreement: ended.id.clone(), until })
 }
 
 fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, choice: Choice) {
@@ -189,7 +189,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         Fit::Leaving if model.group_of(&agreement.node).is_none() => {
             take_off(pass, lease, agreement, None);
         }
-        // The unit of the group decides and reports.
+        // The group rollout decides and reports.
         Fit::Outdated(_) | Fit::Leaving => {}
         Fit::Unclear(blocked) => keep(pass, lease, agreement, Some(blocked)),
         Fit::Clean(choice) => {
@@ -221,7 +221,7 @@ fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: 
     if pass.model.proposal_status(agreement).is_accepted {
         return match old_instance {
             Some(blocked) => pass.wait(agreement, blocked),
-            None => messages::answer_acceptance(pass, lease, agreement),
+            None => messages::acknowledge_acceptance(pass, lease, agreement),
         };
     }
     if pass.now >= agreement.reply_by {
@@ -236,10 +236,10 @@ fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: 
     pass.wait(agreement, blocked);
 }
 
-/// Ends an agreement whose policy no longer wants it on the node.
+/// Ends an agreement whose policy no longer selects the node.
 ///
-/// That is never held back, with one exception: an edit of the policy that moves the service from the last member that
-/// runs it to another member waits until it runs there, for as long as a start may take (design 1.1).
+/// Nothing blocks this, with one exception: an edit of the policy that moves the service from the last member that runs it to
+/// another member waits until it runs there, for as long as a start may take (design 1.1).
 fn retire(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, blocked: Blocked) {
     match retire_until(pass, agreement) {
         Some((until, reason)) => {
@@ -254,7 +254,7 @@ fn retire(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, blocked: Blo
     }
 }
 
-/// Answers until when the last copy stays although its policy no longer selects the node, and for whom it waits.
+/// Returns until when the last instance stays although its policy no longer selects the node, and what it waits for.
 fn retire_until(pass: &Pass<'_>, agreement: &Agreement) -> Option<(Timestamp, Blocked)> {
     let model = pass.model;
     let group = model.group_of(&agreement.node)?;
@@ -267,10 +267,10 @@ fn retire_until(pass: &Pass<'_>, agreement: &Agreement) -> Option<(Timestamp, Bl
     if pass.now >= until {
         return None;
     }
-    floor::replacement_expected(pass, group, agreement).map(|reason| (until, reason))
+    minimum_available::replacement_expected(pass, group, agreement).map(|reason| (until, reason))
 }
 
-/// Sends changed terms to the node; what runs goes on (agbot 2.2, step 8).
+/// Sends changed terms to the node; the running service continues (agbot 2.2, step 8).
 fn update_terms(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, choice: &Choice) {
     if choice.terms_digest == agreement.terms_digest {
         return;
@@ -289,7 +289,7 @@ fn update_terms(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, choice
     pass.issue(lease, action, pair);
 }
 
-/// Watches over an agreement that stays: node health, verification, report.
+/// Monitors an agreement that stays: node health, verification, report.
 fn keep(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, unclear: Option<Blocked>) {
     if let Some(reason) = health_failure(pass, agreement) {
         return cancel(pass, lease, agreement, reason, None, true);
@@ -308,12 +308,12 @@ fn keep(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, unclear: Optio
                 is_running,
                 why,
             };
-            pass.place(&agreement.node, &agreement.policy, placement);
+            pass.set_placement(&agreement.node, &agreement.policy, placement);
         }
     }
 }
 
-/// Answers whether node health, where the policy asks for it, ends the agreement (agbot 1.7).
+/// Returns the reason when node health, where the policy requires it, ends the agreement (agbot 1.7).
 fn health_failure(pass: &mut Pass<'_>, agreement: &Agreement) -> Option<CancelReason> {
     let (model, now) = (pass.model, pass.now);
     let policy = model.policy(&agreement.policy)?;
@@ -342,9 +342,9 @@ fn health_failure(pass: &mut Pass<'_>, agreement: &Agreement) -> Option<CancelRe
     None
 }
 
-/// Asks the node whether it still has the agreement: now and then, and when its reports say otherwise.
+/// Asks the node whether it still has the agreement: periodically, and when its reports do not list it.
 ///
-/// A report alone ends nothing: an agent may report a service only once its images are loaded.
+/// A report alone ends nothing: an agent may report a service only after loading its images.
 fn verify(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     let Some(final_at) = agreement.finalized_at() else { return };
     let interval = pass.model.settings.verification_interval_secs;
@@ -362,7 +362,7 @@ fn verify(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     pass.issue(lease, action, pair);
 }
 
-/// Ends an agreement, with the bookkeeping that its reason asks for.
+/// Ends an agreement, with the bookkeeping that its reason requires.
 ///
 /// `claim` is given exactly when a group member is taken down for a rollout.
 pub(crate) fn cancel(
@@ -371,7 +371,7 @@ pub(crate) fn cancel(
     agreement: &Agreement,
     reason: CancelReason,
     claim: Option<ClaimRef>,
-    tells_node: bool,
+    notifies_node: bool,
 ) {
     let pair = (agreement.node.clone(), agreement.policy.clone());
     let usage = usage_after_cancel(pass.model.usage.get(&pair), reason);
@@ -393,7 +393,7 @@ pub(crate) fn cancel(
         claim,
         usage,
         backoff,
-        tells_node,
+        notifies_node,
     };
     pass.act(&pair.0, &pair.1, text);
     pass.issue(lease, action, (&pair.0, &pair.1));

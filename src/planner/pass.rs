@@ -1,4 +1,4 @@
-//! One decision in the making: collects commands, watches and the report.
+//! One decision under construction: collects commands, watches and the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,22 +16,22 @@ use crate::{
     usage::later,
 };
 
-/// Stands for the lease in a pass whose commands are thrown away.
+/// Placeholder lease of a pass whose commands are discarded.
 const NO_LEASE: Lease = Lease { partition: 0, fencing: 0 };
 
-/// Is a decision in the making.
+/// A decision under construction.
 pub(crate) struct Pass<'a> {
-    /// The replica.
+    /// The model.
     pub model: &'a Model,
     /// The time.
     pub now: Timestamp,
-    /// What becomes of the event's message.
+    /// The fate of the event's message.
     pub message: Option<MessageFate>,
     /// Number of commands that the message led to.
     pub message_commands: usize,
-    /// Whether a command was not issued because the same one is being carried out.
+    /// Whether a command was not issued because the same one is in flight.
     pub is_waiting_for_command: bool,
-    /// True when nothing will be carried out, so that it does not matter who owns the partition.
+    /// True when nothing will be carried out, so that partition ownership does not matter.
     explains_only: bool,
     seed: u64,
     commands: Vec<Command>,
@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Makes a pass whose commands are thrown away.
+    /// Creates a pass whose commands are discarded.
     pub fn to_explain(model: &'a Model, now: Timestamp) -> Self {
         Self { explains_only: true, ..Self::new(model, now, 0) }
     }
@@ -74,8 +74,8 @@ impl<'a> Pass<'a> {
         self.model.lease_for_group(group).or(self.explains_only.then_some(NO_LEASE))
     }
 
-    /// Issues a command about a whole unit or group unless the same is being carried out; those are looked at at every tick,
-    /// so nothing has to be watched. Answers whether it was issued now.
+    /// Issues a command about a whole group rollout or group unless the same one is in flight; those are planned at every tick,
+    /// so no watch is needed. Returns whether it was issued now.
     pub fn issue_for_group(&mut self, lease: Lease, action: Action) -> bool {
         let key = action.key();
         if self.model.is_pending(&key, self.now) || !self.keys.insert(key) {
@@ -85,8 +85,8 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Issues a command unless the same is being carried out; in both cases the pair is looked at again when the command
-    /// should have been answered. Answers whether it was issued now.
+    /// Issues a command unless the same one is in flight; in both cases the pair is planned again when the outcome is due.
+    /// Returns whether it was issued now.
     pub fn issue(&mut self, lease: Lease, action: Action, pair: (&NodeId, &PolicyId)) -> bool {
         let key = action.key();
         let timeout = self.model.settings.command_timeout_secs;
@@ -115,40 +115,40 @@ impl<'a> Pass<'a> {
         self.model.groups_in_work(scope, self.now).chain(requested).collect()
     }
 
-    /// Answers whether the agreement is on its way out, by this decision or an earlier one.
+    /// Returns whether the agreement is being ended, by this decision or an earlier one.
     pub fn is_stopping(&self, agreement: &Agreement) -> bool {
-        self.stopping.contains(&agreement.id) || self.model.is_being_cancelled(agreement, self.now)
+        self.stopping.contains(&agreement.id) || self.model.is_being_canceled(agreement, self.now)
     }
 
-    /// Asks for another look at a pair.
+    /// Schedules the pair to be planned again.
     pub fn watch(&mut self, (node, policy): (&NodeId, &PolicyId), at: Timestamp) {
-        // What is due now is being looked at now; the next look is a second later at the earliest.
+        // The pair is being planned now; the next time is a second later at the earliest.
         let at = at.max(later(self.now, 1));
         self.watches.insert(Watch { at, node: node.clone(), policy: policy.clone() });
     }
 
-    /// Records how a pair stands; the last word counts.
-    pub fn place(&mut self, node: &NodeId, policy: &PolicyId, placement: Placement) {
+    /// Records the placement of a pair; the last call wins.
+    pub fn set_placement(&mut self, node: &NodeId, policy: &PolicyId, placement: Placement) {
         self.report.pairs.insert((node.clone(), policy.clone()), placement);
     }
 
     /// Records that a pair's agreement waits.
     pub fn wait(&mut self, agreement: &Agreement, blocked: Blocked) {
         let placement = Placement::Waiting { agreement: agreement.id.clone(), blocked };
-        self.place(&agreement.node, &agreement.policy, placement);
+        self.set_placement(&agreement.node, &agreement.policy, placement);
     }
 
     /// Records that a command was issued for a pair.
     pub fn act(&mut self, node: &NodeId, policy: &PolicyId, action: String) {
-        self.place(node, policy, Placement::Acting { action });
+        self.set_placement(node, policy, Placement::Acting { action });
     }
 
-    /// Tells people.
-    pub fn tell(&mut self, kind: &str, text: String) {
+    /// Adds an event to the report.
+    pub fn emit(&mut self, kind: &str, text: String) {
         self.report.events.push(PlannerEvent { kind: kind.to_owned(), text });
     }
 
-    /// Makes the id of a new agreement from the seed: 64 hexadecimal digits.
+    /// Derives the id of a new agreement from the seed: 64 hexadecimal digits.
     pub fn new_agreement_id(&self, node: &NodeId, policy: &PolicyId) -> AgreementId {
         let mut generator =
             ChaCha20Rng::seed_from_u64(self.seed ^ stable_hash(&[node.as_str(), policy.as_str()]));
@@ -158,16 +158,16 @@ impl<'a> Pass<'a> {
         AgreementId::from_text(&text)
     }
 
-    /// Closes the handling of the event's message: what is issued from here on does not decide its fate.
+    /// Ends the handling of the event's message: commands issued from here on do not affect its fate.
     pub fn close_message(&mut self) {
         self.message_commands = self.commands.len();
-        // What the message asks for is not done by this decision, and the command under way may fail.
+        // This decision does not carry out what the message requires, and the command in flight may fail.
         if self.is_waiting_for_command {
             self.message = Some(MessageFate::Leave);
         }
     }
 
-    /// Records how many nodes were left out without being looked at.
+    /// Records how many nodes the index excluded.
     pub fn rule_out(&mut self, counts: BTreeMap<PolicyId, u64>) {
         self.report.ruled_out = counts;
     }

@@ -1,4 +1,4 @@
-//! Why not: the reasons that keep a service off a node or a rollout from going on, as data and in words.
+//! The reasons that block a placement or a rollout, as data and as text.
 //!
 //! Every decision carries a report; CLI, API and console show the same reasons. Sources: design 1.5, orchestration D3
 //! and D11.
@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::{
     agreement::CancelReason,
     claims::{ReleaseReason, Scope},
-    facts::UnitScope,
+    facts::PolicyScope,
     ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
 };
 
-/// Says whose constraint failed.
+/// The owner of a failed constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -38,10 +38,10 @@ impl fmt::Display for Side {
     }
 }
 
-/// Is one term that is not satisfied, with the value it met.
+/// A term that is not satisfied, with the actual value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedClause {
-    /// Whose constraint.
+    /// The owner of the constraint.
     pub side: Side,
     /// The whole constraint, as written.
     pub constraint: String,
@@ -64,7 +64,7 @@ impl fmt::Display for FailedClause {
     }
 }
 
-/// Is why a rollout is held.
+/// The reason a rollout is held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "cause")]
 pub enum HoldReason {
@@ -74,7 +74,7 @@ pub enum HoldReason {
         node: NodeId,
         /// The version.
         version: String,
-        /// What the node said.
+        /// The reason the node reported.
         reason: CancelReason,
         /// How it failed, as far as the node reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,22 +86,23 @@ pub enum HoldReason {
         node: NodeId,
         /// The version.
         version: String,
-        /// What was missing when the time was over.
+        /// The missing condition at the deadline.
         missing: Box<Blocked>,
     },
     /// A user paused it.
     Paused {
-        /// Who.
+        /// The user.
         actor: String,
     },
-    /// A user stopped it for good.
+    /// A user stopped it permanently.
     Aborted {
-        /// Who.
+        /// The user.
         actor: String,
     },
-    /// A user asked to go back.
-    RollbackAsked {
-        /// Who.
+    /// A user requested a rollback.
+    #[serde(rename = "rollback-asked")]
+    RollbackRequested {
+        /// The user.
         actor: String,
     },
 }
@@ -111,7 +112,7 @@ impl HoldReason {
     pub fn node(&self) -> Option<&NodeId> {
         match self {
             Self::StepFailed { node, .. } | Self::StepStalled { node, .. } => Some(node),
-            Self::Paused { .. } | Self::Aborted { .. } | Self::RollbackAsked { .. } => None,
+            Self::Paused { .. } | Self::Aborted { .. } | Self::RollbackRequested { .. } => None,
         }
     }
 
@@ -133,25 +134,25 @@ impl fmt::Display for HoldReason {
             }
             Self::Paused { actor } => write!(formatter, "paused by {actor}"),
             Self::Aborted { actor } => write!(formatter, "aborted by {actor}"),
-            Self::RollbackAsked { actor } => write!(formatter, "{actor} asked to go back"),
+            Self::RollbackRequested { actor } => write!(formatter, "{actor} requested a rollback"),
         }
     }
 }
 
-/// Is one reason why something does not happen now.
+/// The reason why something does not happen now.
 ///
 /// # Shape
-/// Each variant names who or what must change; [`fmt::Display`] says it in a sentence.
+/// Each variant names what must change; [`fmt::Display`] gives the sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "blocked")]
 pub enum Blocked {
-    /// The replica does not know the node.
+    /// The model does not contain the node.
     NodeUnknown,
-    /// The replica does not know the policy, or does not serve it.
+    /// The model does not contain the policy, or the agbot does not serve it.
     PolicyUnknown,
-    /// The agbot does not serve the node's organisation with this policy.
+    /// The agbot does not serve the node's organization with this policy.
     OrgNotServed {
-        /// The organisation.
+        /// The organization.
         org: String,
     },
     /// Another agbot of the exchange is configured to serve the policy for the node's organization.
@@ -164,37 +165,37 @@ pub enum Blocked {
         /// The partition.
         partition: u32,
     },
-    /// The node works by a pattern.
+    /// The node uses a pattern.
     UsesPattern {
         /// The pattern.
         pattern: String,
     },
-    /// The service is one of a pattern's that the node does not work by.
+    /// The service belongs to a pattern that the node does not use.
     OfPattern {
         /// The pattern.
         pattern: String,
     },
     /// The policy is for members of HA groups that the node is not in.
     OutsideScope {
-        /// Whom it is for.
-        scope: UnitScope,
+        /// The allowed nodes.
+        scope: PolicyScope,
     },
     /// The node has no policy.
     NoNodePolicy,
-    /// The node has never been heard of.
+    /// No heartbeat of the node was ever seen.
     NeverHeard,
     /// The node has published no key, so nothing can be sent to it.
     NoPublicKey,
-    /// The node is silent.
+    /// The node is down.
     NodeDown {
         /// Last heartbeat.
         since: Timestamp,
     },
-    /// The node's operator lets nothing be placed or updated on it.
+    /// The node's operator paused placement and updates.
     NodePaused,
-    /// The node's operator empties it.
+    /// The node's operator is draining it.
     NodeDraining,
-    /// Nobody else in the group can take the one copy now.
+    /// No other member of the group can take over the single instance now.
     NoCandidate {
         /// The group.
         group: GroupId,
@@ -213,7 +214,7 @@ pub enum Blocked {
         /// True when the node is a cluster.
         is_cluster: bool,
     },
-    /// A service of a pattern needs privileges that the node does not give.
+    /// A service of a pattern needs privileges that the node does not grant.
     NeedsPrivileges {
         /// The service.
         service: ServiceId,
@@ -231,12 +232,12 @@ pub enum Blocked {
         service: ServiceKey,
         /// The version.
         version: String,
-        /// The architecture looked for.
+        /// The architecture searched for.
         arch: String,
     },
-    /// A service that the service needs is missing.
+    /// A required service is missing.
     DependencyMissing {
-        /// The needed service, as written.
+        /// The required service, as written.
         service: String,
     },
     /// The owner of the node suspended the service.
@@ -256,35 +257,36 @@ pub enum Blocked {
     },
     /// A policy cannot be read.
     Unreadable {
-        /// What is wrong.
+        /// The error.
         detail: String,
     },
-    /// The node has not published the properties its agent's version should.
+    /// The node has not published the properties that its agent's version provides.
     BuiltInsMissing {
         /// The names.
         names: Vec<String>,
     },
     /// An earlier attempt failed; the next one waits.
     BackingOff {
-        /// Until when.
+        /// Time of the next attempt.
         until: Timestamp,
         /// Attempts that failed.
         failure_count: u32,
         /// Why the last one failed.
         reason: CancelReason,
     },
-    /// The node still reports an agreement that is over.
-    OldCopyStopping {
+    /// The node still reports an agreement that has ended.
+    #[serde(rename = "old-copy-stopping")]
+    OldInstanceStopping {
         /// The agreement.
         agreement: AgreementId,
-        /// At that instant the next one starts all the same.
+        /// The next instance starts at this time in any case.
         until: Timestamp,
     },
     /// The proposal waits for its reply.
     WaitingForReply {
         /// The agreement.
         agreement: AgreementId,
-        /// Until when.
+        /// The deadline.
         until: Timestamp,
     },
     /// The agreement is final and the service has not been seen running.
@@ -297,27 +299,27 @@ pub enum Blocked {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// The node has not answered an update of the terms.
+    /// The node has not replied to an update of the terms.
     UpdateUnanswered {
         /// When it was sent last.
         since: Timestamp,
     },
-    /// The service runs and is watched for a while.
+    /// The service runs and is being monitored.
     BeingWatched {
-        /// Until when.
+        /// End of the monitoring time.
         until: Timestamp,
     },
-    /// Stopping this copy would leave too few.
+    /// Stopping this instance would leave too few.
     HaMinimum {
         /// The group.
         group: GroupId,
         /// The service.
         service: ServiceKey,
-        /// Members that must run it elsewhere.
+        /// Required number of other running members.
         wanted: u32,
-        /// Members that do, without the one to be stopped.
+        /// Other running members.
         running: Vec<NodeId>,
-        /// The other intended members, each with what keeps it from counting.
+        /// The other intended members, each with the reason it does not count.
         missing: BTreeMap<NodeId, String>,
     },
     /// Another member is being disrupted.
@@ -326,23 +328,23 @@ pub enum Blocked {
         group: GroupId,
         /// The member.
         holder: NodeId,
-        /// What for.
+        /// The claim's subject.
         scope: Scope,
-        /// Whether that is to drain the member.
+        /// Whether the claim is for a drain of the member.
         is_drain: bool,
-        /// Since when.
+        /// Start of the claim.
         since: Timestamp,
-        /// Until when at most.
+        /// End of the claim at the latest.
         deadline: Timestamp,
     },
-    /// The replica has just begun to be filled; nothing is taken down yet.
+    /// The model is being filled after a start; nothing is taken down yet.
     JustStarted {
-        /// Until when.
+        /// End of the grace period.
         until: Timestamp,
     },
-    /// The wish for the claim is on its way.
+    /// The claim request is in flight.
     ClaimRequested,
-    /// The policy wants one copy in the group, and the one on another member may still run.
+    /// The policy wants one instance in the group, and the one on another member may still run.
     StopUnconfirmed {
         /// The member.
         node: NodeId,
@@ -351,8 +353,9 @@ pub enum Blocked {
         /// When it ended.
         since: Timestamp,
     },
-    /// The policy wants one copy in the group, and another member has it.
-    CopyElsewhere {
+    /// The policy wants one instance in the group, and another member has it.
+    #[serde(rename = "copy-elsewhere")]
+    InstanceElsewhere {
         /// The member.
         node: NodeId,
     },
@@ -361,23 +364,23 @@ pub enum Blocked {
         /// The member.
         node: NodeId,
     },
-    /// As many groups as the policy's update parallelism allows are in work.
+    /// The policy's update parallelism is used up by other groups.
     UpdateParallelism {
         /// The limit.
         limit: u32,
-        /// The groups in work.
+        /// The groups being updated.
         groups: Vec<GroupId>,
     },
-    /// The pause between two slots.
+    /// The delay between two slots.
     Delay {
-        /// Until when.
+        /// End of the delay.
         until: Timestamp,
     },
     /// The rollout is held.
     RolloutHeld {
-        /// Why.
+        /// The reason of the hold.
         hold: HoldReason,
-        /// Since when.
+        /// Start of the hold.
         since: Timestamp,
     },
     /// The node is not in the group.
@@ -389,27 +392,27 @@ pub enum Blocked {
     AgentPeer {
         /// The member.
         node: NodeId,
-        /// What is the matter with it.
+        /// Its state.
         state: String,
     },
-    /// Another member asked earlier and is preferred for a while.
+    /// Another member requested earlier and is preferred for a while.
     AgentTurn {
         /// The member.
         node: NodeId,
-        /// Until when.
+        /// End of the preference.
         until: Timestamp,
     },
     /// The claim was released.
     ClaimReleased {
-        /// Why.
+        /// The reason.
         why: ReleaseReason,
     },
 }
 
 impl Blocked {
-    /// Answers whether the reason speaks about policies not fitting, so that a running service is no longer wanted.
+    /// Returns whether the policies do not fit, so that a running service is no longer wanted.
     ///
-    /// All other reasons (a silent node, a missing definition, a suspended service) leave what runs alone.
+    /// All other reasons (a silent node, a missing definition, a suspended service) leave running services alone.
     pub fn is_incompatibility(&self) -> bool {
         matches!(
             self,
@@ -431,11 +434,11 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// Is how one (node, policy) stands after a decision.
+/// The placement of one (node, policy) after a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "placement")]
 pub enum Placement {
-    /// The node has an agreement and nothing is to be done.
+    /// The node has an agreement and nothing needs to be done.
     Placed {
         /// The agreement.
         agreement: AgreementId,
@@ -447,47 +450,47 @@ pub enum Placement {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// The node has an agreement that is to be replaced or ended, and this is what it waits for.
+    /// The node has an agreement that is to be replaced or ended, and waits.
     Waiting {
         /// The agreement.
         agreement: AgreementId,
-        /// Why it waits.
+        /// The reason.
         blocked: Blocked,
     },
     /// A command was issued for the pair.
     Acting {
-        /// What is being done, in words.
+        /// The action, human-readable.
         action: String,
     },
-    /// The node gets nothing from the policy.
+    /// The policy is not placed on the node.
     NotPlaced {
-        /// Why.
+        /// The reason.
         blocked: Blocked,
     },
 }
 
-/// Is what a decision has to say beside its commands.
+/// The report of a decision: placements, exclusions and events.
 ///
 /// # Shape
-/// `pairs` holds only the pairs that were looked at one by one; nodes that the index ruled out are counted in
-/// `ruled_out` and explained on demand by `explain`.
+/// `pairs` holds only the pairs that were planned individually; nodes that the index excluded are counted in `ruled_out` and
+/// explained on demand by `explain`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Each pair that was looked at.
+    /// Each planned pair.
     #[serde(with = "pair_list")]
     pub pairs: BTreeMap<(NodeId, PolicyId), Placement>,
-    /// Nodes per policy that the index ruled out without looking at them.
+    /// Number of nodes per policy that the index excluded.
     pub ruled_out: BTreeMap<PolicyId, u64>,
-    /// Events for people: claims released, rollouts held, late replies.
+    /// Events: claims released, rollouts held, late replies.
     pub events: Vec<PlannerEvent>,
 }
 
-/// Is something worth telling.
+/// An event in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannerEvent {
     /// Kind, dotted, past tense: `rollout.held`, `claim.released`, `message.late-reply`.
     pub kind: String,
-    /// What happened, in a sentence.
+    /// A human-readable sentence.
     pub text: String,
 }
 

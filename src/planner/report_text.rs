@@ -1,4 +1,4 @@
-//! The sentences for every reason in [`Blocked`]; kept apart so that the reasons can be read as a list.
+//! The sentences for every reason in [`Blocked`], apart from the enum so that it can be read as a list.
 
 use std::fmt;
 
@@ -26,7 +26,9 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NodeDown { since } => write!(out, "the node is down; last heard {since}"),
         Blocked::NodePaused => out.write_str("the node is paused; nothing is placed or updated on it"),
         Blocked::NodeDraining => out.write_str("the node is being drained"),
-        Blocked::NoCandidate { group } => write!(out, "no other member of {group} can take the copy now"),
+        Blocked::NoCandidate { group } => {
+            write!(out, "no other member of {group} can take over the instance now")
+        }
         Blocked::WrongArch { wanted, actual } => {
             write!(out, "the policy wants architecture {wanted}, the node is {actual}")
         }
@@ -65,7 +67,7 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
         Blocked::BackingOff { until, failure_count, reason } => {
             write!(out, "{failure_count} attempts failed ({}); next at {until}", reason.text())
         }
-        Blocked::OldCopyStopping { until, .. } => {
+        Blocked::OldInstanceStopping { until, .. } => {
             write!(out, "the node still reports the ended agreement; waiting until {until}")
         }
         Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
@@ -74,7 +76,7 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
             why.iter().try_for_each(|why| write!(out, ": {why}"))
         }
         Blocked::UpdateUnanswered { since } => {
-            write!(out, "the node has not answered the update of the terms sent {since}")
+            write!(out, "the node has not replied to the update of the terms sent {since}")
         }
         Blocked::BeingWatched { until } => write!(out, "the service runs and is watched until {until}"),
         Blocked::HaMinimum { group, service, wanted, running, missing } => {
@@ -90,7 +92,7 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
             write!(out, "{group} is busy with the {task} on {holder} since {since}, at most until {deadline}")
         }
         Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
-        Blocked::ClaimRequested => out.write_str("asking for the group's claim"),
+        Blocked::ClaimRequested => out.write_str("requesting the group's claim"),
         Blocked::StopUnconfirmed { node, agreement, since } => {
             let id = agreement.as_str();
             write!(
@@ -99,7 +101,7 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
                  \"hzn agbot agreement confirmstop {id}\" if you made sure that it does not run"
             )
         }
-        Blocked::CopyElsewhere { node } => write!(out, "the one copy of the group is on {node}"),
+        Blocked::InstanceElsewhere { node } => write!(out, "the single instance of the group is on {node}"),
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
         Blocked::UpdateParallelism { limit, groups } => {
             write!(out, "other groups are being updated; update.parallelism is {limit}")?;
@@ -113,7 +115,7 @@ fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Resul
         Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
         Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
         Blocked::AgentTurn { node, until } => {
-            write!(out, "{node} asked earlier and is preferred until {until}")
+            write!(out, "{node} requested its upgrade earlier and is preferred until {until}")
         }
         Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
         _ => out.write_str("blocked"),

@@ -6,26 +6,26 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Says in which order a slot's old and new copy are stopped and started.
+/// The order in which a slot's old and new instance are stopped and started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpdateOrder {
-    /// The old copy stops before the new one starts.
+    /// The old instance stops before the new one starts.
     StopFirst,
-    /// The new copy is seen running before the old one stops. The agreement protocol lets a node hold one agreement of a
+    /// The new instance is seen running before the old one stops. The agreement protocol lets a node hold one agreement of a
     /// policy only, so on one node this is degraded to stop first, with an event (orchestration 1.9).
     StartFirst,
 }
 
-/// Says what a failed step does to the rest of the rollout.
+/// What a failed step does to the rest of the rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureAction {
     /// Holds the rollout until a client acts.
     Pause,
-    /// Goes on with the next slot.
+    /// Continues with the next slot.
     Continue,
-    /// Takes the members that changed back to the version they had.
+    /// Returns the changed members to their previous version.
     Rollback,
 }
 
@@ -54,17 +54,17 @@ impl FromStr for FailureAction {
     }
 }
 
-/// Says what happens when every other intended member is down.
+/// What happens when every other intended member is down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfflinePeerPolicy {
-    /// The last running copy is left alone and the reason is shown.
+    /// The last running instance stays and the reason is reported.
     Wait,
     /// Members that are down no longer count as intended.
     Proceed,
 }
 
-/// Is how one unit is updated.
+/// The update settings of a group rollout.
 ///
 /// # Units
 /// Seconds.
@@ -73,29 +73,29 @@ pub enum OfflinePeerPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateSettings {
-    /// Slots of one policy in work at once over all groups; 0 means all that the other rules allow. Inside a group it is
+    /// Slots of one policy being changed at once over all groups; 0 means as many as the other rules allow. Inside a group it is
     /// always one, because there is one claim per group and policy.
     pub parallelism: u32,
-    /// Wait between two slots.
+    /// Delay between two slots.
     #[serde(rename = "delaySeconds")]
     pub delay_secs: u64,
     /// Stop or start first.
     pub order: UpdateOrder,
-    /// Time the new copy must be seen running before its step counts.
+    /// Time the new instance must be seen running before its step counts.
     #[serde(rename = "monitorSeconds")]
     pub monitor_secs: u64,
     /// Share of failed slots that is tolerated.
     pub max_failure_ratio: f64,
     /// What a failure beyond that share does.
     pub failure_action: FailureAction,
-    /// Time a slot has from the stop of the old copy until the new one is seen running.
+    /// Time a slot has from the stop of the old instance until the new one is seen running.
     #[serde(rename = "startTimeoutSeconds")]
     pub start_timeout_secs: u64,
-    /// Time a copy must be seen *not* running before it counts as broken, so that nothing is lost by replacing it; until
-    /// then it may be about to come up.
+    /// Time an instance must be seen *not* running before it counts as failed, so that replacing it loses nothing; until then it
+    /// may be starting.
     #[serde(rename = "brokenAfterSeconds")]
     pub broken_after_secs: u64,
-    /// Copies that must run elsewhere before one may stop.
+    /// Instances that must run elsewhere before one may stop: the minimum available.
     pub min_running: u32,
     /// Rule for members that are down.
     #[serde(rename = "offlinePeerPolicy")]
@@ -119,7 +119,7 @@ impl Default for UpdateSettings {
     }
 }
 
-/// Is what a deployment policy says over the hub's [`UpdateSettings`]; what it leaves out is the hub's.
+/// The settings of a deployment policy that override the hub's [`UpdateSettings`].
 ///
 /// # Units
 /// Seconds.
@@ -148,7 +148,7 @@ pub struct UpdateOverrides {
 }
 
 impl UpdateOverrides {
-    /// Returns the settings that hold for the policy.
+    /// Returns the effective settings of the policy.
     pub fn over(&self, hub: &UpdateSettings) -> UpdateSettings {
         UpdateSettings {
             parallelism: self.parallelism.unwrap_or(hub.parallelism),
@@ -165,7 +165,7 @@ impl UpdateOverrides {
     }
 }
 
-/// Is every number and switch that decisions look at.
+/// The settings of the planner.
 ///
 /// # Units
 /// Seconds.
@@ -175,26 +175,26 @@ pub struct PlannerSettings {
     pub update: UpdateSettings,
     /// Silence after which a node counts as down.
     pub node_down_after_secs: u64,
-    /// Time after the replica began to be filled in which no member is taken down, and time after a silent node is heard
-    /// again in which its old status is not believed: what was read may be older than what is true.
+    /// Time after the model began to be filled in which no member is taken down, and time after a silent node is alive again in
+    /// which its old status is not believed: both may be out of date.
     pub rejoin_grace_secs: u64,
     /// Silence of a claim's node after which the claim is released.
     pub lock_stale_secs: u64,
     /// Time a proposal waits for its reply.
     pub protocol_timeout_secs: u64,
-    /// Time an answered proposal waits to become final.
+    /// Time an accepted proposal waits to become final.
     pub agreement_timeout_secs: u64,
-    /// Pause between two verifications of a final agreement; 0 switches them off.
+    /// Interval between two verifications of a final agreement; 0 disables them.
     pub verification_interval_secs: u64,
-    /// Pause after which a command without an answer is issued again.
+    /// Time after which a command without an outcome is issued again.
     pub command_timeout_secs: u64,
-    /// First pause after a failed attempt; doubles with each further one.
+    /// First delay after a failed attempt; doubles with each further one.
     pub backoff_base_secs: u64,
-    /// Longest pause after failed attempts.
+    /// Longest delay after failed attempts.
     pub backoff_max_secs: u64,
-    /// True when a member whose agent upgrade failed stops the others from trying the same policy.
+    /// Whether a failed agent upgrade on one member blocks the same policy on the others.
     pub hold_agents_after_failure: bool,
-    /// Number of partitions that the work is shared out by.
+    /// Number of partitions that share the work.
     pub partition_count: u32,
     /// Rules switched off to prove that the simulator notices.
     #[serde(skip)]
@@ -225,7 +225,7 @@ impl Default for PlannerSettings {
 /// crate can set one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BrokenRules {
-    /// Takes members down without looking at the others.
+    /// Takes members down regardless of the others.
     pub(crate) ignores_floor: bool,
     /// Counts a step when the agreement is final, without seeing the service run.
     pub(crate) trusts_agreements: bool,

@@ -1,7 +1,6 @@
-//! The texts of a proposal: what the agbot tells the node it knows of it, and the terms and conditions.
+//! The content of a proposal: the producer policy, and the terms and conditions.
 //!
-//! Built when a proposal or a policy update is carried out, from the replica as it is then. Source: agreement protocol 2.3
-//! and 3.7.
+//! Built when a proposal or a policy update is sent, from the model at that time. Source: agreement protocol 2.3 and 3.7.
 
 use evenkeel_domain::policy::{
     ConstraintList, ExternalPolicy, InternalPolicy,
@@ -22,26 +21,26 @@ use crate::{
     report::Blocked,
 };
 
-/// Interval of data verification where neither side names one; verification itself is not used any more.
+/// Interval of data verification where neither side sets one; verification itself is not used any more.
 const DEFAULT_NO_DATA_SECS: u64 = 300;
 
-/// Is what a proposal carries.
+/// The content of a proposal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProposalTerms {
     /// `producerPolicy`: the node's deployment policy.
     pub producer_policy: InternalPolicy,
     /// `tsandcs`: the merged policy with one workload; `to_text` gives the wire's text.
     pub terms: InternalPolicy,
-    /// Base64 of the node's public key, to encrypt for.
+    /// Base64 of the node's public key, for the encryption.
     pub public_key: String,
 }
 
-/// Builds the texts for a pair and a service definition.
+/// Builds the content for a pair and a service definition.
 ///
 /// Constraints that name the group property are evaluated by the hub alone and left out: an agent does not know its group
 /// and would refuse or cancel.
 /// # Errors
-/// Why the pair does not fit any more.
+/// The reason why the pair no longer fits.
 pub fn proposal_terms(
     model: &Model,
     node: &NodeId,
@@ -85,7 +84,7 @@ fn producer(node: &NodeId, record: &NodeRecord) -> Result<InternalPolicy, Blocke
     InternalPolicy::from_external(&producer_name(node.as_str()), policy).map_err(unreadable)
 }
 
-/// What a node of a pattern promises: nothing, under the name of what it is asked for (agreement protocol 2.3).
+/// Returns the producer policy of a node that uses a pattern: empty, under the name of the requested policy (agreement protocol 2.3).
 fn producer_of_pattern(facts: &DeploymentPolicyFacts) -> InternalPolicy {
     let mut policy = InternalPolicy::named(facts.internal_name());
     policy.pattern_id.clone_from(&facts.pattern);

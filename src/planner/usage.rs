@@ -1,6 +1,6 @@
-//! Which version of a policy a node gets after failures, and how long the next attempt waits.
+//! Version choice after failures, and the back-off of the next attempt.
 //!
-//! Sources: agreement protocol 3.9 (priority choice), agbot 1.6 (bookkeeping). The back-off per (node, policy) is ours:
+//! Sources: agreement protocol 3.9 (priority choice), agbot 1.6 (bookkeeping). The back-off per (node, policy) is an addition:
 //! the reference proposes again without limit (agbot 6.12).
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{agreement::CancelReason, facts::VersionChoice, settings::PlannerSettings};
 
-/// Is the rollback state of one (node, policy).
+/// The rollback state of one (node, policy).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadUsage {
     /// Priority in use.
@@ -21,14 +21,14 @@ pub struct WorkloadUsage {
     pub first_try_at: Timestamp,
     /// Last attempt.
     pub latest_retry_at: Option<Timestamp>,
-    /// True when the record says that the node does not meet this priority's requirements.
+    /// True when the node does not meet this priority's requirements.
     pub has_unmet_requirements: bool,
 }
 
-/// Is how long the next attempt of one (node, policy) waits, and why.
+/// The back-off of one (node, policy).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
-    /// Attempts that failed in a row.
+    /// Consecutive failed attempts.
     pub failure_count: u32,
     /// When the last one failed.
     pub failed_at: Timestamp,
@@ -36,14 +36,14 @@ pub struct Backoff {
     pub reason: CancelReason,
     /// Version that was tried.
     pub version: String,
-    /// Before this instant nothing is proposed.
+    /// Earliest time of the next proposal.
     pub not_before: Timestamp,
 }
 
 impl Backoff {
-    /// Makes the record after one more failure.
+    /// Creates the record after one more failure.
     ///
-    /// The pause doubles from the base up to the maximum; another version, or a long time without failure, starts anew.
+    /// The delay doubles from the base up to the maximum; another version, or a long time without failure, resets it.
     pub fn after(
         previous: Option<&Self>,
         version: &str,
@@ -70,21 +70,21 @@ impl Backoff {
     }
 }
 
-/// Adds seconds to an instant, stopping at the end of time.
+/// Adds seconds to an instant, saturating.
 pub fn later(at: Timestamp, secs: u64) -> Timestamp {
     let secs = i64::try_from(secs).unwrap_or(i64::MAX);
     at.checked_add(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns the seconds from `earlier` to `now`, 0 when time ran backwards.
+/// Returns the seconds from `earlier` to `now`, 0 if `now` is earlier.
 pub fn secs_since(earlier: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.duration_since(earlier).as_secs()).unwrap_or(0)
 }
 
 /// Chooses the version to propose.
 ///
-/// With one version it is that one. With several, the entry in use stays while it has attempts left or its window is
-/// over; otherwise the next lower one follows, and when there is none the last one tried stays.
+/// A single version is always chosen. Of several, the entry in use stays while it has attempts left or its window is over;
+/// otherwise the next lower one follows, and when there is none the last one tried stays.
 /// # Shape
 /// None only for an empty list. Smaller `priority` is better.
 /// # Source
@@ -114,7 +114,7 @@ pub fn best_version(versions: &[VersionChoice]) -> Option<&VersionChoice> {
     versions.iter().min_by_key(|entry| entry.priority)
 }
 
-/// Makes the usage record after the node accepted a proposal.
+/// Creates the usage record after the node accepted a proposal.
 ///
 /// # Source
 /// Agbot 1.6, "On a positive reply".
@@ -147,7 +147,7 @@ pub fn usage_after_reply(
     }
 }
 
-/// Answers what remains of the usage record when an agreement ends.
+/// Returns what remains of the usage record when an agreement ends.
 ///
 /// # Source
 /// Agbot 1.6, "On cancel".

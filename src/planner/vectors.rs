@@ -1,4 +1,4 @@
-//! The recorded answers of the reference, asked of the replica: the same verdict as the compatibility check's, and the same
+//! Recorded results of the reference, compared with the model: the same verdict as the compatibility check's, and the same
 //! version as the priority rule's.
 
 use std::collections::BTreeMap;
@@ -28,16 +28,16 @@ use crate::{
 };
 
 #[test]
-fn vectors_of_compatibility_give_the_same_verdict_on_the_replica() {
+fn vectors_of_compatibility_give_the_same_verdict_on_the_model() {
     let mut compared = 0;
     for_each_line("compatibility", |vector| {
-        // The replica holds what the exchange accepted, of devices with an architecture: nothing that cannot be read.
+        // The model holds what the exchange accepted, of devices with an architecture: nothing unreadable.
         let is_device = vector["node"]["type"] == "device" && vector["node"]["arch"] != "";
         if !is_device || vector["node_policy"].is_null() || !vector["compatible"].is_boolean() {
             return Ok(());
         }
         compared += 1;
-        let model = replica(vector)?;
+        let model = model_of(vector)?;
         let verdict = select(&model, &node(), &policy(), Timestamp::UNIX_EPOCH);
         expect_same("compatible", &vector["compatible"], &json!(verdict.is_ok())).map_err(|text| {
             format!("{text}; {}", verdict.map_or_else(|blocked| blocked.to_string(), |_| String::new()))
@@ -58,7 +58,7 @@ fn vectors_of_priorities_choose_the_same_version() {
             return Ok(());
         };
         if now < first || number("retry_count") == 0 && priority != 0 {
-            // Times that run backwards and counts that the bookkeeping never asks with.
+            // Times that run backwards and counts that the bookkeeping never produces.
             return Ok(());
         }
         let usage = (priority != 0).then(|| WorkloadUsage {
@@ -104,7 +104,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
     from_value(value).map_err(|error| error.to_string())
 }
 
-fn replica(vector: &Value) -> Result<Model, String> {
+fn model_of(vector: &Value) -> Result<Model, String> {
     let mut model = Model::new(PlannerSettings::default());
     let mut apply = |event: Event| model.apply(&event, Timestamp::UNIX_EPOCH);
     let deployment: DeploymentPolicy = read(&vector["deployment_policy"])?;

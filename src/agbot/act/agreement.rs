@@ -39,7 +39,7 @@ pub(super) struct End<'a> {
     pub claim: Option<&'a ClaimRef>,
     pub usage: Option<&'a WorkloadUsage>,
     pub backoff: Option<&'a Backoff>,
-    pub tells_node: bool,
+    pub notifies_node: bool,
 }
 
 /// Records the agreement with its proposal.
@@ -135,7 +135,7 @@ pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Re
     };
     let subject = Subject { node: end.node, agreement: end.id };
     let mut effects = vec![Effect::DeleteAgreement];
-    if end.tells_node {
+    if end.notifies_node {
         effects.push(Effect::message(end.id, message::cancel(end.reason)));
     }
     retry("agreement.cancel", || async {

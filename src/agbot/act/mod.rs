@@ -51,7 +51,7 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
                 agreement::Reply { id: agreement, node, policy: policy.as_ref(), usage: usage.as_ref() };
             agreement::acknowledge(context, lease, &reply, *decision).await?;
         }
-        Action::Cancel { agreement, node, policy, reason, cause, claim, usage, backoff, tells_node } => {
+        Action::Cancel { agreement, node, policy, reason, cause, claim, usage, backoff, notifies_node } => {
             let end = agreement::End {
                 id: agreement,
                 node,
@@ -61,7 +61,7 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
                 claim: claim.as_ref(),
                 usage: usage.as_ref(),
                 backoff: backoff.as_ref(),
-                tells_node: *tells_node,
+                notifies_node: *notifies_node,
             };
             agreement::cancel(context, lease, &end).await?;
         }
@@ -71,7 +71,7 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         Action::SendVerification { agreement, node } => {
             message::send(context, lease, Subject { node, agreement }, Body::Verification).await?;
         }
-        Action::AnswerVerification { agreement, node, exists } => {
+        Action::SendVerificationReply { agreement, node, exists } => {
             let body = Body::VerificationReply { exists: *exists };
             message::send(context, lease, Subject { node, agreement }, body).await?;
         }

@@ -51,7 +51,7 @@ pub(super) async fn act_on_rollouts(
         Ok(actor) => actor,
         Err((status, why)) => return answer(status, why),
     };
-    let Some(action) = RolloutAction::from_word(&word) else {
+    let Some(action) = RolloutAction::from_name(&word) else {
         return answer(
             StatusCode::BAD_REQUEST,
             "the action must be one of pause, resume, abort, rollback and retry",

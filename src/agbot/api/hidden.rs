@@ -39,7 +39,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::StopUnconfirmed { node: peer, agreement, since } => {
             Blocked::StopUnconfirmed { node: node(peer, seen), agreement, since }
         }
-        Blocked::CopyElsewhere { node: peer } => Blocked::CopyElsewhere { node: node(peer, seen) },
+        Blocked::InstanceElsewhere { node: peer } => Blocked::InstanceElsewhere { node: node(peer, seen) },
         Blocked::PeerFirst { node: peer } => Blocked::PeerFirst { node: node(peer, seen) },
         Blocked::UpdateParallelism { limit, groups } => {
             // Whether the caller may read a member of these groups is not known here.
@@ -76,7 +76,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::Unreadable { .. }
         | Blocked::BuiltInsMissing { .. }
         | Blocked::BackingOff { .. }
-        | Blocked::OldCopyStopping { .. }
+        | Blocked::OldInstanceStopping { .. }
         | Blocked::WaitingForReply { .. }
         | Blocked::NotSeenRunning { .. }
         | Blocked::UpdateUnanswered { .. }
@@ -151,7 +151,7 @@ fn hold(why: HoldReason, seen: &SeenNodes) -> HoldReason {
             };
             HoldReason::StepStalled { node: node(member, seen), version, missing: Box::new(missing) }
         }
-        HoldReason::Paused { .. } | HoldReason::Aborted { .. } | HoldReason::RollbackAsked { .. } => why,
+        HoldReason::Paused { .. } | HoldReason::Aborted { .. } | HoldReason::RollbackRequested { .. } => why,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.2.
 
-use evenkeel_planner::facts::{Mode, PolicyOrchestration, UnitScope};
+use evenkeel_planner::facts::{Mode, PolicyOrchestration, PolicyScope};
 use evenkeel_planner::ids::PolicyId;
 use evenkeel_planner::settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, UpdateOverrides};
 use evenkeel_wire::exchange::orchestration::{self as wire, Orchestration};
@@ -34,10 +34,10 @@ fn mode(mode: Option<wire::Mode>) -> Mode {
     }
 }
 
-fn scope(policy: &PolicyId, scope: Option<&wire::Scope>) -> UnitScope {
+fn scope(policy: &PolicyId, scope: Option<&wire::Scope>) -> PolicyScope {
     match scope {
-        Some(wire::Scope::HaGroups { ha_groups }) => UnitScope::of_groups(policy, ha_groups),
-        Some(wire::Scope::Eligible) | None => UnitScope::Eligible,
+        Some(wire::Scope::HaGroups { ha_groups }) => PolicyScope::of_groups(policy, ha_groups),
+        Some(wire::Scope::Eligible) | None => PolicyScope::Eligible,
     }
 }
 
@@ -81,8 +81,8 @@ mod tests {
             orchestration(&policy, &json!({"scope": {"type": "hagroups", "haGroups": groups}})).scope
         };
         let named = [GroupId::new("o", "g"), GroupId::new("other", "h")];
-        assert_eq!(of(json!(["g", "other/h"])), UnitScope::HaGroups(named.into()));
-        assert_eq!(of(json!(["*"])), UnitScope::EveryHaGroup);
+        assert_eq!(of(json!(["g", "other/h"])), PolicyScope::HaGroups(named.into()));
+        assert_eq!(of(json!(["*"])), PolicyScope::EveryHaGroup);
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         let read = orchestration(&policy, &json!({"update": {"monitorSeconds": 7}, "ha": {"minRunning": 3}}));
         let expected =
             UpdateOverrides { monitor_secs: Some(7), min_running: Some(3), ..UpdateOverrides::default() };
-        assert_eq!((read.update, read.scope), (expected, UnitScope::Eligible));
+        assert_eq!((read.update, read.scope), (expected, PolicyScope::Eligible));
         assert_eq!(orchestration(&policy, &json!({"mode": "later"})), PolicyOrchestration::default());
     }
 }

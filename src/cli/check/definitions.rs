@@ -6,7 +6,7 @@ use evenkeel_client::Path;
 use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
 use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition};
 use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
-use evenkeel_planner::facts::UnitScope;
+use evenkeel_planner::facts::PolicyScope;
 use evenkeel_planner::ids::PolicyId;
 use evenkeel_wire::exchange::orchestration::{Orchestration, Scope};
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub struct PolicyInput {
     /// The policy; its service always names an organization.
     pub policy: DeploymentPolicy,
     /// On which nodes it may run, beside properties and constraints.
-    pub scope: UnitScope,
+    pub scope: PolicyScope,
 }
 
 impl PolicyInput {
@@ -67,9 +67,9 @@ impl PolicyInput {
         let scope = match said.scope {
             Some(Scope::HaGroups { ha_groups }) => {
                 let (org, name) = crate::context::split_name(&id, "");
-                UnitScope::of_groups(&PolicyId::new(&org, &name), &ha_groups)
+                PolicyScope::of_groups(&PolicyId::new(&org, &name), &ha_groups)
             }
-            Some(Scope::Eligible) | None => UnitScope::Eligible,
+            Some(Scope::Eligible) | None => PolicyScope::Eligible,
         };
         Ok(Self { id, policy, scope })
     }

@@ -88,8 +88,8 @@ fn measure_policies(size: &Size, report: &mut Report) -> Result<(), Failure> {
     let sample = fleet.sample(sample_size);
     let mut naive = Times::default();
     for policy in 0..fleet.policy_count().min(50) {
-        let expected = naive.measure(|| fleet.ask_naively(policy, &sample));
-        if expected != fleet.ask_among(policy, sample_size) {
+        let expected = naive.measure(|| fleet.scan(policy, &sample));
+        if expected != fleet.query_among(policy, sample_size) {
             return Err(wrong(&format!("policy {policy}")));
         }
     }
@@ -133,7 +133,7 @@ fn measure_nodes(size: &Size, report: &mut Report) -> Result<(), Failure> {
     }
     let mut naive = Times::default();
     for node in 0..set.node_count().min(100) {
-        let expected = naive.measure(|| set.ask_naively(node));
+        let expected = naive.measure(|| set.scan(node));
         if expected != set.ask(node) {
             return Err(wrong(&format!("node {node}")));
         }

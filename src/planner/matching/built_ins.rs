@@ -1,6 +1,6 @@
-//! Which built-in properties a node owes.
+//! Which built-in properties a node must publish.
 //!
-//! While one is missing, an existing agreement is not judged: the node is about to publish it. Source: agreement protocol
+//! While one is missing, an existing agreement is kept: the node is about to publish it. Source: agreement protocol
 //! 3.3, last paragraph.
 
 use evenkeel_domain::{policy::property::builtin, version::Version};
@@ -24,7 +24,7 @@ const CLUSTER: [(&str, &[&str]); 4] = [
 /// Returns the names of the properties that the node's agent version publishes and its policy lacks.
 ///
 /// # Shape
-/// Empty when the version is unknown: then nothing can be expected.
+/// Empty when the version is unknown.
 pub(super) fn missing(record: &NodeRecord) -> Vec<String> {
     let (Ok(version), Some(properties)) = (Version::parse(&record.facts.agent_version), record.properties())
     else {

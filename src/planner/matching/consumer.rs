@@ -24,18 +24,18 @@ use crate::{
     report::{Blocked, Side},
 };
 
-/// Is one constraint, read.
+/// A parsed constraint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constraint {
-    /// Whose it is.
+    /// Its owner.
     pub side: Side,
     /// As written.
     pub text: String,
-    /// What it means.
+    /// Its expression.
     pub tree: Expression,
 }
 
-/// Is a deployment policy merged with one service definition.
+/// A deployment policy merged with one service definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Consumer {
     /// The definition.
@@ -48,7 +48,7 @@ pub struct Consumer {
     pub properties: PropertyList,
     /// Merged constraints, each read.
     pub constraints: Vec<Constraint>,
-    /// Digest of everything the node is told, but the version.
+    /// Digest of everything the node receives, except the version.
     pub terms_digest: u64,
     /// True when one of its containers needs privileges.
     pub needs_privileges: bool,
@@ -60,7 +60,7 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Returns what the constraints mean together.
+    /// Returns the conjunction of the constraints.
     pub fn tree(&self) -> Expression {
         Expression::all(self.constraints.iter().map(|constraint| constraint.tree.clone()).collect())
     }
@@ -87,7 +87,7 @@ pub fn prepare(
     let services = with_dependencies(model, service)?;
     let needs_privileges = needs_privileges(&services)?;
     set_privileged(&mut with_builtins, needs_privileges).map_err(unreadable)?;
-    // Patterns know no properties and no constraints.
+    // Patterns have no properties and no constraints.
     let merged = if policy.pattern.is_empty() {
         merge_service_policy(&policy.policy, &with_builtins)
     } else {
@@ -128,7 +128,7 @@ fn short(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Digest of what an agreement's terms say beside the service and its version.
+/// Returns a digest of an agreement's terms without the service and its version.
 fn terms_digest(policy: &DeploymentPolicyFacts, merged: &ExternalPolicy) -> u64 {
     let properties = serde_json::to_string(&merged.properties).unwrap_or_default();
     let constraints = merged.constraints.join("\u{1}");
@@ -137,7 +137,7 @@ fn terms_digest(policy: &DeploymentPolicyFacts, merged: &ExternalPolicy) -> u64 
     stable_hash(&[&properties, &constraints, &input, &secrets])
 }
 
-/// Returns a service and all it needs, directly or not.
+/// Returns a service and its direct and indirect dependencies.
 fn with_dependencies<'a>(
     model: &'a Model,
     service: &'a ServiceFacts,
@@ -156,7 +156,7 @@ fn with_dependencies<'a>(
     Ok(all)
 }
 
-/// Answers whether one of the services runs privileged or in the host's network.
+/// Returns whether one of the services runs privileged or in the host's network.
 fn needs_privileges(services: &[&ServiceFacts]) -> Result<bool, Blocked> {
     for service in services {
         let deployment = Value::String(service.deployment.clone());
@@ -167,7 +167,7 @@ fn needs_privileges(services: &[&ServiceFacts]) -> Result<bool, Blocked> {
     Ok(false)
 }
 
-/// Finds the highest version of a needed service within its range.
+/// Finds the highest version of a required service within its range.
 fn resolve<'a>(model: &'a Model, need: &Value, arch: &str) -> Result<&'a ServiceFacts, Blocked> {
     let text = |name: &str| need.get(name).and_then(Value::as_str).unwrap_or_default();
     let key = ServiceKey::new(text("org"), text("url"));

@@ -1,6 +1,6 @@
-//! Names the terms of a constraint that stand in the way, each with the value it met.
+//! Collects the failing terms of a constraint, each with the actual value.
 //!
-//! The meaning of a term is the domain's. Source: agreement protocol 3.4.
+//! The domain defines the terms. Source: agreement protocol 3.4.
 
 use evenkeel_domain::policy::{
     PropertyList,
@@ -9,7 +9,7 @@ use evenkeel_domain::policy::{
 
 use crate::report::{FailedClause, Side};
 
-/// Appends every term that stands in the way.
+/// Appends every failing term.
 ///
 /// # Shape
 /// Nothing is appended when the properties satisfy the tree; of alternatives that all fail, the terms of each.

@@ -1,6 +1,6 @@
-//! Whether the variables and secrets of a service, and of the services it needs, can be filled.
+//! Whether the variables and secrets of a service and its dependencies can be filled.
 //!
-//! What depends on the policy alone is tested when the consumer is prepared; the rest against the node's input. Source:
+//! What depends on the policy alone is tested when the consumer is prepared; everything else against the node's input. Source:
 //! agreement protocol 3.7 step 5, 4.5, 4.6.
 
 use evenkeel_domain::policy::{
@@ -17,7 +17,7 @@ use crate::{
     report::Blocked,
 };
 
-/// Are the variables of one service that need a value.
+/// The variables of one service that need a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Needed {
     org: String,
@@ -27,7 +27,7 @@ pub(super) struct Needed {
     variables: Vec<Variable>,
 }
 
-/// Is what a consumer brings and needs.
+/// The inputs that a consumer provides and requires.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Inputs {
     given: Vec<UserInput>,
@@ -52,7 +52,7 @@ fn read<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Blocked> {
 }
 
 impl Inputs {
-    /// Collects what the services need, and tests their secrets.
+    /// Collects the required inputs of the services, and tests their secrets.
     ///
     /// # Errors
     /// [`Blocked::UserInput`] when a secret is not bound, or something cannot be read.
@@ -77,10 +77,10 @@ impl Inputs {
         Ok(Self { given: read::<UserInput>(&policy.user_input)?, needed })
     }
 
-    /// Tests the variables against what policy and node give.
+    /// Tests the variables against the input of policy and node.
     ///
     /// # Errors
-    /// [`Blocked::UserInput`] for the first that has no value.
+    /// [`Blocked::UserInput`] for the first without a value.
     pub fn test(&self, record: &NodeRecord) -> Result<(), Blocked> {
         if self.needed.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Chooses the service version for one (node, policy), or says why there is none.
+//! Chooses the service version for one (node, policy), or explains why there is none.
 
 use jiff::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::{
     usage::{WorkloadUsage, best_version, choose_version},
 };
 
-/// Is the service version that a node is to run.
+/// The service version that a node is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// The definition.
@@ -37,7 +37,7 @@ pub struct Choice {
 ///
 /// With several versions the next lower one is tried when one does not fit.
 /// # Errors
-/// Why the best candidate does not fit.
+/// The reason why the best candidate does not fit.
 /// # Source
 /// Agreement protocol 3.7 to 3.9, agbot 1.5.
 pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Result<Choice, Blocked> {
@@ -73,22 +73,22 @@ fn choose(
     lower.into_iter().find_map(|entry| test_version(model, record, wanted, entry).ok()).ok_or(blocked)
 }
 
-/// Says how an existing agreement stands to its policy.
+/// The relation of an existing agreement to its policy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fit {
-    /// It has what the policy wants; the choice tells the terms it should have.
+    /// It has what the policy wants; the choice carries the terms it should have.
     Clean(Choice),
     /// The policy wants another version or service on the node.
     Outdated(Choice),
-    /// The policy does not want the node any more.
+    /// The policy no longer selects the node.
     Lost(Blocked),
-    /// It cannot be told now; what runs goes on.
+    /// Not decidable now; the running service continues.
     Unclear(Blocked),
     /// The policy wants it, and the node is being drained or left to another agbot.
     Leaving,
 }
 
-/// Answers how an agreement stands to its policy, to other agbots and to the availability of its node.
+/// Returns the relation of an agreement to its policy, to other agbots and to the availability of its node.
 ///
 /// # Source
 /// Orchestration B9.
@@ -104,8 +104,8 @@ pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
 }
 
 /// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it
-/// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the agreement was made, so that joining or
-/// leaving a group ends nothing.
+/// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the
+/// agreement was made: leaving a group ends nothing.
 /// # Source
 /// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
 fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
@@ -114,7 +114,7 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
         Err(blocked) => return lost_or_unclear(blocked),
     };
     let missing = super::built_ins::missing(record);
-    // A pattern asks for no properties.
+    // A pattern requires no properties.
     if policy.pattern.is_empty() && !missing.is_empty() {
         return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
     }
@@ -122,7 +122,7 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
     let wanted = Wanted { policy, versions: &versions };
     let entry = versions.iter().find(|entry| entry.version == agreement.version);
     let best = best_version(&versions).map(|best| best.version.as_str());
-    // A version that is only gone back to has no entry in the policy, and so no overrides to compare.
+    // A version that is only rolled back to has no entry in the policy, and so no overrides to compare.
     let is_listed = policy.versions.iter().any(|entry| entry.version == agreement.version);
     let has_overrides_of =
         |entry: &VersionChoice| !is_listed || entry.overrides_digest() == agreement.overrides_digest;
@@ -170,7 +170,7 @@ fn test_agreement(
     })
 }
 
-/// Answers whether a service policy and a deployment policy select a node, whatever its health, and a copy is meant for it.
+/// Returns whether a service policy and a deployment policy select a node, whatever its health, and an instance is intended for it.
 ///
 /// # Source
 /// Orchestration E3.

@@ -1,4 +1,4 @@
-//! Applies events to the replica.
+//! Applies events to the model.
 
 use jiff::Timestamp;
 
@@ -12,11 +12,11 @@ use crate::{
     usage::{Backoff, WorkloadUsage, secs_since},
 };
 
-/// Ended agreements are remembered so long: their instances may still run, and late messages name them.
+/// Ended agreements are remembered this long: their instances may still run, and late messages name them.
 pub const ENDED_MEMORY_SECS: u64 = 3600;
 
 impl Model {
-    /// Brings the replica up to date with an event; to be called before [`crate::decide::decide`] for the same event.
+    /// Updates the model with an event; call it before [`crate::decide::decide`] for the same event.
     ///
     /// Applying an event twice changes nothing.
     pub fn apply(&mut self, event: &Event, now: Timestamp) {
@@ -87,7 +87,7 @@ impl Model {
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 self.leases.clone_from(leases);
-                // What was issued under a lost lease may never have been carried out.
+                // Commands issued under a lost lease may never have been carried out.
                 self.pending.retain(|_, _| is_same);
                 self.claim_requests.retain(|_, _| is_same);
                 self.failures.retain(|_, _| is_same);
@@ -116,7 +116,7 @@ impl Model {
         self.prepare_consumers(&rollout.policy);
     }
 
-    /// Forgets that the rollout of a policy through a group leads back.
+    /// Drops the rollback of a policy in a group.
     pub(super) fn forget_rollback(&mut self, group: &GroupId, policy: &PolicyId) {
         if let Some(groups) = self.rollbacks.get_mut(policy) {
             groups.remove(group);
@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    /// Keeps the time since when a copy is seen not running; what is unknown is neither.
+    /// Tracks since when an instance is seen not running; unknown states are ignored.
     fn note_not_running(&mut self, node: &NodeId, now: Timestamp) {
         let seen: Vec<_> = self.live_on(node).map(|one| (one.id.clone(), self.observed(one, now))).collect();
         for (agreement, observed) in seen {
@@ -281,7 +281,7 @@ impl Model {
         id: &AgreementId,
         change: impl FnOnce(Agreement) -> Result<Agreement, crate::agreement::InvalidTransition>,
     ) {
-        // A step that is not possible means that the record went further meanwhile: the newer state stays.
+        // An impossible transition means that the record advanced meanwhile: the newer state stays.
         if let Some(agreement) = self.agreements.get(id).cloned()
             && let Ok(changed) = change(agreement)
         {
@@ -337,7 +337,7 @@ impl Model {
         }
     }
 
-    /// Forgets agreements that ended long ago; those that their nodes still report stay, because they are to be canceled again.
+    /// Drops agreements that ended long ago; those that their nodes still report stay, because their cancel is repeated.
     fn forget_old(&mut self, now: Timestamp) {
         let is_old = |id: &AgreementId| {
             self.agreements.get(id).is_none_or(|agreement| match agreement.state {

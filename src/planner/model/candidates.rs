@@ -1,4 +1,4 @@
-//! Keeps the two indexes in step with the replica, and asks them: which nodes for a policy, which policies for a node.
+//! Keeps the two indexes consistent with the model and queries them: nodes for a policy, policies for a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use evenkeel_domain::policy::constraint::Expression;
 use super::{Model, NodeRecord, index::NodeIndex, policy_index::PolicyIndex};
 use crate::ids::{NodeId, PolicyId};
 
-/// Are the indexes with the dense numbers they use.
+/// The indexes with their dense numbers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Indexes {
     nodes: NodeIndex,
@@ -20,16 +20,16 @@ pub(crate) struct Indexes {
     free_entries: Vec<u32>,
 }
 
-/// Takes a free place or makes one.
-fn place<T>(places: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 {
+/// Returns a free slot, or adds one.
+fn allocate<T>(slots: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 {
     match free.pop() {
         Some(number) => {
-            places[number as usize] = Some(item);
+            slots[number as usize] = Some(item);
             number
         }
         None => {
-            places.push(Some(item));
-            u32::try_from(places.len() - 1).expect("a replica holds fewer than 2^32 nodes and policies")
+            slots.push(Some(item));
+            u32::try_from(slots.len() - 1).expect("a model holds fewer than 2^32 nodes and policies")
         }
     }
 }
@@ -38,7 +38,7 @@ impl Indexes {
     fn put_node(&mut self, record: &NodeRecord) {
         let Some(properties) = record.properties() else { return };
         let id = &record.facts.id;
-        let number = place(&mut self.node_ids, &mut self.free_numbers, id.clone());
+        let number = allocate(&mut self.node_ids, &mut self.free_numbers, id.clone());
         self.numbers.insert(id.clone(), number);
         self.nodes.insert(number, properties);
     }
@@ -54,7 +54,7 @@ impl Indexes {
 
     fn put_policy(&mut self, policy: &PolicyId, trees: impl Iterator<Item = Expression>) {
         for tree in trees {
-            let entry = place(&mut self.entry_policies, &mut self.free_entries, policy.clone());
+            let entry = allocate(&mut self.entry_policies, &mut self.free_entries, policy.clone());
             self.policies.insert(entry, tree);
             self.entries.entry(policy.clone()).or_default().push(entry);
         }
@@ -70,7 +70,7 @@ impl Indexes {
 }
 
 impl Model {
-    /// Changes what constraints see of a node.
+    /// Changes the properties of a node that constraints see.
     pub(super) fn change_indexed_node(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeRecord)) {
         if let Some(record) = self.nodes.get_mut(node) {
             self.indexes.take_node(record);
@@ -85,7 +85,7 @@ impl Model {
         }
     }
 
-    /// Files a policy anew after its consumers were prepared or dropped.
+    /// Indexes a policy again after its consumers were prepared or dropped.
     pub(super) fn index_policy(&mut self, policy: &PolicyId) {
         self.indexes.take_policy(policy);
         if self.policies.get(policy).is_some_and(|facts| !facts.pattern.is_empty()) {
@@ -93,7 +93,7 @@ impl Model {
             return;
         }
         let consumers = self.consumers.get(policy).into_iter().flat_map(BTreeMap::values).flatten();
-        // Architectures of one version mostly ask the same.
+        // Architectures of one version mostly have the same constraints.
         let mut trees: Vec<Expression> = Vec::new();
         for consumer in consumers {
             let tree = consumer.tree();

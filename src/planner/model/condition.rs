@@ -1,4 +1,4 @@
-//! The condition of nodes as people are told of it: whether they are heard, and whether they are empty when they shall be.
+//! The reported condition of nodes: whether they are alive, and whether their drain is complete.
 
 use std::ops::Bound;
 
@@ -14,15 +14,15 @@ pub struct NodeCondition {
     pub node: NodeId,
     /// Last heartbeat of a node that is down.
     pub down_since: Option<Timestamp>,
-    /// Whether the node is to be drained and has no agreement any more.
+    /// Whether the node is being drained and has no agreement any more.
     pub is_drained: bool,
 }
 
 impl Model {
-    /// Returns the conditions of the nodes that this agbot decides about, among `count` nodes after the given one.
+    /// Returns the conditions of up to `count` nodes after the given one that this agbot owns.
     ///
     /// # Shape
-    /// In order of their ids, with the last node that was visited; none at the end. Nodes that were never heard are left out.
+    /// In order of their ids, with the last node that was visited; none at the end. Nodes never heard of are left out.
     pub fn node_conditions(
         &self,
         after: Option<&NodeId>,

@@ -1,4 +1,4 @@
-//! Why instances do not run, as far as their nodes report it.
+//! Why instances do not run, as reported by their nodes.
 
 use jiff::Timestamp;
 
@@ -29,21 +29,21 @@ impl Model {
         if !own.is_empty() {
             return Some(own.join("; "));
         }
-        // A service that it needs may be what is missing.
+        // A required service may be what is missing.
         let needed = self.failures(&agreement.node).filter(|one| one.agreement.is_none());
         let needed: Vec<String> =
             needed.map(|one| format!("{} {}: {}", one.service, one.version, one.text)).collect();
         (!needed.is_empty()).then(|| needed.join("; "))
     }
 
-    /// Returns how a version of a service failed last on a node, also when its agreement is over.
+    /// Returns how a version of a service failed last on a node, even if its agreement has ended.
     pub fn failure_text(&self, node: &NodeId, service: &ServiceKey, version: &str) -> Option<String> {
         let is_meant = |one: &&ObservedFailure| one.service == *service && one.version == version;
         self.failures(node).filter(is_meant).last().map(|one| one.text.clone())
     }
 
-    /// Answers whether the instance of an agreement ends again and again: three times within `window_secs`, by the
-    /// clock of its node, or within a minute when that is longer.
+    /// Returns whether the instance of an agreement keeps exiting: three times within `window_secs` by the clock of its node, or
+    /// within a minute when that is longer.
     pub fn is_crash_looping(&self, agreement: &Agreement, window_secs: u64) -> bool {
         let window = i64::try_from(window_secs.max(SHORTEST_WINDOW_SECS)).unwrap_or(i64::MAX);
         self.failures(&agreement.node)

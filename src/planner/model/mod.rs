@@ -1,7 +1,7 @@
-//! The replica: what the agbot knows of the exchange and of its own records, kept current by events.
+//! The model: the agbot's in-memory view of the exchange and of its own records, kept current by events.
 //!
-//! The model holds facts and looks things up; it decides nothing. Maps are ordered, so that whatever is read from them is
-//! the same in every run. Sources: design "The agbot", agbot 6.9 and 6.10.
+//! The model holds facts and answers queries; it decides nothing. Maps are ordered, so that every read is deterministic.
+//! Sources: design "The agbot", agbot 6.9 and 6.10.
 
 mod apply;
 mod candidates;
@@ -49,11 +49,11 @@ use crate::{
 /// Prepared consumer sides of one policy, by version and architecture.
 pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>>;
 
-/// Is the replica.
+/// The agbot's in-memory view of the exchange and of its own records.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub(crate) settings: PlannerSettings,
-    /// When the replica began to be filled.
+    /// When the model began to be filled.
     pub(crate) began_at: Option<Timestamp>,
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceId, ServiceFacts>,
@@ -61,7 +61,7 @@ pub struct Model {
     pub(crate) service_policies: BTreeMap<ServiceId, ServicePolicyFacts>,
     pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
-    /// What patterns say about their services, by pattern.
+    /// Services of patterns, by pattern.
     pub(crate) policies_by_pattern: BTreeMap<String, BTreeSet<PolicyId>>,
     pub(crate) consumers: BTreeMap<PolicyId, Consumers>,
     indexes: Indexes,
@@ -72,41 +72,41 @@ pub struct Model {
     pub(crate) live: BTreeMap<(NodeId, PolicyId), AgreementId>,
     pub(crate) live_nodes: BTreeMap<PolicyId, BTreeSet<NodeId>>,
     pub(crate) ended: BTreeMap<NodeId, BTreeSet<AgreementId>>,
-    /// What became of proposals that are not final yet.
+    /// Status of proposals that are not final yet.
     proposals: BTreeMap<AgreementId, ProposalStatus>,
     /// Cancels that were repeated because the node still reports the agreement.
     pub(crate) repetitions: BTreeMap<AgreementId, Repetition>,
-    /// How often in a row a command could not be carried out.
+    /// Consecutive failures of a command.
     pub(crate) failures: BTreeMap<CommandKey, u32>,
     /// Ended agreements whose instances are not known to have stopped, where that matters.
     pub(crate) awaiting_stop: BTreeSet<AgreementId>,
-    /// Ended agreements that their nodes say they do not have.
+    /// Ended agreements that their nodes deny to have.
     pub(crate) denied: BTreeSet<AgreementId>,
-    /// Since when the copy of a live agreement is reported as not running.
+    /// Since when the instance of a live agreement is reported as not running.
     pub(crate) not_running_since: BTreeMap<AgreementId, Timestamp>,
     pub(crate) usage: BTreeMap<(NodeId, PolicyId), WorkloadUsage>,
     pub(crate) backoff: BTreeMap<(NodeId, PolicyId), Backoff>,
     pub(crate) claims: BTreeMap<ClaimKey, Claim>,
     pub(crate) rollouts: BTreeMap<(GroupId, PolicyId), Rollout>,
-    /// Groups whose rollout leads back, by policy.
+    /// Groups in a rollback, by policy.
     pub(crate) rollbacks: BTreeMap<PolicyId, BTreeSet<GroupId>>,
-    /// Status word per (management policy, node): none inside when the exchange has no record, absent when not read.
+    /// Status per (management policy, node): none inside when the exchange has no record, absent when not read.
     pub(crate) nmp_status: BTreeMap<(NmpId, NodeId), Option<String>>,
     pub(crate) removed_nmps: BTreeSet<NmpId>,
     pub(crate) leases: BTreeMap<u32, u64>,
-    /// Until when a command counts as being carried out, or is not tried again.
+    /// Until when a command counts as in flight, or is not retried.
     pub(crate) pending: BTreeMap<CommandKey, Timestamp>,
     /// Until when a claim counts as requested.
     pub(crate) claim_requests: BTreeMap<ClaimKey, Timestamp>,
     /// Groups that wait only for the update parallelism of a policy.
     pub(crate) parallelism_queue: BTreeMap<PolicyId, BTreeSet<GroupId>>,
     pub(crate) watches: BTreeSet<(Timestamp, NodeId, PolicyId)>,
-    /// Nodes that an event changed although it does not name them: woken by a heartbeat, moved between groups.
+    /// Nodes that an event changed although it does not name them: alive again, moved between groups.
     pub(crate) touched: BTreeSet<NodeId>,
 }
 
 impl Model {
-    /// Makes an empty replica that holds no partition and therefore decides nothing yet.
+    /// Creates an empty model that holds no partition and therefore decides nothing yet.
     pub fn new(settings: PlannerSettings) -> Self {
         Self { settings, ..Self::default() }
     }
@@ -131,7 +131,7 @@ impl Model {
         self.policies.get(id)
     }
 
-    /// Returns how a policy's copies are updated: as it says itself, and else as the hub does.
+    /// Returns the effective update settings of a policy: its own, else the hub's.
     pub fn update_settings(&self, policy: &PolicyId) -> UpdateSettings {
         let hub = &self.settings.update;
         self.policies.get(policy).map_or(*hub, |facts| facts.orchestration.update.over(hub))
@@ -182,7 +182,7 @@ impl Model {
         self.rollouts.values()
     }
 
-    /// Returns how many nodes, policies and live agreements the replica holds.
+    /// Returns the number of nodes, policies and live agreements in the model.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.nodes.len(), self.policies.len(), self.live.len())
     }
@@ -205,7 +205,7 @@ impl Model {
         self.lease_of(partition_of_group(group, self.settings.partition_count))
     }
 
-    /// Returns how many partitions this agbot decides about.
+    /// Returns the number of partitions this agbot owns.
     pub fn lease_count(&self) -> usize {
         self.leases.len()
     }
@@ -214,14 +214,14 @@ impl Model {
         self.leases.get(&partition).map(|&fencing| Lease { partition, fencing })
     }
 
-    /// Answers when the next watch is due, so that the caller knows when to send a tick at the latest.
+    /// Returns when the next watch is due, which is the latest time for the next tick.
     pub fn next_watch_at(&self) -> Option<Timestamp> {
         self.watches.first().map(|(at, ..)| *at)
     }
 
-    /// Remembers a decision: what is being carried out, so that it is not decided again meanwhile, and when to look again.
+    /// Records a decision: the commands in flight, so that they are not issued again meanwhile, and the watches.
     ///
-    /// Forgetting it (a crash) only means that a command may be issued twice, which executors must allow for.
+    /// Losing it (a crash) only means that a command may be issued twice, which executors must allow for.
     pub fn note(&mut self, decision: &Decision, now: Timestamp) {
         self.touched.clear();
         while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
@@ -244,28 +244,28 @@ impl Model {
         }
     }
 
-    /// Remembers which units wait only for the update parallelism of their policy, so that the end of a claim wakes them.
+    /// Records which group rollouts wait only for the update parallelism of their policy, so that the end of a claim wakes them.
     fn queue_for_parallelism(&mut self, report: &Report) {
-        let units = report.pairs.iter().filter_map(|((node, policy), placement)| {
+        let group_rollouts = report.pairs.iter().filter_map(|((node, policy), placement)| {
             let is_queued =
                 matches!(placement, Placement::Waiting { blocked: Blocked::UpdateParallelism { .. }, .. });
             Some((self.group_of.get(node)?.clone(), policy.clone(), is_queued))
         });
-        let units: Vec<_> = units
+        let group_rollouts: Vec<_> = group_rollouts
             .filter(|(_, policy, is_queued)| *is_queued || self.parallelism_queue.contains_key(policy))
             .collect();
-        for (group, policy, _) in units.iter().filter(|(.., is_queued)| !is_queued) {
+        for (group, policy, _) in group_rollouts.iter().filter(|(.., is_queued)| !is_queued) {
             if let Some(groups) = self.parallelism_queue.get_mut(policy) {
                 groups.remove(group);
             }
         }
-        for (group, policy, _) in units.into_iter().filter(|(.., is_queued)| *is_queued) {
+        for (group, policy, _) in group_rollouts.into_iter().filter(|(.., is_queued)| *is_queued) {
             self.parallelism_queue.entry(policy).or_default().insert(group);
         }
         self.parallelism_queue.retain(|_, groups| !groups.is_empty());
     }
 
-    /// Answers whether a command with this key is being carried out, or was refused a moment ago.
+    /// Returns whether a command with this key is in flight, or was refused a moment ago.
     pub(crate) fn is_pending(&self, key: &CommandKey, now: Timestamp) -> bool {
         self.pending_until(key, now).is_some()
     }
@@ -282,6 +282,5 @@ pub fn partition_of_group(group: &GroupId, partition_count: u32) -> u32 {
 }
 
 fn partition(parts: &[&str], partition_count: u32) -> u32 {
-    // The remainder of a division by a u32 fits a u32.
     (stable_hash(parts) % u64::from(partition_count.max(1))) as u32
 }

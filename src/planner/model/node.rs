@@ -1,4 +1,4 @@
-//! What the replica holds of one node.
+//! The model's record of one node.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use crate::{
     ids::AgreementId,
 };
 
-/// Is the deployment policy of a node, read.
+/// The parsed deployment policy of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NodePolicy {
-    /// Properties as constraints see them: with the group's, whatever the policy says about that one.
+    /// Properties as constraints see them: the group property is the hub's, whatever the policy says.
     properties: PropertyList,
     constraints: ConstraintList,
     tree: Result<Expression, String>,
     pub(crate) last_updated: Option<Timestamp>,
 }
 
-/// Is one node.
+/// A node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeRecord {
     /// The node itself.
@@ -30,13 +30,13 @@ pub struct NodeRecord {
     /// Agreements the exchange has of it; none when not read.
     pub agreements: Option<BTreeSet<AgreementId>>,
     pub(crate) policy: Option<NodePolicy>,
-    /// When it was heard again after it had been down: what it reported before is no longer believed.
+    /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
     group: Option<String>,
 }
 
 impl NodeRecord {
-    /// Makes the record of a node that nothing else is known of.
+    /// Creates the record of a node of which only the facts are known.
     pub(crate) fn new(facts: NodeFacts, group: Option<&str>) -> Self {
         Self {
             facts,
@@ -48,7 +48,7 @@ impl NodeRecord {
         }
     }
 
-    /// Returns a copy that is in another group.
+    /// Returns a record of the node in another group.
     pub(crate) fn with_group(&self, group: Option<&str>) -> Self {
         let mut copy = self.clone();
         copy.set_group(group);
@@ -76,7 +76,7 @@ impl NodeRecord {
         });
     }
 
-    /// Returns the name of the group the node is in, without the organisation.
+    /// Returns the name of the node's group, without the organization.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
     }
@@ -86,7 +86,7 @@ impl NodeRecord {
         self.policy.as_ref().map(|policy| &policy.properties)
     }
 
-    /// Returns what the node asks of policies, as written, if it has a policy.
+    /// Returns the node's constraints on policies, as written, if it has a policy.
     pub fn constraints(&self) -> Option<&ConstraintList> {
         self.policy.as_ref().map(|policy| &policy.constraints)
     }

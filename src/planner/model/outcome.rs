@@ -1,4 +1,4 @@
-//! Applies the outcome of a command: the replica's records follow the database's.
+//! Applies the outcome of a command: the model's records follow the database's.
 
 use jiff::Timestamp;
 
@@ -10,7 +10,7 @@ use crate::{
     usage::later,
 };
 
-/// What was refused is not tried again for so long: the executor's view and ours differ for the moment.
+/// A refused command is retried after this time: the executor's view and the model differ for a moment.
 const REFUSED_SECS: u64 = 2;
 
 impl Model {
@@ -27,7 +27,7 @@ impl Model {
             Outcome::ClaimTaken { claim } => {
                 self.claims.insert(claim.key(), (**claim).clone());
             }
-            // What the executor saw and this replica does not know yet is on its way here.
+            // The event that the executor saw and this model does not know yet will arrive.
             Outcome::Refused { .. } => {
                 self.pending.insert(command.action.key(), later(now, REFUSED_SECS));
             }

@@ -1,8 +1,8 @@
-//! The index over the policies' predicates: which policies can select a node, without asking each of them.
+//! The index over the policies' predicates: which policies can select a node, without evaluating each of them.
 //!
-//! Each policy is filed under the terms of which a node must satisfy one ("cover"): words of an equality, or the name of a
+//! Each policy is stored under the terms of which a node must satisfy one ("cover"): words of an equality, or the name of a
 //! property, or nothing. A node's own properties propose the policies; the whole constraint then decides, so that the
-//! answer is exactly that of asking every policy. Source: design "The agbot".
+//! result is exactly that of evaluating every policy. Source: design "The agbot".
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::index::{is_regular, words};
 use crate::ids::stable_hash;
 
-/// Is the index.
+/// The index.
 ///
 /// # Shape
 /// Entries are dense numbers given by the caller, one per constraint tree. Hash maps are for look-up only.
@@ -36,7 +36,7 @@ struct Filed {
     cover: Cover,
 }
 
-/// Is a tree whose names are numbers, so that a property is found without comparing names.
+/// A tree whose names are numbers, so that a property is found without comparing names.
 #[derive(Debug, Clone)]
 enum Numbered {
     All(Vec<Numbered>),
@@ -45,7 +45,7 @@ enum Numbered {
 }
 
 impl Numbered {
-    /// Answers for properties of which every name occurs once and no value plays tricks.
+    /// Evaluates the tree for regular properties: every name occurs once.
     fn is_satisfied_by(&self, properties: &[Option<&Property>]) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(|part| part.is_satisfied_by(properties)),
@@ -58,8 +58,8 @@ impl Numbered {
     }
 }
 
-/// Is an entry under a key, with a second condition beside it, so that most entries that do not fit are passed over
-/// without looking at their trees.
+/// An entry under a key, with a second condition beside it, so that most entries that do not fit are skipped without
+/// evaluating their trees.
 #[derive(Debug, Clone)]
 struct Posting {
     entry: u32,
@@ -67,22 +67,22 @@ struct Posting {
     second: [u64; 2],
 }
 
-/// Is where an entry is filed.
+/// The keys under which an entry is stored.
 #[derive(Debug, Clone, PartialEq)]
 enum Cover {
-    /// Under keys, of which a node must have one; none at all when no node can satisfy the tree. Broad when one of them
-    /// says no more than that the node has the property.
+    /// Under keys, of which a node must have one; none at all when no node can satisfy the tree. Broad when a key only
+    /// requires that the node has the property.
     Keys { keys: Vec<u64>, is_broad: bool },
-    /// Nowhere: every node proposes it.
+    /// Under no key: every node proposes it.
     Always,
 }
 
-/// Key of "has this word as value of this name".
+/// Returns the key of "has this word as value of this name".
 fn word_key(name: &str, word: u64) -> u64 {
     stable_hash(&["word", name]).wrapping_add(word.rotate_left(17))
 }
 
-/// Key of "has this number as value of this name"; both zeros are one number.
+/// Returns the key of "has this number as value of this name"; both zeros are one number.
 fn number_key(name: &str, number: f64) -> u64 {
     let bits = if number == 0.0 { 0 } else { number.to_bits() };
     stable_hash(&["number", name]).wrapping_add(bits.rotate_left(17))
@@ -97,12 +97,12 @@ fn name_key(name: &str) -> u64 {
 }
 
 impl PolicyIndex {
-    /// Makes an empty index.
+    /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Files a tree under a number, which must be free.
+    /// Stores a tree under a number, which must be free.
     pub fn insert(&mut self, entry: u32, tree: Expression) {
         let cover = self.cover(&tree);
         match &cover {
@@ -143,7 +143,6 @@ impl PolicyIndex {
             Expression::All(parts) => Numbered::All(parts.iter().map(|part| self.number(part)).collect()),
             Expression::Any(parts) => Numbered::Any(parts.iter().map(|part| self.number(part)).collect()),
             Expression::Predicate(predicate) => {
-                // There are fewer names than predicates, which fit the memory.
                 let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
                 let name = *self.names.entry(predicate.property().into()).or_insert(next);
                 Numbered::Term(name, predicate.clone())
@@ -151,7 +150,7 @@ impl PolicyIndex {
         }
     }
 
-    /// Takes a number out.
+    /// Removes a number.
     pub fn remove(&mut self, entry: u32) {
         let Some(filed) = self.trees.get_mut(entry as usize).and_then(Option::take) else { return };
         let Cover::Keys { keys, .. } = filed.cover else {
@@ -198,13 +197,13 @@ impl PolicyIndex {
         };
         let filed = filed.filter(may_fit).map(|posting| posting.entry);
         let mut proposed: Vec<u32> = self.always.iter().copied().chain(filed).collect();
-        // The set has no order; the answer has.
+        // A hash set has no order.
         proposed.sort_unstable();
         proposed.dedup();
         proposed
     }
 
-    /// Chooses where to file a tree: of a conjunction the part that the fewest others are filed under.
+    /// Chooses the keys of a tree: of a conjunction those of the part that the fewest other entries share.
     fn cover(&self, tree: &Expression) -> Cover {
         match tree {
             Expression::Predicate(predicate) => keys_of(predicate),
@@ -230,8 +229,8 @@ impl PolicyIndex {
         }
     }
 
-    /// How many entries are filed under the same keys and would be proposed together; broad keys come last, because
-    /// nearly every node has them.
+    /// Returns the number of entries under the same keys, which would be proposed together; broad keys come last, because nearly
+    /// every node has them.
     fn crowd(&self, cover: &Cover) -> (u8, usize) {
         match cover {
             Cover::Always => (2, usize::MAX),

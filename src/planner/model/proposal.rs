@@ -1,4 +1,4 @@
-//! Proposals on their way: how often each was sent, and whether the node accepted it.
+//! Proposals in flight: how often each was sent, and whether the node accepted it.
 //!
 //! Kept in memory only. After a restart a proposal counts as sent once and not accepted: at worst it is repeated, which the node drops, and
 //! its reply is read again, because a reply stays in the mailbox until it is acknowledged.
@@ -13,34 +13,34 @@ use crate::{
     usage::secs_since,
 };
 
-/// Copies of a proposal that are sent at once after a cancel. Nodes process the two messages concurrently and drop a proposal that
-/// overtakes the cancel of the agreement before it; the second copy comes after the work on the first.
-const COPIES_AFTER_CANCEL: u32 = 2;
+/// Number of times a proposal is sent at once after a cancel. Nodes process the two messages concurrently and drop a proposal
+/// that overtakes the cancel of the previous agreement; the second one comes after the work on the first.
+const SENDS_AFTER_CANCEL: u32 = 2;
 
-/// What became of one proposal so far.
+/// The status of one proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProposalStatus {
-    copies: u32,
+    sent_count: u32,
     sent_at: Timestamp,
-    /// Whether the node said yes.
+    /// Whether the node accepted.
     pub(crate) is_accepted: bool,
 }
 
 impl Model {
-    /// Returns what became of the proposal of an agreement.
+    /// Returns the status of an agreement's proposal.
     pub(crate) fn proposal_status(&self, agreement: &Agreement) -> ProposalStatus {
-        let unknown = ProposalStatus { copies: 1, sent_at: agreement.created_at, is_accepted: false };
+        let unknown = ProposalStatus { sent_count: 1, sent_at: agreement.created_at, is_accepted: false };
         self.proposals.get(&agreement.id).copied().unwrap_or(unknown)
     }
 
     pub(super) fn note_proposal_sent(&mut self, agreement: &Agreement, now: Timestamp) {
         if self.agreement(&agreement.id).is_some_and(|known| known.state == AgreementState::Proposed) {
             let status = self.proposals.entry(agreement.id.clone()).or_insert(ProposalStatus {
-                copies: 0,
+                sent_count: 0,
                 sent_at: now,
                 is_accepted: false,
             });
-            status.copies += 1;
+            status.sent_count += 1;
             status.sent_at = now;
         }
     }
@@ -55,14 +55,14 @@ impl Model {
         }
     }
 
-    /// Returns whether a proposal may have been dropped because it met the agreement before it, so that it is to be sent again: at once
-    /// after a cancel, and when the node reports after the proposal that the agreement before it is gone.
+    /// Returns whether a proposal may have been dropped because it met the previous agreement, so that it is to be sent again: at
+    /// once after a cancel, and when the node reports after the proposal that the previous agreement is gone.
     pub(crate) fn is_proposal_to_repeat(&self, agreement: &Agreement) -> bool {
         let status = self.proposal_status(agreement);
         let Some(ended_at) = self.predecessor_ended_at(agreement).filter(|_| !status.is_accepted) else {
             return false;
         };
-        if status.copies < COPIES_AFTER_CANCEL {
+        if status.sent_count < SENDS_AFTER_CANCEL {
             return true;
         }
         let report = self.node(&agreement.node).and_then(|record| record.status.as_ref());
@@ -70,7 +70,7 @@ impl Model {
             && self.lingering(&agreement.node, &agreement.policy).is_none()
     }
 
-    /// Returns when the agbot ended the agreement that the pair had before this one, if that was just before.
+    /// Returns when the agbot ended the pair's previous agreement, if that was just before this one.
     fn predecessor_ended_at(&self, agreement: &Agreement) -> Option<Timestamp> {
         let of_pair = self.lately_ended_on(&agreement.node).filter(|ended| ended.policy == agreement.policy);
         let ended_at = of_pair.filter_map(|ended| match ended.state {

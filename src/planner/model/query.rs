@@ -1,4 +1,4 @@
-//! Look-ups over the replica that decisions need.
+//! Queries on the model that decisions need.
 
 use std::collections::BTreeSet;
 
@@ -17,36 +17,36 @@ use crate::{
     usage::{later, secs_since},
 };
 
-/// Is what is known about a node's life.
+/// The liveness of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
     /// No heartbeat was ever seen.
     NeverHeard,
-    /// It is heard.
+    /// Its heartbeats arrive.
     Alive,
-    /// It is silent.
+    /// Its heartbeats stopped.
     Down {
         /// Last heartbeat.
         since: Timestamp,
     },
 }
 
-/// Is what is known about a copy of a service on a node.
+/// The observed state of a service instance on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observed {
-    /// Nothing is known: no status, a silent node, or a status older than the agreement.
+    /// Unknown: no status, a silent node, or a status older than the agreement.
     Unknown,
-    /// The node says that it does not run.
+    /// Reported as not running.
     Absent,
-    /// The node says that it runs.
+    /// Reported as running.
     Running,
 }
 
 impl Model {
-    /// Answers whether a node is heard.
+    /// Returns the liveness of a node.
     ///
-    /// A heartbeat from the future (a clock that jumped back) counts as heard only within the limit, like one from the
-    /// past: what cannot be trusted is not counted as healthy.
+    /// A heartbeat from the future (a clock that jumped back) counts only within the limit, like one from the past: an
+    /// untrusted time never counts as healthy.
     pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
         let Some(seen) = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat) else {
             return Liveness::NeverHeard;
@@ -62,22 +62,22 @@ impl Model {
         }
     }
 
-    /// Returns whether the agent of a node said that it ended, with all of its services.
+    /// Returns whether the agent of a node reported that it stopped, with all of its services.
     pub fn is_stopped(&self, node: &NodeId) -> bool {
         self.nodes.get(node).is_some_and(|record| record.facts.is_stopped)
     }
 
-    /// Answers what the operator lets a node do.
+    /// Returns the availability that the operator set for a node.
     pub fn availability(&self, node: &NodeId) -> Availability {
         self.nodes.get(node).map(|record| record.facts.availability).unwrap_or_default()
     }
 
-    /// Answers whether a copy could be started on a node: it is heard, and services are placed on it.
+    /// Returns whether an instance could be started on a node: it is alive and open for placement.
     pub(crate) fn may_start_on(&self, node: &NodeId, now: Timestamp) -> bool {
         self.liveness(node, now) == Liveness::Alive && self.availability(node) == Availability::Active
     }
 
-    /// Answers whether the copy that an agreement stands for is seen running; of one that is not final nothing is known.
+    /// Returns the observed state of an agreement's instance; unknown for one that is not final.
     pub fn observed(&self, agreement: &Agreement, now: Timestamp) -> Observed {
         let Some(final_at) = agreement.finalized_at() else { return Observed::Unknown };
         if self.is_stopped(&agreement.node) {
@@ -93,16 +93,16 @@ impl Model {
                 Observed::Running
             }
             Some(_) => Observed::Absent,
-            // A report from before the agreement cannot know about it.
+            // A report from before the agreement cannot contain it.
             None if status.reported_at < Some(final_at) => Observed::Unknown,
             None => Observed::Absent,
         }
     }
 
-    /// Returns the status of a node if it still counts.
+    /// Returns the status of a node if it is still valid.
     ///
-    /// What a node said before it was silent says nothing about what it runs since; but an agent that changed nothing does
-    /// not report again, so after a grace the old word counts.
+    /// A status from before a silence does not show what runs now; but an agent without changes does not report again, so after
+    /// a grace period the old status counts.
     fn current_status(&self, node: &NodeId, now: Timestamp) -> Option<&NodeStatusFacts> {
         let record = self.nodes.get(node)?;
         let is_settled =
@@ -110,7 +110,7 @@ impl Model {
         record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at)
     }
 
-    /// Returns whether a node that is heard reports one of the services running under an agreement that this agbot did not make.
+    /// Returns whether a live node reports one of the services running under an agreement that this agbot did not make.
     pub(crate) fn runs_for_another_agbot(
         &self,
         node: &NodeId,
@@ -128,7 +128,7 @@ impl Model {
             })
     }
 
-    /// Answers whether the copy of an agreement is broken: reported as not running for so long that nobody waits for it.
+    /// Returns whether the instance of an agreement is broken: reported as not running for longer than the allowed time.
     pub fn is_broken(&self, agreement: &Agreement, now: Timestamp) -> bool {
         self.observed(agreement, now) == Observed::Absent
             && self
@@ -142,8 +142,8 @@ impl Model {
         self.services_by_key.get(key).into_iter().flatten().filter_map(|id| self.services.get(id))
     }
 
-    /// Answers whether every member of a group that has an agreement has reported its status since the model began to be
-    /// filled. What such members run is known; a member without agreements has nothing to protect.
+    /// Returns whether every member of a group that has an agreement has reported its status since the model began to be filled.
+    /// What such members run is known; a member without agreements has nothing to protect.
     pub(crate) fn has_heard_since_start(&self, group: &HaGroupFacts) -> bool {
         group.members.iter().all(|node| {
             let status = self.nodes.get(node).and_then(|record| record.status.as_ref());
@@ -152,7 +152,7 @@ impl Model {
         })
     }
 
-    /// Returns when each policy of an organization was written, as far as the model knows it.
+    /// Returns the times at which the policies of an organization were written, as far as the model knows them.
     pub fn policy_times(&self, org: &str) -> impl Iterator<Item = (PolicyId, Timestamp)> {
         let of_org = self.policies.values().filter(move |policy| policy.id.org() == org);
         of_org.filter_map(|policy| Some((policy.id.clone(), policy.last_updated?)))
@@ -176,7 +176,7 @@ impl Model {
         self.consumers.get(policy)?.get(&(version.to_owned(), arch.to_owned()))
     }
 
-    /// Prepares the consumers of a policy anew.
+    /// Prepares the consumers of a policy again.
     pub(super) fn prepare_consumers(&mut self, policy: &PolicyId) {
         let Some(facts) = self.policies.get(policy) else {
             self.consumers.remove(policy);
@@ -199,14 +199,14 @@ impl Model {
         self.index_policy(policy);
     }
 
-    /// Prepares the consumers of all policies whose service is this one or needs it.
+    /// Prepares the consumers of all policies whose service is this one or depends on it.
     pub(super) fn prepare_consumers_of(&mut self, service: &ServiceId, key: &ServiceKey) {
         for policy in self.policies_needing(service, key) {
             self.prepare_consumers(&policy);
         }
     }
 
-    /// Returns the policies whose service is this one or needs it.
+    /// Returns the policies whose service is this one or depends on it.
     pub(crate) fn policies_needing(&self, service: &ServiceId, key: &ServiceKey) -> BTreeSet<PolicyId> {
         let needs = |facts: &ServiceFacts| {
             facts.required_services.iter().any(|need| {
@@ -264,7 +264,7 @@ impl Model {
             .max_by_key(|(_, at)| *at)
     }
 
-    /// Returns since when an agreement is over, if its node has not said yet that the copy is gone and may still be waited for.
+    /// Returns since when an agreement has ended, if its node has not confirmed the stop of the instance and may still do so.
     pub(crate) fn stopping_since(&self, agreement: &Agreement, now: Timestamp) -> Option<Timestamp> {
         let AgreementState::Ended { at, .. } = agreement.state else { return None };
         let record = self.nodes.get(&agreement.node)?;
@@ -275,8 +275,8 @@ impl Model {
         (!is_gone && secs_since(at, now) < STOP_CONFIRMATION_SECS).then_some(at)
     }
 
-    /// Answers whether a cancel of the agreement is being carried out.
-    pub(crate) fn is_being_cancelled(&self, agreement: &Agreement, now: Timestamp) -> bool {
+    /// Returns whether a cancel of the agreement is in flight.
+    pub(crate) fn is_being_canceled(&self, agreement: &Agreement, now: Timestamp) -> bool {
         self.is_pending(&CommandKey::cancel(&agreement.id), now)
     }
 

@@ -1,4 +1,4 @@
-//! Records of the agbots in the model: applies what was read from the log, and names what the model holds.
+//! Records of the agbots in the model: applies rows that were read, and lists the keys that the model holds.
 //!
 //! A record is read before its event is applied, and a command may have changed it in between. A record that is provably older than the
 //! model's is ignored; any other mistake of this kind ends with the next read, because the newer change is in the log too.
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// Applies an agreement that was read, unless the model's is further.
+    /// Applies an agreement that was read, unless the model's is newer.
     pub(super) fn record_agreement(&mut self, agreement: &Agreement) {
         match self.agreements.get(&agreement.id) {
             Some(known) if progress(known) > progress(agreement) => {}
@@ -80,7 +80,7 @@ impl Model {
         }
     }
 
-    /// Forgets an agreement whose row is gone.
+    /// Drops an agreement whose row is gone.
     pub(super) fn remove_agreement(&mut self, id: &AgreementId) {
         let Some(agreement) = self.agreements.get(id).filter(|known| known.is_live()) else { return };
         let pair = (agreement.node.clone(), agreement.policy.clone());
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// Forgets a rollout whose row is gone.
+    /// Drops a rollout whose row is gone.
     pub(super) fn remove_rollout(&mut self, group: &GroupId, policy: &PolicyId) {
         let removed = self.rollouts.remove(&(group.clone(), policy.clone()));
         if removed.is_some_and(|rollout: Rollout| rollout.rollback.is_some()) {
@@ -117,7 +117,7 @@ fn progress(agreement: &Agreement) -> u8 {
     }
 }
 
-/// Returns whether two records of an agreement say the same. The outcome of an own command dates a step a moment later than its row does.
+/// Returns whether two records of an agreement are equal. The outcome of an own command dates a transition a moment later than its row does.
 fn is_same(known: &Agreement, read: &Agreement) -> bool {
     let state = match (&known.state, &read.state) {
         (AgreementState::Finalized { .. }, AgreementState::Finalized { at }) => {
@@ -136,12 +136,12 @@ fn is_same(known: &Agreement, read: &Agreement) -> bool {
     Agreement { state, pending_update, ..known.clone() } == Agreement { verified_at, ..read.clone() }
 }
 
-/// The same for claims.
+/// Returns whether two records of a claim are equal.
 fn is_same_claim(known: &Claim, read: &Claim) -> bool {
     Claim { since: read.since, phase_since: read.phase_since, ..known.clone() } == *read
 }
 
-/// The agreement as it was read; answers to verifications are kept in the model only.
+/// Returns the agreement as it was read; replies to verifications are kept in the model only.
 fn newest(known: &Agreement, read: Agreement) -> Agreement {
     Agreement { verified_at: known.verified_at.max(read.verified_at), ..read }
 }

@@ -10,7 +10,7 @@ use crate::{
     usage::later,
 };
 
-/// Longest pause between two repetitions of a cancel.
+/// Longest interval between two repetitions of a cancel.
 const LONGEST_PAUSE_SECS: u64 = 600;
 
 /// When the cancel of an agreement was repeated last, and how often so far.
@@ -21,7 +21,7 @@ pub(crate) struct Repetition {
 }
 
 impl NodeRecord {
-    /// Returns the agreements that the node says it holds, in its status or in its list in the exchange.
+    /// Returns the agreements that the node reports, in its status or in its list in the exchange.
     fn reported(&self) -> impl Iterator<Item = &AgreementId> {
         let services = self.status.iter().flat_map(|status| &status.services);
         let running = services.filter_map(|service| service.agreement.as_ref());
@@ -34,20 +34,20 @@ impl NodeRecord {
 }
 
 impl Model {
-    /// Returns the agreements that nodes report and no record is known of.
+    /// Returns the agreements that nodes report without a known record.
     pub fn unknown_agreements(&self) -> impl Iterator<Item = &AgreementId> {
         self.nodes.values().flat_map(NodeRecord::reported).filter(|id| !self.agreements.contains_key(*id))
     }
 
-    /// Returns the agreements that one node reports and no record is known of.
+    /// Returns the agreements that one node reports without a known record.
     pub fn unknown_agreements_of(&self, node: &NodeId) -> impl Iterator<Item = &AgreementId> {
         let reported = self.nodes.get(node).into_iter().flat_map(NodeRecord::reported);
         reported.filter(|id| !self.agreements.contains_key(*id))
     }
 
-    /// Returns the agreements of a pair that are over and that its node still reports, with reason and the time of the next cancel.
+    /// Returns the ended agreements of a pair that its node still reports, with reason and the time of the next cancel.
     ///
-    /// The first repetition is due after half of [`STOP_CONFIRMATION_SECS`]; then the pause doubles.
+    /// The first repetition is due after half of [`STOP_CONFIRMATION_SECS`]; then the interval doubles.
     pub(crate) fn reported_after_end(
         &self,
         node: &NodeId,
@@ -81,7 +81,7 @@ impl Model {
         self.nodes.get(&agreement.node).is_some_and(|record| record.reports(&agreement.id))
     }
 
-    /// Returns since when a node that is heard reports without a final agreement, as if it did not know it.
+    /// Returns since when a live node reports without a final agreement, as if it did not know it.
     pub(crate) fn missing_since(&self, agreement: &Agreement, now: Timestamp) -> Option<Timestamp> {
         let final_at = agreement.finalized_at()?;
         let record = self.nodes.get(&agreement.node)?;

@@ -1,4 +1,4 @@
-//! Whether the instance of an agreement that is over has stopped.
+//! Whether the instance of an ended agreement has stopped.
 //!
 //! Sources: orchestration A2, P1; engine 6 (P1 against B10).
 
@@ -15,10 +15,10 @@ use crate::{
 impl Model {
     /// Returns when an agreement ended whose instance may still run, however long ago that was.
     ///
-    /// The stop is confirmed by a report of the node from after the end that does not list the instance; by the node's word that
-    /// it does not have the agreement, if its last report does not list the instance either and it had time to report; by a
-    /// user; or by the removal of the node. A node that never got the acknowledgement started nothing, so for an agreement
-    /// that was not final the time suffices.
+    /// The stop is confirmed by a report of the node from after the end that does not list the instance; by the node's denial of
+    /// the agreement, if its last report does not list the instance either and it had time to report; by a user; or by the
+    /// removal of the node. A node that never got the acknowledgement started nothing, so for an agreement that was not final
+    /// the elapsed time suffices.
     pub(crate) fn unconfirmed_stop(&self, agreement: &Agreement, now: Timestamp) -> Option<Timestamp> {
         let AgreementState::Ended { at, was_final, .. } = agreement.state else { return None };
         let record = self.nodes.get(&agreement.node)?;
@@ -48,7 +48,7 @@ impl Model {
             .filter_map(move |agreement| Some((agreement, self.unconfirmed_stop(agreement, now)?)))
     }
 
-    /// Returns the ended agreements whose instances must have stopped before another one starts, as far as that is not recorded.
+    /// Returns the ended agreements whose instances must have stopped before another one starts and are not recorded as stopped.
     pub fn awaiting_stop(&self) -> impl Iterator<Item = &Agreement> {
         self.awaiting_stop.iter().filter_map(|id| self.agreements.get(id))
     }

@@ -1,4 +1,4 @@
-//! Look-ups for those who keep the replica current: what it knows, and whose state a decision waits for.
+//! Queries for the observers that keep the model current: what it holds, and whose state a decision waits for.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId},
 };
 
-/// Names everything the replica holds of the exchange.
+/// The ids of everything the model holds of the exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
     /// Nodes.
@@ -24,7 +24,7 @@ pub struct Known {
 }
 
 impl Model {
-    /// Returns the ids of everything the replica holds of the exchange.
+    /// Returns the ids of everything the model holds of the exchange.
     pub fn known(&self) -> Known {
         Known {
             nodes: self.nodes.keys().cloned().collect(),
@@ -34,7 +34,7 @@ impl Model {
         }
     }
 
-    /// Returns what a pattern (`org/pattern`) says about its services.
+    /// Returns the services of a pattern (`org/pattern`).
     pub fn policies_of_pattern(&self, pattern: &str) -> BTreeSet<PolicyId> {
         self.policies_by_pattern.get(pattern).cloned().unwrap_or_default()
     }
@@ -58,7 +58,7 @@ impl Model {
     }
 
     /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an open rollout, nodes
-    /// with an agreement that was not seen running, and nodes that have not said yet that a copy has stopped.
+    /// with an agreement that was not seen running, and nodes that have not confirmed the stop of an instance.
     pub fn awaited_nodes(&self, now: Timestamp) -> BTreeSet<NodeId> {
         let mut groups: BTreeSet<&GroupId> = self.claims.keys().map(|(group, _)| group).collect();
         groups

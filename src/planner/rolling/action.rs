@@ -1,7 +1,7 @@
 //! Actions of users on a rollout: pause, resume, abort, rollback, retry.
 //!
 //! A pure step of the state table; the caller stores the result in the same transaction that read the row. The agbot that
-//! works on the group reads it from there, so a wish survives the death of any agbot. Source: orchestration B12, 2.8.
+//! owns the group reads it from there, so a request survives the restart of any agbot. Source: orchestration B12, 2.8.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use super::{Rollout, RolloutState};
 use crate::report::HoldReason;
 
-/// Is what a user asks for.
+/// An action that a user requests on a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RolloutAction {
     /// Finish the slot in work and start no further one.
     Pause,
-    /// Go on.
+    /// Continue with the next slot.
     Resume,
-    /// Pause, and say that it is not meant to go on.
+    /// Pause, and record that the rollout is not meant to continue.
     Abort,
-    /// Take the members that changed back to the version they had.
+    /// Return the changed members to their previous version.
     Rollback,
     /// Try the version that failed again.
     Retry,
 }
 
 impl RolloutAction {
-    /// Reads the word of a route or command.
-    pub fn from_word(word: &str) -> Option<Self> {
-        match word {
+    /// Reads the name of an action in a route or command.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
             "pause" => Some(Self::Pause),
             "resume" => Some(Self::Resume),
             "abort" => Some(Self::Abort),
@@ -38,7 +38,7 @@ impl RolloutAction {
         }
     }
 
-    /// Returns the kind of the event that tells about it.
+    /// Returns the kind of the event that reports the action.
     pub fn event_kind(self) -> &'static str {
         match self {
             Self::Pause => "rollout.paused",
@@ -50,19 +50,19 @@ impl RolloutAction {
     }
 }
 
-/// The user who asks, and when.
+/// The user who requests an action, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
-    /// Who, `org/user`.
+    /// The user, `org/user`.
     pub actor: &'a str,
     /// When.
     pub now: Timestamp,
 }
 
-/// Returns the rollout as it is after a user's wish; `None` when it is so already.
+/// Returns the rollout after a user's action; `None` when it already is in that state.
 ///
 /// # Errors
-/// In words, when the rollout's state does not allow it.
+/// A message, when the rollout's state does not allow the action.
 pub fn act(rollout: &Rollout, action: RolloutAction, asker: Asker<'_>) -> Result<Option<Rollout>, String> {
     let next = match (action, &rollout.state) {
         (RolloutAction::Pause, RolloutState::Updating) => {
@@ -82,7 +82,12 @@ pub fn act(rollout: &Rollout, action: RolloutAction, asker: Asker<'_>) -> Result
         (RolloutAction::Rollback, state) => back(rollout, state, asker)?,
         (RolloutAction::Retry, state) => retry(rollout, state, asker)?,
         (_, state) => {
-            return Err(format!("the rollout of {} in {} is {}", rollout.target, rollout.group, word(state)));
+            return Err(format!(
+                "the rollout of {} in {} is {}",
+                rollout.target,
+                rollout.group,
+                state_name(state)
+            ));
         }
     };
     Ok(Some(Rollout { revision: rollout.revision + 1, ..next }))
@@ -99,19 +104,19 @@ fn is_held_by(rollout: &Rollout, hold: &HoldReason) -> bool {
 fn back(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rollout, String> {
     let name = format!("the rollout of {} in {}", rollout.target, rollout.group);
     if rollout.rollback.is_some() {
-        return Err(format!("{name} leads back already"));
+        return Err(format!("{name} is already rolling back"));
     }
     if let RolloutState::Abandoned { .. } = state {
-        return Err(format!("{name} is {}", word(state)));
+        return Err(format!("{name} is {}", state_name(state)));
     }
     let Some(version) = rollout.previous_version.clone() else {
-        return Err(format!("{name} has no single version to go back to"));
+        return Err(format!("{name} has no single version to return to"));
     };
-    let why = HoldReason::RollbackAsked { actor: asker.actor.to_owned() };
+    let why = HoldReason::RollbackRequested { actor: asker.actor.to_owned() };
     Ok(rollout.clone().turned_back(&version, why, asker.now))
 }
 
-/// Returns the rollout that leads to the version that failed once more.
+/// Returns the rollout restarted toward the version that failed.
 fn retry(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rollout, String> {
     let again = Rollout { state: RolloutState::Updating, failed: Vec::new(), ..rollout.clone() };
     match state {
@@ -124,7 +129,7 @@ fn retry(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Ro
     }
 }
 
-fn word(state: &RolloutState) -> &'static str {
+fn state_name(state: &RolloutState) -> &'static str {
     match state {
         RolloutState::Updating => "not held",
         RolloutState::Held { .. } => "held",

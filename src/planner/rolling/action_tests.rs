@@ -1,4 +1,4 @@
-//! Every cell of the state table of B12 that a user's wish can reach.
+//! Every cell of the state table of B12 that a user's action can reach.
 
 use super::*;
 use crate::rolling::Rollback;
@@ -12,7 +12,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
     let back = Rollback {
         version: "1.0.0".into(),
-        why: HoldReason::RollbackAsked { actor: "o/bob".into() },
+        why: HoldReason::RollbackRequested { actor: "o/bob".into() },
         since: NOW,
         slots: 2,
     };
@@ -45,7 +45,7 @@ fn failed() -> RolloutState {
     RolloutState::Held { hold: Box::new(hold), since: NOW }
 }
 
-/// The state after an action in B12's words, `=` when it is so already, 409 when it is refused.
+/// The state after an action as B12 names it, `=` when nothing changes, 409 when the action is refused.
 fn after(state: RolloutState, goes_back: bool, action: RolloutAction) -> String {
     let asker = Asker { actor: "o/ann", now: NOW };
     match act(&rollout(state, goes_back), action, asker) {
@@ -69,7 +69,7 @@ fn after(state: RolloutState, goes_back: bool, action: RolloutAction) -> String 
 
 /// B12-S1.
 #[test]
-fn every_wish_in_every_state_has_its_answer() {
+fn every_action_in_every_state_has_its_result() {
     use RolloutAction::{Abort, Pause, Resume, Retry, Rollback};
     let updating = || RolloutState::Updating;
     let completed = || RolloutState::Completed { at: NOW };
@@ -93,15 +93,15 @@ fn every_wish_in_every_state_has_its_answer() {
     }
 }
 
-/// B11.7: without a version to go back to it is refused, with the reason.
+/// B11.7: without a version to return to, a rollback is refused with the reason.
 #[test]
-fn there_is_no_way_back_to_nothing() {
+fn rollback_without_previous_version_is_refused() {
     let without = Rollout { previous_version: None, ..rollout(RolloutState::Updating, false) };
     let asker = Asker { actor: "o/ann", now: NOW };
     let why = act(&without, RolloutAction::Rollback, asker).unwrap_err();
     assert!(why.contains("no single version"), "{why}");
-    assert_eq!(RolloutAction::from_word("undo"), Some(RolloutAction::Rollback));
-    assert_eq!(RolloutAction::from_word("stop"), None);
+    assert_eq!(RolloutAction::from_name("undo"), Some(RolloutAction::Rollback));
+    assert_eq!(RolloutAction::from_name("stop"), None);
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! What must hold before a copy is touched: the group free, the member heard, the floor kept.
+//! Preconditions for stopping an instance: the group's claim is free, the member is alive, the minimum available holds.
 //!
 //! Source: design 4; orchestration B11, E5.
 
-use super::{floor, sweep, unit::Unit};
+use super::{claim_expiry, group_rollout::GroupRollout, minimum_available};
 use crate::{
     agreement::Agreement,
     claims::{self, Claim, ClaimRequest, Purpose, ReleaseReason, Scope},
@@ -14,42 +14,42 @@ use crate::{
     usage::later,
 };
 
-/// A blocked unit is looked at again after so long, although nothing is known to have changed.
+/// A blocked group rollout is planned again after this time, even if no event asks for it.
 const RECHECK_SECS: u64 = 10;
 
 pub(super) fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
     pass.watch((&agreement.node, &agreement.policy), later(pass.now, RECHECK_SECS));
 }
 
-/// What was read first may be older than what is true, until every member has reported again.
+/// Until every member has reported again, the state read first may be out of date.
 pub(super) fn just_started(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Blocked> {
     let until = later(pass.model.began_at?, pass.model.settings.rejoin_grace_secs);
     (pass.now < until && !pass.model.has_heard_since_start(group)).then_some(Blocked::JustStarted { until })
 }
 
 /// Returns the limit on groups that one policy updates at the same time; 0 means none.
-fn parallelism(pass: &Pass<'_>, unit: &Unit<'_>) -> u32 {
-    if pass.model.settings.broken.ignores_parallelism { 0 } else { unit.update.parallelism }
+fn parallelism(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>) -> u32 {
+    if pass.model.settings.broken.ignores_parallelism { 0 } else { group_rollout.update.parallelism }
 }
 
 /// Returns the wait for other groups when the policy's update parallelism leaves no room for this one.
 ///
-/// What this pass and earlier ones asked for counts as well: several groups are planned before the first is granted.
-pub(super) fn parallelism_reached(pass: &Pass<'_>, unit: &Unit<'_>) -> Option<Blocked> {
-    let limit = parallelism(pass, unit);
+/// Claims requested by this pass and earlier ones count as well: several groups are planned before the first is granted.
+pub(super) fn parallelism_reached(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>) -> Option<Blocked> {
+    let limit = parallelism(pass, group_rollout);
     if limit == 0 {
         return None;
     }
-    let in_work = pass.groups_in_work(&Scope::Policy(unit.policy.id.clone()));
-    claims::check_parallelism(&unit.group.id, limit, in_work).err()
+    let in_work = pass.groups_in_work(&Scope::Policy(group_rollout.policy.id.clone()));
+    claims::check_parallelism(&group_rollout.group.id, limit, in_work).err()
 }
 
-/// The gates before a member may be touched: it must be heard, the group must be free, the floor must hold.
+/// Checks the preconditions of a claim: the member is alive, the group is free, the minimum available holds.
 ///
-/// `wanted`: the service that its copy makes room for.
+/// `wanted`: the service that replaces its instance.
 pub(super) fn request_for(
     pass: &Pass<'_>,
-    unit: &Unit<'_>,
+    group_rollout: &GroupRollout<'_>,
     agreement: &Agreement,
     wanted: &ServiceKey,
     (purpose, version): (Purpose, String),
@@ -57,48 +57,48 @@ pub(super) fn request_for(
     let (model, now) = (pass.model, pass.now);
     let node = &agreement.node;
     if let Liveness::Down { since } = model.liveness(node, now) {
-        // It could not obey now, and would stop its copy at some later time when nobody looks.
+        // It cannot obey now, and would stop its instance later, unsupervised.
         return Err(Blocked::NodeDown { since });
     }
-    let parallelism = if purpose == Purpose::ServiceUpgrade { parallelism(pass, unit) } else { 0 };
+    let parallelism = if purpose == Purpose::ServiceUpgrade { parallelism(pass, group_rollout) } else { 0 };
     let mut request = ClaimRequest {
-        group: unit.group.id.clone(),
-        scope: Scope::Policy(unit.policy.id.clone()),
+        group: group_rollout.group.id.clone(),
+        scope: Scope::Policy(group_rollout.policy.id.clone()),
         node: node.clone(),
         purpose,
         version,
-        deadline: later(now, unit.update.start_timeout_secs),
+        deadline: later(now, group_rollout.update.start_timeout_secs),
         seen_running: Vec::new(),
         parallelism,
     };
-    let rows: Vec<Claim> = model.claims_of(&unit.group.id).cloned().collect();
-    claims::may_take(&rows, &request, unit.group)?;
-    request.seen_running = floor::may_stop(pass, unit.group, agreement, wanted)?;
+    let rows: Vec<Claim> = model.claims_of(&group_rollout.group.id).cloned().collect();
+    claims::may_take(&rows, &request, group_rollout.group)?;
+    request.seen_running = minimum_available::may_stop(pass, group_rollout.group, agreement, wanted)?;
     Ok(request)
 }
 
-/// Answers whether the holder of the claim may be touched this instant; if it may not, the claim is released, or the copy
-/// waits. `wanted`: the service that the copy makes room for.
+/// Returns whether the holder of the claim may be stopped now; if not, the claim is released or the instance waits.
+/// `wanted`: the service that replaces the instance.
 pub(super) fn may_stop_now(
     pass: &mut Pass<'_>,
-    unit: &Unit<'_>,
+    group_rollout: &GroupRollout<'_>,
     claim: &Claim,
     agreement: &Agreement,
     wanted: &ServiceKey,
 ) -> bool {
-    if let Some(blocked) = just_started(pass, unit.group) {
+    if let Some(blocked) = just_started(pass, group_rollout.group) {
         recheck(pass, agreement);
         pass.wait(agreement, blocked);
         return false;
     }
     let blocked = match pass.model.liveness(&claim.node, pass.now) {
         Liveness::Down { since } => Some(Blocked::NodeDown { since }),
-        _ => floor::may_stop(pass, unit.group, agreement, wanted).err(),
+        _ => minimum_available::may_stop(pass, group_rollout.group, agreement, wanted).err(),
     };
     match blocked {
         None => true,
         Some(blocked) => {
-            sweep::release(pass, unit.lease, claim, ReleaseReason::FloorLost);
+            claim_expiry::release(pass, group_rollout.lease, claim, ReleaseReason::MinimumAvailableLost);
             pass.wait(agreement, blocked);
             false
         }

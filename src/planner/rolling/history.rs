@@ -1,4 +1,4 @@
-//! What happened to a rollout, for people: derived from two rows of it, so that no writer can forget an event.
+//! Events of a rollout, derived from two versions of its row, so that no writer can forget one.
 //!
 //! Source: orchestration 2.6, B12.
 
@@ -12,16 +12,16 @@ use crate::{ids::NodeId, report::HoldReason};
 pub struct RolloutEvent {
     /// Kind, for instance `rollout.held`.
     pub kind: &'static str,
-    /// The member it is about, if one.
+    /// The member it concerns, if any.
     pub node: Option<NodeId>,
-    /// Reason and numbers; `text` is a sentence.
+    /// Reason and counts; `text` is a sentence.
     pub detail: Value,
 }
 
-/// Returns what happened between two rows of the rollouts of one policy through one group, in order.
+/// Returns the events between two versions of a rollout's row, in order.
 ///
 /// # Shape
-/// Empty when the rows are equal, so that a write that is repeated reports nothing twice.
+/// Empty when the rows are equal, so that a repeated write reports nothing twice.
 pub fn events(before: Option<&Rollout>, after: &Rollout) -> Vec<RolloutEvent> {
     let mut events = Vec::new();
     let before = before.filter(|before| before.is_same_rollout(after));
@@ -36,7 +36,8 @@ pub fn events(before: Option<&Rollout>, after: &Rollout) -> Vec<RolloutEvent> {
     }
     let is_turned = after.rollback.is_some() && before.is_none_or(|before| before.rollback.is_none());
     if let Some(back) = after.rollback.as_ref().filter(|_| is_turned) {
-        let rule = (!matches!(back.why, HoldReason::RollbackAsked { .. })).then_some("update.failureAction");
+        let rule =
+            (!matches!(back.why, HoldReason::RollbackRequested { .. })).then_some("update.failureAction");
         let detail =
             json!({"from": after.target, "total": after.total, "text": back.why.to_string(), "rule": rule});
         events.push(event("rollout.rollback-started", back.why.node(), detail));

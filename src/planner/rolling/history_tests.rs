@@ -93,6 +93,6 @@ fn rollback_names_its_target_its_numbers_and_the_rule() {
     let kinds: Vec<&str> = events(Some(&back), &over).into_iter().map(|one| one.kind).collect();
     assert_eq!(kinds, ["rollout.step-done", "rollout.rollback-completed"]);
     assert!(over.text().starts_with("rolled back to 1.0.0, 2 of 2 done"), "{}", over.text());
-    let why = HoldReason::RollbackAsked { actor: "o/ann".into() };
+    let why = HoldReason::RollbackRequested { actor: "o/ann".into() };
     assert!(!matches!(back.rollback, Some(Rollback { why: ref one, .. }) if *one == why));
 }

@@ -1,18 +1,19 @@
-//! The update supervisor: one engine that replaces the copies of a unit step by step.
+//! The update supervisor: one engine that replaces the instances of a policy in an HA group step by step.
 //!
-//! A unit is a policy inside an HA group. The defaults are one at a time, stop first, floor one; other modes are settings
-//! of the same engine. Sources: orchestration B11, E3 to E5; design "Rolling service upgrade".
+//! A *group rollout* is the rollout of one policy through one HA group. The defaults are one at a time, stop first, minimum
+//! available one; other modes are settings of the same engine. Sources: orchestration B11, E3 to E5; design "Rolling
+//! service upgrade".
 
 pub mod action;
+pub(crate) mod claim_expiry;
 mod drain;
-pub(crate) mod floor;
 mod gates;
+pub(crate) mod group_rollout;
 pub mod history;
+pub(crate) mod minimum_available;
 mod progress;
 mod rollback;
 mod step;
-pub(crate) mod sweep;
-pub(crate) mod unit;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,41 +27,41 @@ use crate::{
 
 pub(crate) use rollback::wanted_versions;
 
-/// Answers whether a node is the one that the rollout of a policy is changing now.
+/// Returns whether the rollout of a policy is changing this node now.
 pub(crate) fn holds_claim(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {
     let key = |group: &GroupId| (group.clone(), Scope::Policy(policy.clone()));
     let claim = model.group_of.get(node).and_then(|group| model.claims.get(&key(group)));
     claim.is_some_and(|claim| claim.node == *node && claim.purpose == Purpose::ServiceUpgrade)
 }
 
-/// Is where a rollout stands.
+/// The state of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 pub enum RolloutState {
     /// Slots are being replaced.
     Updating,
-    /// No further slot is touched until somebody acts, or the stalled member catches up.
+    /// No further slot is changed until a user acts or the stalled member catches up.
     Held {
-        /// Why.
+        /// The reason.
         hold: Box<HoldReason>,
-        /// Since when.
+        /// Start of the hold.
         since: Timestamp,
     },
-    /// Its reason is gone: the policy, the group, or the target.
+    /// The policy, group or target of the rollout no longer exists.
     Abandoned {
-        /// When.
+        /// When it was abandoned.
         at: Timestamp,
-        /// Why.
+        /// The reason.
         why: ReleaseReason,
     },
     /// Every slot has the wanted version.
     Completed {
-        /// When.
+        /// When it completed.
         at: Timestamp,
     },
 }
 
-/// The return of a rollout to the version that ran before.
+/// The rollback of a rollout to the version that ran before.
 ///
 /// # Shape
 /// It holds until the policy names another service or version, or a user retries the version that failed. Other changes of
@@ -69,9 +70,9 @@ pub enum RolloutState {
 /// Orchestration B11.7, B11.9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollback {
-    /// The version it leads back to.
+    /// The version to return to.
     pub version: String,
-    /// Why: what failed, or who asked for it.
+    /// The failure or the user that caused it.
     pub why: HoldReason,
     /// When it was decided.
     pub since: Timestamp,
@@ -80,24 +81,24 @@ pub struct Rollback {
     pub slots: u32,
 }
 
-/// Is the rollout of one policy through one group.
+/// The rollout of one policy through one group.
 ///
 /// # Shape
 /// One row per (group, policy): the newest target. `revision` grows by one with every write; a write that is not based on
-/// the newest one is refused, so that the agbot never undoes what a user asked for meanwhile.
+/// the newest one is refused, so that the agbot never overwrites what a user requested meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
     /// The group.
     pub group: GroupId,
     /// The policy.
     pub policy: PolicyId,
-    /// Wanted service and version, for people.
+    /// Wanted service and version, human-readable.
     pub target: String,
     /// Digest of the policy's service and version list; another digest is another rollout.
     pub target_digest: u64,
-    /// When it began.
+    /// Start of the rollout.
     pub started_at: Timestamp,
-    /// Slots to be replaced when it began.
+    /// Slots to be replaced at the start.
     pub total: u32,
     /// Slots done.
     pub done: u32,
@@ -111,19 +112,19 @@ pub struct Rollout {
     /// Version that all slots had before; none when they had several, or another service.
     #[serde(default)]
     pub previous_version: Option<String>,
-    /// Set when it leads back.
+    /// The rollback, if one was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
-    /// How many times the row was written.
+    /// Number of writes of the row.
     #[serde(default)]
     pub revision: u64,
-    /// Where it stands.
+    /// The state.
     #[serde(flatten)]
     pub state: RolloutState,
 }
 
 impl Rollout {
-    /// Answers whether a write may replace what is stored: it is based on it, or was carried out before.
+    /// Returns whether a write may replace the stored row: it is based on that row, or was carried out before.
     ///
     /// # Source
     /// Style 4: commands are safe to repeat.
@@ -134,7 +135,7 @@ impl Rollout {
         }
     }
 
-    /// Returns the service and the version that it leads to now: after a rollback the one that ran before.
+    /// Returns the service and version the rollout currently leads to: after a rollback, the previous version.
     pub fn effective_target(&self) -> String {
         match (&self.rollback, self.target.rsplit_once(' ')) {
             (Some(back), Some((service, _))) => format!("{service} {}", back.version),
@@ -142,14 +143,13 @@ impl Rollout {
         }
     }
 
-    /// Returns whether both are rows of one rollout, whichever way it leads.
+    /// Returns whether both are rows of one rollout, forward or rolling back.
     fn is_same_rollout(&self, other: &Self) -> bool {
         self.target_digest == other.target_digest && self.started_at == other.started_at
     }
 
-    /// Returns the rollout turned back to a version: as many slots are to be changed as were changed, or failed.
+    /// Returns the rollout turned into a rollback: its slots are those that were changed or failed.
     pub(crate) fn turned_back(self, version: &str, why: HoldReason, now: Timestamp) -> Self {
-        // A group has far fewer members than a u32 counts.
         let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
         Self {
             state: RolloutState::Updating,
@@ -160,12 +160,12 @@ impl Rollout {
         }
     }
 
-    /// Says in words how it stands.
+    /// Returns a human-readable description of the state.
     pub fn text(&self) -> String {
         self.text_with(&format!(", {} of {} done", self.done, self.total))
     }
 
-    /// Says in words how it stands, for callers who may not learn how many members there are.
+    /// Returns the description of the state for callers that may not learn the number of members.
     pub fn text_without_numbers(&self) -> String {
         self.text_with("")
     }
@@ -195,14 +195,14 @@ impl Rollout {
         self.target_digest == target_digest && !matches!(self.state, RolloutState::Abandoned { .. })
     }
 
-    /// Returns whether the row remembers a version that failed, so that it is not tried again by itself.
+    /// Returns whether the row remembers a failed version, so that it is not tried again automatically.
     ///
     /// Such a row must be kept as long as its policy and its group exist.
     pub fn remembers_failure(&self) -> bool {
         self.rollback.is_some() && !matches!(self.state, RolloutState::Abandoned { .. })
     }
 
-    /// Answers whether slots are still to be replaced, or somebody is waited for.
+    /// Returns whether slots are still to be replaced or a member is being waited for.
     pub fn is_open(&self) -> bool {
         matches!(self.state, RolloutState::Updating | RolloutState::Held { .. })
     }

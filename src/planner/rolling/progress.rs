@@ -1,8 +1,8 @@
-//! What becomes of a rollout: begun, held, completed, abandoned; each is a row that outlives the agbot.
+//! State changes of a rollout (begun, held, completed, abandoned), each written to its row.
 //!
 //! Source: orchestration B11, E5.
 
-use super::{Rollout, RolloutState, rollback, unit::Unit};
+use super::{Rollout, RolloutState, group_rollout::GroupRollout, rollback};
 use crate::{
     claims::ReleaseReason,
     command::{Action, Lease},
@@ -14,59 +14,58 @@ use crate::{
     settings::UpdateOrder,
 };
 
-/// Records that a rollout began, or goes on after the stalled member caught up.
-pub(super) fn begin(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
-    let rollout = match unit.rollout {
+/// Records that a rollout began, or continues after the stalled member caught up.
+pub(super) fn begin(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Option<&Rollout>) {
+    let rollout = match group_rollout.current {
         Some(rollout) if rollout.state == RolloutState::Updating => return,
-        // What leads back goes on doing so for members that come later.
+        // A rollback also applies to members that join later.
         Some(rollout) if rollout.is_open() || rollout.rollback.is_some() => {
             Rollout { state: RolloutState::Updating, ..rollout.clone() }
         }
-        _ => new_rollout(pass, unit, stored),
+        _ => new_rollout(pass, group_rollout, stored),
     };
-    record(pass, unit.lease, rollout);
+    record(pass, group_rollout.lease, rollout);
 }
 
-fn new_rollout(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) -> Rollout {
-    if unit.update.order == UpdateOrder::StartFirst {
+fn new_rollout(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Option<&Rollout>) -> Rollout {
+    if group_rollout.update.order == UpdateOrder::StartFirst {
         let text = format!(
             "{} of {} in {}: stop first, because a node holds one agreement of a policy",
-            target_text(unit),
-            unit.policy.id,
-            unit.group.id
+            target_text(group_rollout),
+            group_rollout.policy.id,
+            group_rollout.group.id
         );
-        pass.tell("update.order-degraded", text);
+        pass.emit("update.order-degraded", text);
     }
     let model = pass.model;
-    let members = unit.group.members.iter();
-    let copies = members.filter_map(|member| model.live_agreement(member, &unit.policy.id));
+    let members = group_rollout.group.members.iter();
+    let copies = members.filter_map(|member| model.live_agreement(member, &group_rollout.policy.id));
     let copies = copies.filter(|agreement| agreement.finalized_at().is_some());
     Rollout {
-        group: unit.group.id.clone(),
-        policy: unit.policy.id.clone(),
-        target: target_text(unit),
-        target_digest: unit.digest,
+        group: group_rollout.group.id.clone(),
+        policy: group_rollout.policy.id.clone(),
+        target: target_text(group_rollout),
+        target_digest: group_rollout.digest,
         started_at: pass.now,
-        // A group has far fewer members than a u32 counts.
-        total: u32::try_from(unit.dirty.len()).unwrap_or(u32::MAX),
+        total: u32::try_from(group_rollout.dirty.len()).unwrap_or(u32::MAX),
         done: 0,
         failed: Vec::new(),
         last_step_at: None,
         last_node: None,
-        previous_version: rollback::previous_version(unit.policy, copies, stored),
+        previous_version: rollback::previous_version(group_rollout.policy, copies, stored),
         rollback: None,
-        // The row's count goes on, whatever rollout it held before.
+        // The revision continues across rollouts of the same row.
         revision: stored.map_or(0, |stored| stored.revision),
         state: RolloutState::Updating,
     }
 }
 
-fn target_text(unit: &Unit<'_>) -> String {
-    let version = unit.dirty.first().map_or("", |slot| &slot.choice.version);
-    format!("{} {version}", unit.policy.service)
+fn target_text(group_rollout: &GroupRollout<'_>) -> String {
+    let version = group_rollout.dirty.first().map_or("", |slot| &slot.choice.version);
+    format!("{} {version}", group_rollout.policy.service)
 }
 
-/// Writes what becomes of a rollout, `rollout` being based on the newest row.
+/// Writes a new state of a rollout; `rollout` is based on the newest row.
 pub(super) fn record(pass: &mut Pass<'_>, lease: Lease, mut rollout: Rollout) {
     let kind = match (&rollout.state, &rollout.rollback) {
         (RolloutState::Updating, None) => "rollout.updating",
@@ -85,18 +84,18 @@ pub(super) fn record(pass: &mut Pass<'_>, lease: Lease, mut rollout: Rollout) {
     let text = format!("{} of {} in {}{why}", rollout.target, rollout.policy, rollout.group);
     rollout.revision += 1;
     if pass.issue_for_group(lease, Action::RecordRollout { rollout: Box::new(rollout) }) {
-        pass.tell(kind, text);
+        pass.emit(kind, text);
     }
 }
 
-/// Nothing is outdated and nobody holds the claim.
-pub(super) fn finish(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
+/// Handles a group rollout with nothing outdated and no claim.
+pub(super) fn finish(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Option<&Rollout>) {
     let Some(stored) = stored else { return };
-    let is_current = unit.rollout.is_some();
+    let is_current = group_rollout.current.is_some();
     let is_over = match &stored.state {
-        RolloutState::Updating => !is_current || has_everybody_back(pass, unit, stored),
-        RolloutState::Held { hold, .. } => !is_current || has_caught_up(pass, unit, hold),
-        // Whoever names another version forgets the one that failed.
+        RolloutState::Updating => !is_current || is_rollback_complete(pass, group_rollout, stored),
+        RolloutState::Held { hold, .. } => !is_current || has_caught_up(pass, group_rollout, hold),
+        // A changed target clears the remembered failure.
         RolloutState::Completed { .. } => !is_current && stored.remembers_failure(),
         RolloutState::Abandoned { .. } => false,
     };
@@ -109,15 +108,15 @@ pub(super) fn finish(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollo
         RolloutState::Abandoned { at: pass.now, why: ReleaseReason::Superseded }
     };
     let done = if is_current && stored.rollback.is_some() { stored.total } else { stored.done };
-    record(pass, unit.lease, Rollout { state, done, ..stored.clone() });
+    record(pass, group_rollout.lease, Rollout { state, done, ..stored.clone() });
 }
 
-/// Going back is over when the members on which the new version failed run the old one again; one that never does holds it.
-fn has_everybody_back(pass: &mut Pass<'_>, unit: &Unit<'_>, rollout: &Rollout) -> bool {
+/// A rollback is complete when the members on which the new version failed run the old one again; one that never does holds it.
+fn is_rollback_complete(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, rollout: &Rollout) -> bool {
     let Some(node) = rollback::laggards(pass.model, rollout, pass.now).next() else { return true };
     if let Some(hold) = rollback::overdue(pass.model, rollout, node, pass.now) {
         let state = RolloutState::Held { hold: Box::new(hold), since: pass.now };
-        record(pass, unit.lease, Rollout { state, ..rollout.clone() });
+        record(pass, group_rollout.lease, Rollout { state, ..rollout.clone() });
     }
     false
 }
@@ -134,25 +133,25 @@ pub(super) fn abandon(pass: &mut Pass<'_>, lease: Lease, rollout: &Rollout) {
     }
 }
 
-/// Answers whether the reason for a hold is over by itself: the member runs the wanted version after all, or the service
-/// is no longer meant for it. A user's pause and a failed version end by a user's word only.
-pub(super) fn has_caught_up(pass: &Pass<'_>, unit: &Unit<'_>, hold: &HoldReason) -> bool {
+/// Returns whether a hold ends by itself: the member runs the wanted version after all, or the service is no longer intended
+/// for it. A user's pause and a failed version end only by a user's action.
+pub(super) fn has_caught_up(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>, hold: &HoldReason) -> bool {
     let (HoldReason::StepStalled { node, .. } | HoldReason::StepFailed { node, .. }) = hold else {
         return false;
     };
-    if !unit.group.members.contains(node) {
+    if !group_rollout.group.members.contains(node) {
         return true;
     }
-    let runs_wanted = pass.model.live_agreement(node, &unit.policy.id).is_some_and(|agreement| {
+    let runs_wanted = pass.model.live_agreement(node, &group_rollout.policy.id).is_some_and(|agreement| {
         matches!(matching::fit(pass.model, agreement, pass.now), Fit::Clean(_))
             && pass.model.observed(agreement, pass.now) == Observed::Running
     });
     match hold {
         HoldReason::StepStalled { .. } => {
             runs_wanted
-                || !matching::is_intended(pass.model, node, &unit.policy.id, pass.now)
+                || !matching::is_intended(pass.model, node, &group_rollout.policy.id, pass.now)
                 || pass.model.availability(node) == Availability::Drain
         }
-        _ => unit.dirty.is_empty() && runs_wanted,
+        _ => group_rollout.dirty.is_empty() && runs_wanted,
     }
 }

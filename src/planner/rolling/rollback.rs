@@ -1,13 +1,13 @@
-//! Going back: a unit whose new version failed wants the version that ran before.
+//! Rollback: a group rollout whose new version failed returns to the version that ran before.
 //!
-//! The policy is not edited. As long as its rollout leads back, the members of the group are planned as if the policy named
-//! the older version only; everything else, floor and claims included, is the same engine. Source: orchestration B11.7.
+//! The policy is not edited. During a rollback the members of the group are planned as if the policy named the older version
+//! only; minimum available, claims and everything else are the same engine. Source: orchestration B11.7.
 
 use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::{Rollout, unit::target_digest};
+use super::{Rollout, group_rollout::target_digest};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
@@ -19,7 +19,7 @@ use crate::{
     usage::later,
 };
 
-/// Returns the versions that a policy wants in a group: its own, or the one that the group goes back to.
+/// Returns the versions that a policy wants in a group: its own, or the one that the group returns to.
 pub(crate) fn wanted_versions<'a>(
     model: &Model,
     policy: &'a DeploymentPolicyFacts,
@@ -42,8 +42,8 @@ pub(crate) fn wanted_versions<'a>(
     }
 }
 
-/// Returns the version that all copies of a unit have, if it is one of the policy's service; of copies that differ, because
-/// an older rollout was not finished, the one from which that had begun.
+/// Returns the version that all instances of a group rollout have, if it is one of the policy's service; if they differ because
+/// an older rollout was not finished, the version from which that rollout began.
 pub(super) fn previous_version<'a>(
     policy: &DeploymentPolicyFacts,
     mut copies: impl Iterator<Item = &'a Agreement>,
@@ -59,8 +59,8 @@ pub(super) fn previous_version<'a>(
     stored.filter(|rollout| rollout.is_open())?.previous_version.clone()
 }
 
-/// Returns the rollout turned back after a failure, if there is a version to go back to and the failure speaks against the
-/// new one: a member that is silent does not.
+/// Returns the rollout turned into a rollback after a failure, if there is a previous version and the failure counts against
+/// the new one: a silent member does not.
 pub(super) fn turned_back(
     model: &Model,
     policy: &DeploymentPolicyFacts,
@@ -77,13 +77,13 @@ pub(super) fn turned_back(
     };
     let version =
         rollout.previous_version.as_ref().filter(|_| speaks_against && rollout.rollback.is_none())?;
-    // Withdrawn meanwhile: there is nothing to go back to.
+    // Withdrawn meanwhile: there is no version to return to.
     model.services_of(&policy.service).find(|service| service.version == *version)?;
     Some(rollout.clone().turned_back(version, why.clone(), now))
 }
 
-/// Returns the members on which the new version failed and that do not have the old one again yet, without those that are out of
-/// the matter.
+/// Returns the members on which the new version failed and that do not have the old one again yet, except those that no
+/// longer belong to the rollout.
 pub(super) fn laggards<'a>(
     model: &'a Model,
     rollout: &'a Rollout,
@@ -102,7 +102,7 @@ pub(super) fn laggards<'a>(
     })
 }
 
-/// Answers whether a laggard had as much time as any step, and what it lacks.
+/// Returns the reason when a laggard exceeded the time of a step.
 pub(super) fn overdue(model: &Model, rollout: &Rollout, node: &NodeId, now: Timestamp) -> Option<HoldReason> {
     let back = rollout.rollback.as_ref()?;
     let began = rollout.last_step_at.map_or(back.since, |at| at.max(back.since));

@@ -1,4 +1,4 @@
-//! Carries on the step of the member that holds the claim of its group, up to the release.
+//! Continues the step of the member that holds its group's claim, up to the release.
 //!
 //! Source: orchestration B11, E4, E5.
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::gates::may_stop_now;
 use super::progress::{begin, record};
-use super::{Rollout, RolloutState, drain, rollback, unit::Unit};
+use super::{Rollout, RolloutState, drain, group_rollout::GroupRollout, rollback};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Phase, Purpose, ReleaseReason},
@@ -22,132 +22,156 @@ use crate::{
     usage::later,
 };
 
-/// A verification may last so much longer than the monitoring time before it counts as stalled: reports come late.
+/// A verification may last this much longer than the monitoring time before it counts as stalled: reports arrive late.
 const REPORT_GRACE_SECS: u64 = 60;
 
-/// Somebody holds the claim: carry its step on.
-pub(super) fn work(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, stored: Option<&Rollout>) {
+/// Continues the step of the claim's holder.
+pub(super) fn work(
+    pass: &mut Pass<'_>,
+    group_rollout: &GroupRollout<'_>,
+    claim: &Claim,
+    stored: Option<&Rollout>,
+) {
     let model = pass.model;
-    // The sweep releases these.
-    if !unit.group.members.contains(&claim.node) || model.node(&claim.node).is_none() {
+    // Claim expiry releases these.
+    if !group_rollout.group.members.contains(&claim.node) || model.node(&claim.node).is_none() {
         return;
     }
     if claim.purpose == Purpose::Drain {
-        return drain::work(pass, unit, claim);
+        return drain::work(pass, group_rollout, claim);
     }
-    let pair = (&claim.node, &unit.policy.id);
+    let pair = (&claim.node, &group_rollout.policy.id);
     pass.watch(pair, claim.deadline);
-    if unit.rollout.is_none() && !unit.dirty.is_empty() {
-        begin(pass, unit, stored);
+    if group_rollout.current.is_none() && !group_rollout.dirty.is_empty() {
+        begin(pass, group_rollout, stored);
     }
     if claim.phase != Phase::Stopping
-        && let Some(reason) = failure_since(pass, unit, claim).or_else(|| crash_loop(pass, unit, claim))
+        && let Some(reason) =
+            failure_since(pass, group_rollout, claim).or_else(|| crash_loop(pass, group_rollout, claim))
     {
-        return fail(pass, unit, claim, reason);
+        return fail(pass, group_rollout, claim, reason);
     }
-    match model.live_agreement(&claim.node, &unit.policy.id) {
-        None => work_without_agreement(pass, unit, claim),
-        Some(agreement) if pass.is_stopping(agreement) => check_deadline(pass, unit, claim, None),
+    match model.live_agreement(&claim.node, &group_rollout.policy.id) {
+        None => work_without_agreement(pass, group_rollout, claim),
+        Some(agreement) if pass.is_stopping(agreement) => check_deadline(pass, group_rollout, claim, None),
         Some(agreement) => match agreement.state {
-            AgreementState::Finalized { at } => work_with_agreement(pass, unit, claim, agreement, at),
+            AgreementState::Finalized { at } => {
+                work_with_agreement(pass, group_rollout, claim, agreement, at)
+            }
             _ => {
                 let until = agreement.reply_by;
                 let blocked = Blocked::WaitingForReply { agreement: agreement.id.clone(), until };
                 if claim.phase == Phase::Stopping {
-                    advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
+                    advance(pass, group_rollout, claim, Phase::Starting, start_deadline(pass, group_rollout));
                 } else {
-                    check_deadline(pass, unit, claim, Some(blocked));
+                    check_deadline(pass, group_rollout, claim, Some(blocked));
                 }
             }
         },
     }
 }
 
-fn start_deadline(pass: &Pass<'_>, unit: &Unit<'_>) -> Timestamp {
-    later(pass.now, unit.update.start_timeout_secs)
+fn start_deadline(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>) -> Timestamp {
+    later(pass.now, group_rollout.update.start_timeout_secs)
 }
 
-/// Answers why the claim's version failed on its node since the claim was taken.
-fn failure_since(pass: &Pass<'_>, unit: &Unit<'_>, claim: &Claim) -> Option<CancelReason> {
-    let backoff = pass.model.backoff.get(&(claim.node.clone(), unit.policy.id.clone()))?;
+/// Returns why the claim's version failed on its node since the claim was taken.
+fn failure_since(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim) -> Option<CancelReason> {
+    let backoff = pass.model.backoff.get(&(claim.node.clone(), group_rollout.policy.id.clone()))?;
     let counts = backoff.failed_at >= claim.since
         && backoff.version == claim.version
         && backoff.reason.is_service_failure();
     counts.then_some(backoff.reason)
 }
 
-/// Answers whether the claim's version ends again and again, so that waiting for it is of no use.
-fn crash_loop(pass: &Pass<'_>, unit: &Unit<'_>, claim: &Claim) -> Option<CancelReason> {
-    let agreement = pass.model.live_agreement(&claim.node, &unit.policy.id)?;
+/// Returns the reason when the claim's version keeps exiting, so that waiting for it is pointless.
+fn crash_loop(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim) -> Option<CancelReason> {
+    let agreement = pass.model.live_agreement(&claim.node, &group_rollout.policy.id)?;
     let is_looping = agreement.version == claim.version
-        && pass.model.is_crash_looping(agreement, unit.update.monitor_secs);
+        && pass.model.is_crash_looping(agreement, group_rollout.update.monitor_secs);
     is_looping.then_some(CancelReason(103))
 }
 
-fn work_without_agreement(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
+fn work_without_agreement(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim) {
     if claim.phase == Phase::Stopping {
-        return advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
+        return advance(pass, group_rollout, claim, Phase::Starting, start_deadline(pass, group_rollout));
     }
     if pass.model.availability(&claim.node) == Availability::Drain {
-        return release(pass, unit, claim, ReleaseReason::NodeDraining);
+        return release(pass, group_rollout, claim, ReleaseReason::NodeDraining);
     }
-    // A member that joined with an instance of its own has it now: nothing failed here.
-    if failover::is_elsewhere(pass.model, &claim.node, &unit.policy.id) {
-        return release(pass, unit, claim, ReleaseReason::NotWanted);
+    // A member that joined with an instance of its own now has it: nothing failed here.
+    if failover::is_elsewhere(pass.model, &claim.node, &group_rollout.policy.id) {
+        return release(pass, group_rollout, claim, ReleaseReason::NotWanted);
     }
-    match matching::select(pass.model, &claim.node, &unit.policy.id, pass.now) {
-        Err(blocked) if blocked.is_incompatibility() => release(pass, unit, claim, ReleaseReason::NotWanted),
-        Err(blocked) => check_deadline(pass, unit, claim, Some(blocked)),
-        Ok(_) => check_deadline(pass, unit, claim, None),
+    match matching::select(pass.model, &claim.node, &group_rollout.policy.id, pass.now) {
+        Err(blocked) if blocked.is_incompatibility() => {
+            release(pass, group_rollout, claim, ReleaseReason::NotWanted)
+        }
+        Err(blocked) => check_deadline(pass, group_rollout, claim, Some(blocked)),
+        Ok(_) => check_deadline(pass, group_rollout, claim, None),
     }
 }
 
 fn work_with_agreement(
     pass: &mut Pass<'_>,
-    unit: &Unit<'_>,
+    group_rollout: &GroupRollout<'_>,
     claim: &Claim,
     agreement: &Agreement,
     final_at: Timestamp,
 ) {
     match matching::fit(pass.model, agreement, pass.now) {
         Fit::Outdated(choice) if claim.phase == Phase::Stopping && choice.version == claim.version => {
-            stop(pass, unit, claim, agreement, &choice);
+            stop(pass, group_rollout, claim, agreement, &choice);
         }
-        Fit::Outdated(_) => release(pass, unit, claim, ReleaseReason::Superseded),
-        Fit::Lost(_) => release(pass, unit, claim, ReleaseReason::NotWanted),
-        Fit::Leaving => release(pass, unit, claim, ReleaseReason::NodeDraining),
-        Fit::Unclear(Blocked::NodePaused) => release(pass, unit, claim, ReleaseReason::AvailabilityChanged),
-        Fit::Unclear(blocked) => check_deadline(pass, unit, claim, Some(blocked)),
-        // A lower version by rollback, or the policy was edited back: the step did not lead where it was to lead.
+        Fit::Outdated(_) => release(pass, group_rollout, claim, ReleaseReason::Superseded),
+        Fit::Lost(_) => release(pass, group_rollout, claim, ReleaseReason::NotWanted),
+        Fit::Leaving => release(pass, group_rollout, claim, ReleaseReason::NodeDraining),
+        Fit::Unclear(Blocked::NodePaused) => {
+            release(pass, group_rollout, claim, ReleaseReason::AvailabilityChanged)
+        }
+        Fit::Unclear(blocked) => check_deadline(pass, group_rollout, claim, Some(blocked)),
+        // A lower version by rollback, or the policy was edited back: the step did not reach its target.
         Fit::Clean(_) if agreement.version != claim.version => {
-            release(pass, unit, claim, ReleaseReason::Superseded)
+            release(pass, group_rollout, claim, ReleaseReason::Superseded)
         }
         Fit::Clean(_) if claim.phase == Phase::Stopping => {
-            advance(pass, unit, claim, Phase::Starting, start_deadline(pass, unit));
+            advance(pass, group_rollout, claim, Phase::Starting, start_deadline(pass, group_rollout));
         }
-        Fit::Clean(_) => see(pass, unit, claim, agreement, final_at),
+        Fit::Clean(_) => see(pass, group_rollout, claim, agreement, final_at),
     }
 }
 
-/// The old copy is still there: stop it, if the floor still allows.
-fn stop(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreement, choice: &Choice) {
+/// Stops the old instance if the minimum available still holds.
+fn stop(
+    pass: &mut Pass<'_>,
+    group_rollout: &GroupRollout<'_>,
+    claim: &Claim,
+    agreement: &Agreement,
+    choice: &Choice,
+) {
     if pass.now >= claim.deadline {
-        return release(pass, unit, claim, ReleaseReason::DeadlinePassed);
+        return release(pass, group_rollout, claim, ReleaseReason::DeadlinePassed);
     }
-    if unit.rollout.is_some_and(|rollout| matches!(rollout.state, RolloutState::Held { .. })) {
-        return release(pass, unit, claim, ReleaseReason::RolloutHeld);
+    if group_rollout.current.is_some_and(|rollout| matches!(rollout.state, RolloutState::Held { .. })) {
+        return release(pass, group_rollout, claim, ReleaseReason::RolloutHeld);
     }
-    if may_stop_now(pass, unit, claim, agreement, &choice.key) {
+    if may_stop_now(pass, group_rollout, claim, agreement, &choice.key) {
         let claim = Some(claim.reference());
-        pair::cancel(pass, unit.lease, agreement, CancelReason::POLICY_CHANGED, claim, true);
+        pair::cancel(pass, group_rollout.lease, agreement, CancelReason::POLICY_CHANGED, claim, true);
         let text = format!("replacing {} by {}", agreement.version, choice.version);
         pass.act(&agreement.node, &agreement.policy, text);
     }
 }
 
-/// The new agreement is final: see whether the service runs, and watch it for a while.
-fn see(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreement, final_at: Timestamp) {
-    let (now, update) = (pass.now, unit.update);
+/// Checks whether the service of a final agreement runs, and monitors it.
+fn see(
+    pass: &mut Pass<'_>,
+    group_rollout: &GroupRollout<'_>,
+    claim: &Claim,
+    agreement: &Agreement,
+    final_at: Timestamp,
+) {
+    let (now, update) = (pass.now, group_rollout.update);
     let observed = match pass.model.observed(agreement, now) {
         _ if pass.model.settings.broken.trusts_agreements => Observed::Running,
         observed => observed,
@@ -156,51 +180,55 @@ fn see(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, agreement: &Agreemen
         (Observed::Running, Phase::Verifying) => {
             let until = later(claim.phase_since, update.monitor_secs);
             if now >= until {
-                return complete_step(pass, unit, claim);
+                return complete_step(pass, group_rollout, claim);
             }
-            pass.watch((&claim.node, &unit.policy.id), until);
+            pass.watch((&claim.node, &group_rollout.policy.id), until);
             pass.wait(agreement, Blocked::BeingWatched { until });
         }
         (Observed::Running, _) => {
             let deadline = later(now, update.monitor_secs.saturating_add(REPORT_GRACE_SECS));
-            advance(pass, unit, claim, Phase::Verifying, deadline);
+            advance(pass, group_rollout, claim, Phase::Verifying, deadline);
         }
         // Seen running before and seen not running now.
-        (Observed::Absent, Phase::Verifying) => fail(pass, unit, claim, CancelReason(103)),
+        (Observed::Absent, Phase::Verifying) => fail(pass, group_rollout, claim, CancelReason(103)),
         _ => {
             let why = pass.model.why_not_running(agreement, now);
             let blocked = Blocked::NotSeenRunning { agreement: agreement.id.clone(), since: final_at, why };
             pass.wait(agreement, blocked.clone());
-            check_deadline(pass, unit, claim, Some(blocked));
+            check_deadline(pass, group_rollout, claim, Some(blocked));
         }
     }
 }
 
-/// The rollout's row is written before the claim is released, so that a crash in between loses nothing: whoever goes on
-/// finds the claim and does the same again.
-fn is_recorded(unit: &Unit<'_>, claim: &Claim) -> bool {
-    unit.rollout.is_none_or(|rollout| rollout.last_step_at >= Some(claim.phase_since))
+/// The rollout's row is written before the claim is released, so that a crash in between loses nothing: the next owner finds
+/// the claim and repeats the release.
+fn is_recorded(group_rollout: &GroupRollout<'_>, claim: &Claim) -> bool {
+    group_rollout.current.is_none_or(|rollout| rollout.last_step_at >= Some(claim.phase_since))
 }
 
-fn complete_step(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim) {
-    match unit.rollout {
-        Some(rollout) if !is_recorded(unit, claim) => {
-            // A group has far fewer members than a u32 counts.
+fn complete_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim) {
+    match group_rollout.current {
+        Some(rollout) if !is_recorded(group_rollout, claim) => {
             let laggards = rollback::laggards(pass.model, rollout, pass.now).count();
-            let left = u32::try_from(unit.dirty.len() + laggards).unwrap_or(u32::MAX);
+            let left = u32::try_from(group_rollout.dirty.len() + laggards).unwrap_or(u32::MAX);
             let done = rollout.total.saturating_sub(left).max(rollout.done);
             let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
-            record(pass, unit.lease, Rollout { done, last_step_at, last_node, ..rollout.clone() });
+            record(pass, group_rollout.lease, Rollout { done, last_step_at, last_node, ..rollout.clone() });
         }
-        _ => release(pass, unit, claim, ReleaseReason::Done),
+        _ => release(pass, group_rollout, claim, ReleaseReason::Done),
     }
 }
 
-fn check_deadline(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, missing: Option<Blocked>) {
+fn check_deadline(
+    pass: &mut Pass<'_>,
+    group_rollout: &GroupRollout<'_>,
+    claim: &Claim,
+    missing: Option<Blocked>,
+) {
     if pass.now < claim.deadline {
         return;
     }
-    let backoff = pass.model.backoff.get(&(claim.node.clone(), unit.policy.id.clone()));
+    let backoff = pass.model.backoff.get(&(claim.node.clone(), group_rollout.policy.id.clone()));
     let missing = missing.unwrap_or_else(|| match (pass.model.liveness(&claim.node, pass.now), backoff) {
         (Liveness::Down { since }, _) => Blocked::NodeDown { since },
         (_, Some(backoff)) => Blocked::BackingOff {
@@ -212,22 +240,28 @@ fn check_deadline(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, missing: 
     });
     let (node, version) = (claim.node.clone(), claim.version.clone());
     let reason = HoldReason::StepStalled { node, version, missing: Box::new(missing) };
-    give_up(pass, unit, claim, reason, ReleaseReason::DeadlinePassed);
+    give_up(pass, group_rollout, claim, reason, ReleaseReason::DeadlinePassed);
 }
 
-/// The new version failed: give the attempt up, and hold the rollout if that is one failure too many.
-fn fail(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: CancelReason) {
+/// Ends a step whose new version failed, and holds the rollout when too many failed.
+fn fail(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim, reason: CancelReason) {
     let (node, version) = (claim.node.clone(), claim.version.clone());
-    let detail = pass.model.failure_text(&node, &unit.policy.service, &version);
+    let detail = pass.model.failure_text(&node, &group_rollout.policy.service, &version);
     let reason = HoldReason::StepFailed { node, version, reason, detail };
-    give_up(pass, unit, claim, reason, ReleaseReason::Failed);
+    give_up(pass, group_rollout, claim, reason, ReleaseReason::Failed);
 }
 
-fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReason, why: ReleaseReason) {
-    let Some(rollout) = unit.rollout.filter(|_| !is_recorded(unit, claim)) else {
-        return release(pass, unit, claim, why);
+fn give_up(
+    pass: &mut Pass<'_>,
+    group_rollout: &GroupRollout<'_>,
+    claim: &Claim,
+    reason: HoldReason,
+    why: ReleaseReason,
+) {
+    let Some(rollout) = group_rollout.current.filter(|_| !is_recorded(group_rollout, claim)) else {
+        return release(pass, group_rollout, claim, why);
     };
-    let update = unit.update;
+    let update = group_rollout.update;
     let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
     let mut rollout = Rollout { last_step_at, last_node, ..rollout.clone() };
     let is_failure = matches!(reason, HoldReason::StepFailed { .. });
@@ -239,7 +273,7 @@ fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReas
         is_failure && (ratio <= update.max_failure_ratio || update.failure_action == FailureAction::Continue);
     if !tolerated {
         let back = (update.failure_action == FailureAction::Rollback)
-            .then(|| rollback::turned_back(pass.model, unit.policy, &rollout, &reason, pass.now));
+            .then(|| rollback::turned_back(pass.model, group_rollout.policy, &rollout, &reason, pass.now));
         rollout = match back.flatten() {
             Some(back) => back,
             None => {
@@ -247,14 +281,20 @@ fn give_up(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, reason: HoldReas
             }
         };
     }
-    record(pass, unit.lease, rollout);
+    record(pass, group_rollout.lease, rollout);
 }
 
-fn advance(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, phase: Phase, deadline: Timestamp) {
+fn advance(
+    pass: &mut Pass<'_>,
+    group_rollout: &GroupRollout<'_>,
+    claim: &Claim,
+    phase: Phase,
+    deadline: Timestamp,
+) {
     let action = Action::AdvanceClaim { claim: claim.reference(), phase, deadline };
-    pass.issue(unit.lease, action, (&claim.node, &unit.policy.id));
+    pass.issue(group_rollout.lease, action, (&claim.node, &group_rollout.policy.id));
 }
 
-fn release(pass: &mut Pass<'_>, unit: &Unit<'_>, claim: &Claim, why: ReleaseReason) {
-    super::sweep::release(pass, unit.lease, claim, why);
+fn release(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim, why: ReleaseReason) {
+    super::claim_expiry::release(pass, group_rollout.lease, claim, why);
 }

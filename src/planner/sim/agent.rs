@@ -45,14 +45,14 @@ impl ToAgent {
             Action::AcknowledgeReply { agreement, node, decision, .. } => {
                 (node.clone(), Self::ReplyAck { agreement: agreement.clone(), decision: *decision })
             }
-            Action::Cancel { agreement, node, reason, tells_node: true, .. }
+            Action::Cancel { agreement, node, reason, notifies_node: true, .. }
             | Action::RepeatCancel { agreement, node, reason } => {
                 (node.clone(), Self::Cancel { agreement: agreement.clone(), reason: reason.0 })
             }
             Action::SendVerification { agreement, node } => {
                 (node.clone(), Self::Verification { agreement: agreement.clone() })
             }
-            Action::AnswerVerification { agreement, node, exists } => {
+            Action::SendVerificationReply { agreement, node, exists } => {
                 (node.clone(), Self::VerificationReply { agreement: agreement.clone(), exists: *exists })
             }
             Action::SendPolicyUpdate { agreement, node, .. } => {

@@ -14,7 +14,7 @@ use crate::{
     claims::{Claim, Grant, Scope},
     facts::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, Mode, NodeFacts, NodePolicyFacts, NodeType,
-        PolicyOrchestration, ServiceFacts, UnitScope, VersionChoice,
+        PolicyOrchestration, PolicyScope, ServiceFacts, VersionChoice,
     },
     ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
     rolling::action::{Asker, RolloutAction},
@@ -201,7 +201,7 @@ fn build(world: &mut World) {
         put_policy(world, "pc", "c", "1.0.0", "site in \"north,south\"");
         if let Some(policy) = world.exchange.policies.get_mut(&PolicyId::new("o", "pc")) {
             policy.orchestration.mode = Mode::Failover;
-            policy.orchestration.scope = UnitScope::EveryHaGroup;
+            policy.orchestration.scope = PolicyScope::EveryHaGroup;
         }
     }
     let agbot_count = world.between(1, 3);

@@ -151,7 +151,7 @@ impl Database {
             | Action::RepeatCancel { .. }
             | Action::RepeatProposal { .. }
             | Action::SendVerification { .. }
-            | Action::AnswerVerification { .. }
+            | Action::SendVerificationReply { .. }
             | Action::RefuseUpdate { .. } => {}
         }
         self.enqueue(command);

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     agreement::AgreementState,
-    facts::{Availability, Mode, PolicyOrchestration, UnitScope},
+    facts::{Availability, Mode, PolicyOrchestration, PolicyScope},
     report::Blocked,
     rolling::RolloutState,
 };
@@ -24,7 +24,7 @@ fn put_failover(world: &mut World, version: &str) {
     let groups = [crate::ids::GroupId::new("o", "g")];
     facts.orchestration = PolicyOrchestration {
         mode: Mode::Failover,
-        scope: UnitScope::HaGroups(groups.into()),
+        scope: PolicyScope::HaGroups(groups.into()),
         ..PolicyOrchestration::default()
     };
     world.exchange.put_policy(facts);
@@ -68,7 +68,7 @@ fn first_member_alone_gets_the_copy_and_keeps_it() {
     let mut world = failover_lab();
     assert_eq!(journey(&mut world, 120), [["n1"]]);
     assert!(
-        matches!(why(&world, "n2", "f"), Some(Blocked::CopyElsewhere { node: holder }) if holder == node("n1"))
+        matches!(why(&world, "n2", "f"), Some(Blocked::InstanceElsewhere { node: holder }) if holder == node("n1"))
     );
     assert!(
         MEMBERS.iter().all(|member| runs(&world, member, "w").is_some()),

@@ -9,7 +9,7 @@ use super::{
     world::{Quality, World},
 };
 use crate::{
-    facts::{PolicyOrchestration, UnitScope},
+    facts::{PolicyOrchestration, PolicyScope},
     report::Blocked,
     settings::{FailureAction, OfflinePeerPolicy, UpdateOverrides},
 };
@@ -30,7 +30,7 @@ fn update(update: UpdateOverrides) -> PolicyOrchestration {
 
 fn groups(names: &[&str]) -> PolicyOrchestration {
     let groups = names.iter().map(|name| crate::ids::GroupId::new("o", name)).collect();
-    PolicyOrchestration { scope: UnitScope::HaGroups(groups), ..PolicyOrchestration::default() }
+    PolicyOrchestration { scope: PolicyScope::HaGroups(groups), ..PolicyOrchestration::default() }
 }
 
 /// Other overrides mean another environment, which a node takes over with a new agreement only.
@@ -158,7 +158,7 @@ fn scope_of_a_policy_keeps_it_to_members_of_its_groups() {
     put_group(&mut world, "g", &["n1", "n2"]);
     world.run_for(30);
     assert_eq!(where_it_runs(&world), [true, true, false]);
-    let scope = UnitScope::EveryHaGroup;
+    let scope = PolicyScope::EveryHaGroup;
     orchestrate(&mut world, "1.0.0", PolicyOrchestration { scope, ..PolicyOrchestration::default() });
     world.run_for(30);
     assert_eq!((where_it_runs(&world), agreements(&world, "n1")), ([true, true, true], before));

@@ -37,7 +37,7 @@ impl Canceled {
             claim: None,
             usage: None,
             backoff: None,
-            tells_node: true,
+            notifies_node: true,
         });
         canceled
     }

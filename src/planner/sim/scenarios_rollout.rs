@@ -168,7 +168,7 @@ fn user_takes_a_complete_rollout_back() {
     assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("1.0.0")));
     let rollout = rollout(&world, "w");
     assert!(matches!(rollout.state, RolloutState::Completed { .. }), "{rollout:?}");
-    assert!(rollout.rollback.unwrap().why.to_string().contains("o/operator asked to go back"));
+    assert!(rollout.rollback.unwrap().why.to_string().contains("o/operator requested a rollback"));
 }
 
 /// A member that is silent says nothing against the new version: the rollout is held, not taken back.

@@ -122,7 +122,7 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
     assert_eq!(act("rollback").await, 200);
     deployed(&fleet, "1.0.0").await;
     let text = becomes(&second, "rolled back").await;
-    assert!(text.contains("o/admin asked to go back"), "{text}");
+    assert!(text.contains("o/admin requested a rollback"), "{text}");
     let (_, events) = second.call("GET", "/orgs/o/agbot/events", None).await;
     let kinds: Vec<_> =
         events["events"].as_array().into_iter().flatten().filter_map(|one| one["kind"].as_str()).collect();

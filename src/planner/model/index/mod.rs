@@ -1,8 +1,8 @@
-//! The inverted index of node properties: one policy against a million nodes as a handful of set operations.
+//! The inverted index of node properties: one policy against a million nodes in a few set operations.
 //!
 //! Values are kept per property name with the set of nodes that have them; a constraint's tree is evaluated as unions and
-//! intersections. The answer is exactly that of the domain's evaluator for each node, which a property test shows. Nodes
-//! whose properties play tricks (a name twice, a value that is no scalar, a quotation mark) are few and asked one by one.
+//! intersections. The result is exactly that of the domain's evaluator for each node, which a property test shows. Nodes
+//! with irregular properties (a duplicate name, a value that is no scalar, a quotation mark) are few and evaluated one by one.
 //! Source: design "The agbot", agbot 6.10.
 
 mod name;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use name::NameIndex;
 pub(crate) use name::words;
 
-/// Is the index.
+/// The index.
 ///
 /// # Shape
 /// Nodes are dense numbers given by the caller. Hash maps are for look-up only and never iterated.
@@ -33,7 +33,7 @@ pub struct NodeIndex {
 }
 
 impl NodeIndex {
-    /// Makes an empty index.
+    /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
     }
@@ -43,15 +43,15 @@ impl NodeIndex {
         self.all.len()
     }
 
-    /// Answers whether no node is in the index.
+    /// Returns whether the index is empty.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Puts a node in.
+    /// Adds a node.
     ///
     /// # Shape
-    /// The number must not be in the index; take the old properties out first.
+    /// The number must not be in the index; remove the old properties first.
     pub fn insert(&mut self, node: u32, properties: &PropertyList) {
         self.all.insert(node);
         if !is_regular(properties) {
@@ -71,10 +71,10 @@ impl NodeIndex {
         }
     }
 
-    /// Takes a node out.
+    /// Removes a node.
     ///
     /// # Shape
-    /// `properties` must be those it was put in with.
+    /// `properties` must be those it was added with.
     pub fn remove(&mut self, node: u32, properties: &PropertyList) {
         self.all.remove(node);
         if self.irregular.remove(node) {
@@ -156,7 +156,7 @@ fn selectivity(tree: &Expression) -> u8 {
     }
 }
 
-/// Answers whether every name occurs once, with a scalar value that holds no quotation mark.
+/// Returns whether every name occurs once, with a scalar value that holds no quotation mark.
 pub(crate) fn is_regular(properties: &[Property]) -> bool {
     let is_plain = |property: &Property| match &property.value {
         Value::Number(_) | Value::Bool(_) => true,

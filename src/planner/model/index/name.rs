@@ -1,7 +1,7 @@
 //! All values of one property name, with the nodes that have them.
 //!
-//! Texts are found by hashed words (the whole text and its elements between commas). A hash only proposes candidates;
-//! whether a candidate fits is decided by the domain's own comparison, so that the index cannot mean anything else.
+//! Texts are found by hashed words (the whole text and its elements between commas). A hash only proposes candidates; the
+//! domain's own comparison decides, so that the index cannot give another result.
 
 use evenkeel_domain::policy::{
     Property, PropertyType,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::ids::stable_hash;
 
-/// Is one text with its declared type.
+/// A text with its declared type.
 #[derive(Debug, Clone)]
 struct Text {
     text: Box<str>,
@@ -25,20 +25,20 @@ struct Text {
     nodes: Postings,
 }
 
-/// Are the texts that hold a word; mostly one.
+/// The texts that hold a word; mostly one.
 #[derive(Debug, Clone)]
 enum Texts {
     One(u32),
     Many(HashSet<u32>),
 }
 
-/// Is the index of one name.
+/// The index of one name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NameIndex {
     numbers: NumberIndex,
     /// Nodes with `false` and with `true`.
     bools: [RoaringBitmap; 2],
-    /// Freed places hold none.
+    /// Freed entries hold none.
     texts: Vec<Option<Text>>,
     free: Vec<u32>,
     by_word: HashMap<u64, Texts>,
@@ -165,7 +165,7 @@ impl NameIndex {
         union.join(within)
     }
 
-    /// Adds the nodes of the texts for which the predicate's answer is `wanted`.
+    /// Adds the nodes of the texts for which the predicate is `wanted`.
     fn collect_texts<'a>(&'a self, predicate: &Predicate, wanted: bool, union: &mut Union<'a>) {
         let mut test = |id: usize| {
             let Some(one) = &self.texts[id] else { return };
@@ -174,7 +174,7 @@ impl NameIndex {
                 union.add(&one.nodes);
             }
         };
-        match self.words_to_look_up(predicate) {
+        match self.words_to_search(predicate) {
             Some(words) => {
                 // A text with several of the words is proposed once for each.
                 let mut seen = HashSet::new();
@@ -188,9 +188,9 @@ impl NameIndex {
         }
     }
 
-    /// Returns the words of which a fitting text (for `!=`: a text that does not fit) must hold one; none when every text
-    /// must be looked at.
-    fn words_to_look_up(&self, predicate: &Predicate) -> Option<Vec<u64>> {
+    /// Returns the words of which a fitting text (for `!=`: a text that does not fit) must hold one; none when every text must be
+    /// compared.
+    fn words_to_search(&self, predicate: &Predicate) -> Option<Vec<u64>> {
         let operand = predicate.operand();
         if operand.text().contains('"') {
             return None;
@@ -220,7 +220,7 @@ impl Texts {
         }
     }
 
-    /// Takes a text out; true when nothing is left.
+    /// Removes a text; true when nothing is left.
     fn remove(&mut self, id: u32) -> bool {
         match self {
             Self::One(only) => *only == id,

@@ -14,7 +14,7 @@ use super::postings::{Postings, Union};
 const COARSE: u32 = 48;
 const FINE: u32 = 40;
 
-/// Is the index of numbers.
+/// The index of numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NumberIndex {
     exact: BTreeMap<u64, Postings>,
@@ -55,7 +55,7 @@ impl NumberIndex {
         self.exact.is_empty()
     }
 
-    /// Adds the nodes whose number fits; the meaning of the operators is the domain's.
+    /// Adds the nodes whose number fits; the domain defines the operators.
     pub fn collect<'a>(&'a self, operator: Operator, operand: Option<f64>, union: &mut Union<'a>) {
         let Some(operand) = operand else { return };
         if operand.is_nan() {

@@ -2,7 +2,7 @@
 
 use roaring::RoaringBitmap;
 
-/// Is the set of nodes that have one value; a single node costs no allocation, because names like a serial number have as
+/// The set of nodes that have one value; a single node costs no allocation, because names like a serial number have as
 /// many values as there are nodes.
 #[derive(Debug, Clone)]
 pub(super) enum Postings {
@@ -21,7 +21,7 @@ impl Postings {
         }
     }
 
-    /// Takes a node out; true when nothing is left.
+    /// Removes a node; true when nothing is left.
     pub fn remove(&mut self, node: u32) -> bool {
         match self {
             Self::One(only) => *only == node,
@@ -33,7 +33,7 @@ impl Postings {
     }
 }
 
-/// Collects sets to be joined in one go.
+/// Collects sets to be joined at once.
 #[derive(Debug, Default)]
 pub(super) struct Union<'a> {
     singles: Vec<u32>,

@@ -81,13 +81,13 @@ pub(crate) fn properties() -> impl Strategy<Value = PropertyList> {
 
 proptest! {
     #[test]
-    fn index_answers_as_the_evaluator_does_for_every_node(
+    fn index_matches_the_evaluator_for_every_node(
         nodes in prop::collection::vec(properties(), 1..30),
         texts in prop::collection::vec(constraint(), 0..3),
         removed in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
     ) {
         let constraints: ConstraintList = texts.into_iter().collect();
-        // Some generated texts are refused by the language; those say nothing about the index.
+        // Some generated texts are not valid constraints; they are skipped.
         let Ok(tree) = constraints.parse() else { return Ok(()) };
         let mut index = NodeIndex::new();
         let mut present: Vec<bool> = vec![true; nodes.len()];

@@ -1,4 +1,4 @@
-//! The index against asking every policy, on generated nodes and constraints.
+//! The index compared with evaluating every policy, on generated nodes and constraints.
 
 use evenkeel_domain::policy::ConstraintList;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::model::index::tests::{constraint, properties};
 
 proptest! {
     #[test]
-    fn index_answers_as_asking_every_policy_does(
+    fn index_matches_evaluating_every_policy(
         texts in prop::collection::vec(constraint(), 1..20),
         nodes in prop::collection::vec(properties(), 1..10),
         removed in any::<prop::sample::Index>(),

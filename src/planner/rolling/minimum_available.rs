@@ -1,7 +1,7 @@
-//! The floor: may this copy stop without leaving too few others?
+//! Minimum available: may this instance stop without leaving too few others?
 //!
 //! "Intended" and "running" are computed per service, not per policy, so that two policies that deploy one service protect
-//! each other, and members that the service is not meant for neither help nor hinder. Only a copy that is *seen* running
+//! each other, and members that the service is not intended for do not count. Only an instance that is *seen* running
 //! counts. Source: orchestration E3, E4.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ use crate::{
     settings::OfflinePeerPolicy,
 };
 
-/// Answers whether a copy may be stopped for a planned change, and who else runs the service.
+/// Returns whether an instance may be stopped for a planned change, and the other members that run the service.
 ///
-/// `wanted`: the service that replaces it, usually the same; copies of either count, so that replacing a policy's service
-/// by another one is rolled too.
+/// `wanted`: the service that replaces it, usually the same; instances of either count, so that replacing a policy's service
+/// by another one is a rolling change too.
 /// # Errors
 /// [`Blocked::HaMinimum`] with every other intended member and what keeps it from counting.
 pub(crate) fn may_stop(
@@ -35,27 +35,26 @@ pub(crate) fn may_stop(
     if pass.model.settings.broken.ignores_floor || pass.model.is_broken(agreement, pass.now) {
         return Ok(running.running);
     }
-    // |intended| - 1, because the copy itself is one of them.
+    // |intended| - 1, because this instance is one of them.
     let others = running.running.len() + running.missing.len();
-    let floor = pass.model.update_settings(&agreement.policy).min_running;
-    // The one copy of a group stops before the next one starts.
-    let floor = if failover::is_failover(pass.model, &agreement.policy) { 0 } else { floor };
-    let minimum = (floor as usize).min(others);
+    let min_running = pass.model.update_settings(&agreement.policy).min_running;
+    // The single instance of a group stops before the next one starts.
+    let min_running = if failover::is_failover(pass.model, &agreement.policy) { 0 } else { min_running };
+    let minimum = (min_running as usize).min(others);
     if running.running.len() >= minimum {
         return Ok(running.running);
     }
     Err(Blocked::HaMinimum {
         group: group.id.clone(),
         service: agreement.service_key.clone(),
-        // At most the number of members, which fits.
         wanted: u32::try_from(minimum).unwrap_or(u32::MAX),
         running: running.running,
         missing: running.missing,
     })
 }
 
-/// Answers whether another member is about to run the service of a copy that its policy no longer wants here, so that
-/// stopping this copy now would leave a gap.
+/// Returns why stopping an instance that its policy no longer selects would leave a gap now: another member is about to run
+/// the service.
 pub(crate) fn replacement_expected(
     pass: &Pass<'_>,
     group: &HaGroupFacts,
@@ -81,7 +80,7 @@ pub(crate) fn replacement_expected(
     })
 }
 
-/// The other intended members, in two halves.
+/// The other intended members, running and not running.
 struct Elsewhere {
     running: Vec<NodeId>,
     missing: BTreeMap<NodeId, String>,
@@ -110,7 +109,7 @@ fn running_elsewhere(
     elsewhere
 }
 
-/// A member is intended when a policy selects it for the service, or when it still has the service from one.
+/// A member is intended when a policy selects it for the service, or while it still has the service from one.
 fn is_intended(
     pass: &Pass<'_>,
     member: &NodeId,
@@ -135,14 +134,14 @@ fn is_selected(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -
     policies.into_iter().any(|policy| matching::is_intended(pass.model, member, policy, pass.now))
 }
 
-/// Answers whether another agbot makes the agreements for one of the services on the member.
+/// Returns whether another agbot makes the agreements for one of the services on the member.
 fn is_left_to_another(model: &Model, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
     let policies = keys.iter().flat_map(|key| model.policies_of(key));
     policies.into_iter().any(|policy| model.other_agbot_of(member, policy).is_some())
 }
 
-/// A member counts when it is heard, holds a final agreement for the service that is not on its way out, is seen running
-/// it, and is not itself being disrupted.
+/// A member counts when it is alive, holds a final agreement for the service that is not being stopped, is seen running it,
+/// and is not itself being disrupted.
 fn counts(
     pass: &Pass<'_>,
     group: &HaGroupFacts,

@@ -1,6 +1,6 @@
-//! Plans one unit: the rollout of one policy through one HA group, step by step.
+//! Plans one group rollout: the rollout of one policy through one HA group, step by step.
 //!
-//! A step is: take the group's claim, stop the old copy, start the new one, see it running and healthy for a while,
+//! A step is: take the group's claim, stop the old instance, start the new one, see it running and healthy for a while,
 //! release the claim. A step that fails or stalls holds the rollout and leaves the others as they are. Every wait has the
 //! claim's deadline and a reason in the report. Source: orchestration B11, E4, E5.
 
@@ -21,32 +21,32 @@ use crate::{
     usage::later,
 };
 
-/// Plans every unit in focus.
+/// Plans every group rollout in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
-    for (group, policy) in &focus.units {
+    for (group, policy) in &focus.group_rollouts {
         plan(pass, group, policy);
     }
 }
 
-/// One copy that is to be replaced.
+/// One instance that is to be replaced.
 pub(super) struct Slot<'a> {
     pub(super) agreement: &'a Agreement,
     pub(super) choice: Choice,
 }
 
-/// A unit with everything its steps look at.
-pub(super) struct Unit<'a> {
+/// A group rollout with the inputs of its steps.
+pub(super) struct GroupRollout<'a> {
     pub(super) lease: Lease,
     pub(super) group: &'a HaGroupFacts,
     pub(super) policy: &'a DeploymentPolicyFacts,
     pub(super) digest: u64,
     pub(super) update: UpdateSettings,
-    /// Copies that are to be replaced.
+    /// Instances to be replaced.
     pub(super) dirty: Vec<Slot<'a>>,
-    /// Copies that are to leave nodes that are being drained.
+    /// Instances to be removed from nodes that are being drained.
     pub(super) leaving: Vec<&'a Agreement>,
-    /// The rollout to the present target, if it has begun.
-    pub(super) rollout: Option<&'a Rollout>,
+    /// The stored rollout to the current target, if it has begun.
+    pub(super) current: Option<&'a Rollout>,
 }
 
 fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
@@ -60,51 +60,55 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
         return;
     };
     let digest = target_digest(policy);
-    let rollout = stored.filter(|rollout| rollout.is_for(digest));
+    let current = stored.filter(|rollout| rollout.is_for(digest));
     let update = model.update_settings(&policy.id);
-    let (dirty, leaving) = copies_to_change(pass, group, policy);
-    let unit = Unit { lease, group, policy, digest, update, dirty, leaving, rollout };
+    let (dirty, leaving) = instances_to_change(pass, group, policy);
+    let group_rollout = GroupRollout { lease, group, policy, digest, update, dirty, leaving, current };
     let claim = model.claims.get(&(group.id.clone(), Scope::Policy(policy.id.clone())));
     match claim {
         Some(claim) => {
-            let copies = unit.dirty.iter().map(|slot| slot.agreement).chain(unit.leaving.iter().copied());
-            for agreement in copies.filter(|agreement| agreement.node != claim.node) {
+            let instances = group_rollout
+                .dirty
+                .iter()
+                .map(|slot| slot.agreement)
+                .chain(group_rollout.leaving.iter().copied());
+            for agreement in instances.filter(|agreement| agreement.node != claim.node) {
                 pass.wait(agreement, claims::lock_of(claim));
             }
-            step::work(pass, &unit, claim, stored);
+            step::work(pass, &group_rollout, claim, stored);
         }
-        None => match drain::next_step(pass, &unit) {
-            Some(first) => wait_for(pass, &unit, &first),
-            None if unit.dirty.is_empty() => progress::finish(pass, &unit, stored),
-            None => next_step(pass, &unit, stored),
+        None => match drain::next_step(pass, &group_rollout) {
+            Some(first) => wait_for(pass, &group_rollout, &first),
+            None if group_rollout.dirty.is_empty() => progress::finish(pass, &group_rollout, stored),
+            None => next_step(pass, &group_rollout, stored),
         },
     }
 }
 
-fn wait_for(pass: &mut Pass<'_>, unit: &Unit<'_>, first: &NodeId) {
-    for slot in &unit.dirty {
+fn wait_for(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, first: &NodeId) {
+    for slot in &group_rollout.dirty {
         recheck(pass, slot.agreement);
         pass.wait(slot.agreement, Blocked::PeerFirst { node: first.clone() });
     }
 }
 
-/// Digest of what a rollout leads to: service and version list.
+/// Returns a digest of a rollout's target: service and version list.
 pub(crate) fn target_digest(policy: &DeploymentPolicyFacts) -> u64 {
     let versions: Vec<String> =
         policy.versions.iter().map(|entry| format!("{} {}", entry.version, entry.priority)).collect();
     stable_hash(&[policy.service.as_str(), &versions.join(",")])
 }
 
-/// The copies to be replaced and those to be taken off, in the order of their nodes.
-fn copies_to_change<'a>(
+/// Returns the instances to be replaced and those to be removed, in the order of their nodes.
+fn instances_to_change<'a>(
     pass: &Pass<'a>,
     group: &HaGroupFacts,
     policy: &DeploymentPolicyFacts,
 ) -> (Vec<Slot<'a>>, Vec<&'a Agreement>) {
     let model = pass.model;
-    let copies = group.members.iter().filter_map(|member| model.live_agreement(member, &policy.id));
+    let instances = group.members.iter().filter_map(|member| model.live_agreement(member, &policy.id));
     let (mut dirty, mut leaving) = (Vec::new(), Vec::new());
-    for agreement in copies.filter(|one| one.finalized_at().is_some() && !pass.is_stopping(one)) {
+    for agreement in instances.filter(|one| one.finalized_at().is_some() && !pass.is_stopping(one)) {
         match matching::fit(model, agreement, pass.now) {
             Fit::Outdated(choice) => dirty.push(Slot { agreement, choice }),
             Fit::Leaving => leaving.push(agreement),
@@ -114,25 +118,26 @@ fn copies_to_change<'a>(
     (dirty, leaving)
 }
 
-/// Nobody holds the claim and copies are outdated: choose the next one and ask for the claim.
-fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
+/// Chooses the next outdated instance and requests the claim for it.
+fn next_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Option<&Rollout>) {
     let now = pass.now;
-    let blocked = unit.rollout.and_then(|rollout| match &rollout.state {
-        RolloutState::Held { hold, since } if !progress::has_caught_up(pass, unit, hold) => {
+    let blocked = group_rollout.current.and_then(|rollout| match &rollout.state {
+        RolloutState::Held { hold, since } if !progress::has_caught_up(pass, group_rollout, hold) => {
             Some(Blocked::RolloutHeld { hold: (**hold).clone(), since: *since })
         }
         _ => {
-            let until = later(rollout.last_step_at?, unit.update.delay_secs);
+            let until = later(rollout.last_step_at?, group_rollout.update.delay_secs);
             (now < until).then_some(Blocked::Delay { until })
         }
     });
-    if let Some(blocked) =
-        blocked.or_else(|| just_started(pass, unit.group)).or_else(|| parallelism_reached(pass, unit))
+    if let Some(blocked) = blocked
+        .or_else(|| just_started(pass, group_rollout.group))
+        .or_else(|| parallelism_reached(pass, group_rollout))
     {
-        for slot in &unit.dirty {
+        for slot in &group_rollout.dirty {
             pass.wait(slot.agreement, blocked.clone());
             match blocked {
-                // A wait with a known end is looked at again when it ends.
+                // A wait with a known end is planned again when it ends.
                 Blocked::Delay { until } | Blocked::JustStarted { until } => {
                     pass.watch((&slot.agreement.node, &slot.agreement.policy), until);
                 }
@@ -141,9 +146,9 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
         }
         return;
     }
-    progress::begin(pass, unit, stored);
-    let mut order: Vec<&Slot<'_>> = unit.dirty.iter().collect();
-    // Copies that do not run have nothing to lose.
+    progress::begin(pass, group_rollout, stored);
+    let mut order: Vec<&Slot<'_>> = group_rollout.dirty.iter().collect();
+    // Instances that do not run lose nothing by stopping.
     order.sort_by_key(|slot| {
         (pass.model.observed(slot.agreement, now) == Observed::Running, slot.agreement.node.clone())
     });
@@ -155,12 +160,12 @@ fn next_step(pass: &mut Pass<'_>, unit: &Unit<'_>, stored: Option<&Rollout>) {
             continue;
         }
         let step = (Purpose::ServiceUpgrade, slot.choice.version.clone());
-        match request_for(pass, unit, slot.agreement, &slot.choice.key, step) {
+        match request_for(pass, group_rollout, slot.agreement, &slot.choice.key, step) {
             Ok(request) => {
                 chosen = Some(slot.agreement.node.clone());
                 pass.wait(slot.agreement, Blocked::ClaimRequested);
                 let pair = (&slot.agreement.node, &slot.agreement.policy);
-                pass.issue(unit.lease, Action::TakeClaim { request: Box::new(request) }, pair);
+                pass.issue(group_rollout.lease, Action::TakeClaim { request: Box::new(request) }, pair);
             }
             Err(blocked) => pass.wait(slot.agreement, blocked),
         }

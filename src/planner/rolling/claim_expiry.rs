@@ -1,7 +1,7 @@
-//! The sweep: claims whose reason is gone are released, with an event each.
+//! Claim expiry: releases claims whose reason no longer exists, with an event each.
 //!
-//! Nothing may hold a group for ever: a claim ends when its step ends (the rollout's or the agent's own doing), and here
-//! when its group, node, policy or status is gone, or its node is silent. Source: agbot 3.4, orchestration E5.2, E6.5, E6.6.
+//! No claim may block a group forever: a claim ends when its step ends (by the rollout or the agent itself), and here when its
+//! group, node, policy or status is gone, or its node is silent. Source: agbot 3.4, orchestration E5.2, E6.5, E6.6.
 
 use crate::{
     agent_upgrade::is_active,
@@ -13,10 +13,10 @@ use crate::{
     usage::{later, secs_since},
 };
 
-/// Sweeps the claims in focus, of groups this agbot answers for. There is one per group and policy in work at most.
+/// Expires the claims in focus of the groups this agbot owns. There is at most one per group and policy.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     let model = pass.model;
-    if focus.sweeps_all {
+    if focus.expires_all_claims {
         model.claims().for_each(|claim| plan(pass, claim));
     } else {
         focus.groups.iter().flat_map(|group| model.claims_of(group)).for_each(|claim| plan(pass, claim));
@@ -28,14 +28,14 @@ fn plan(pass: &mut Pass<'_>, claim: &Claim) {
     if let Some(why) = reason_to_release(pass, claim) {
         release(pass, lease, claim, why);
     } else if claim.scope == Scope::Agent && pass.now >= claim.deadline {
-        // Heard and at work: the claim goes on, for as long as it is heard.
+        // The node is alive and still upgrading: the claim is extended.
         let deadline = later(pass.now, pass.model.settings.lock_stale_secs);
         let action = Action::AdvanceClaim { claim: claim.reference(), phase: Phase::Starting, deadline };
         pass.issue_for_group(lease, action);
     }
 }
 
-/// Answers why a claim must not stay, if so.
+/// Returns the reason to release a claim, if there is one.
 fn reason_to_release(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     let model = pass.model;
     let Some(group) = model.group(&claim.group) else { return Some(ReleaseReason::GroupRemoved) };
@@ -65,12 +65,12 @@ fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     match model.nmp_status.get(&(nmp.clone(), claim.node.clone())) {
         Some(Some(status)) if is_active(status) => None,
         Some(status) => Some(ReleaseReason::AgentFinished { status: status.clone() }),
-        // Not read yet. What was never read by the deadline is not there.
+        // Not read yet. A status that was not read by the deadline does not exist.
         None => (pass.now >= claim.deadline).then_some(ReleaseReason::AgentFinished { status: None }),
     }
 }
 
-/// Issues the release of a claim and tells people.
+/// Issues the release of a claim and its event.
 pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: ReleaseReason) {
     let text = format!("{} of {} on {}: {why}", claim.task(), claim.group, claim.node);
     let action = Action::ReleaseClaim { claim: claim.reference(), node: claim.node.clone(), why };
@@ -79,6 +79,6 @@ pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: Rel
         Scope::Agent => pass.issue_for_group(lease, action),
     };
     if is_issued {
-        pass.tell("claim.released", text);
+        pass.emit("claim.released", text);
     }
 }
