@@ -1,10 +1,10 @@
-//! What waits to be done, for monitoring.
+//! Queue lengths, for monitoring.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How much waits in a queue, and for how long.
+/// The length of a queue and the age of its oldest entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
     /// Number of entries.
@@ -13,7 +13,7 @@ pub struct Backlog {
     pub age: Duration,
 }
 
-/// A queue as it was when it was counted last.
+/// The backlog of a queue when it was last counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counted {
     pub count: u64,

@@ -1,4 +1,4 @@
-//! What all workers of an agbot share.
+//! The state that the workers of an agbot share.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -26,19 +26,19 @@ use crate::observe::lookup::Lookup;
 use crate::outbox::Outbox;
 use crate::{AgbotError, AgbotSettings, ClaimBatches, ServingAgbot};
 
-/// Longest queue before observers wait for the engine.
+/// Capacity of the engine's input queue; observers wait when it is full.
 const QUEUE: usize = 4_096;
 const KEY_BITS: usize = 2_048;
 
-/// Something for the engine.
+/// An input of the engine.
 pub enum Input {
-    /// Things that happened, in order.
+    /// Events, in order.
     Events(Vec<Event>),
-    /// A message of a node; the answer says what becomes of it.
+    /// A message of a node; its fate is sent back.
     Message(Box<Event>, oneshot::Sender<MessageFate>),
 }
 
-/// What all workers share.
+/// The state that the workers of an agbot share.
 pub struct Context {
     /// Settings.
     pub settings: AgbotSettings,
@@ -60,15 +60,15 @@ pub struct Context {
     pub decision_times: Histogram,
     /// Policies that select nothing.
     pub inert: InertPolicies,
-    /// Told when the mailbox may hold something.
+    /// Notified when the mailbox may hold messages.
     pub mail: Notify,
-    /// Told when messages that were left in the mailbox are to be handled again.
+    /// Notified when messages that were left in the mailbox are to be handled again.
     pub retry_messages: Notify,
-    /// Records that are to be read.
+    /// Records to be read.
     pub(crate) lookup: Lookup,
-    /// What is still to be delivered to the exchange.
+    /// Effects to be delivered to the exchange.
     pub(crate) outbox: Outbox,
-    /// Told when everything shall be compared with the exchange.
+    /// Notified when everything is to be compared with the exchange.
     pub reload: Notify,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
@@ -79,10 +79,10 @@ pub struct Context {
 }
 
 impl Context {
-    /// Reads or makes the messaging key and puts the parts together.
+    /// Reads or creates the messaging key and builds the context.
     ///
     /// # Errors
-    /// When the key cannot be read, made or stored.
+    /// When the key cannot be read, created or stored.
     pub fn new(
         settings: AgbotSettings,
         client: Client,
@@ -124,21 +124,21 @@ impl Context {
         ServingAgbot { org, id, client: &self.client, database: &self.database }
     }
 
-    /// What is now: the one place where the agbot reads the clock.
+    /// Returns the current time: the only place where the agbot reads the clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
-    /// The agbot as `org/id`.
+    /// Returns the agbot's id, `org/id`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.settings.org, self.settings.id)
     }
 
-    /// Hands events to the engine, waiting when it is behind.
-    pub async fn tell(&self, events: Vec<Event>) {
+    /// Sends events to the engine, waiting while its queue is full.
+    pub async fn send_events(&self, events: Vec<Event>) {
         if !events.is_empty() {
             self.inert.apply(&events);
             // A closed channel means that the engine has ended with the process.
@@ -146,8 +146,8 @@ impl Context {
         }
     }
 
-    /// Hands a message to the engine and waits for its fate; it stays in the mailbox when the engine has ended.
-    pub async fn tell_message(&self, event: Event) -> MessageFate {
+    /// Sends a message to the engine and waits for its fate; it stays in the mailbox when the engine has ended.
+    pub async fn send_message(&self, event: Event) -> MessageFate {
         let (sender, fate) = oneshot::channel();
         if self.inputs.send(Input::Message(Box::new(event), sender)).await.is_err() {
             return MessageFate::Leave;
@@ -155,17 +155,17 @@ impl Context {
         fate.await.unwrap_or(MessageFate::Leave)
     }
 
-    /// The replica, for reading.
+    /// Returns the model for reading.
     pub fn model(&self) -> RwLockReadGuard<'_, Model> {
         self.model.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The replica, for the engine.
+    /// Returns the model for writing, for the engine.
     pub(crate) fn model_mut(&self) -> RwLockWriteGuard<'_, Model> {
         self.model.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the newest reasons. A pair whose node or policy is gone is none any more.
+    /// Stores the newest placements and drops pairs whose node or policy is gone.
     pub(crate) fn keep_placements(&self, newer: BTreeMap<(NodeId, PolicyId), Placement>) {
         let mut kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
         for (pair, placement) in newer {
@@ -180,7 +180,7 @@ impl Context {
         }
     }
 
-    /// The newest reasons, at most `limit` pairs in order: how each pair of the organization that was looked at stands.
+    /// Returns the newest placements of the organization's pairs that were planned, at most `limit` in order.
     ///
     /// # Shape
     /// The pairs after the given one; `None` begins with the first.
@@ -203,7 +203,7 @@ impl Context {
             .collect()
     }
 
-    /// The newest reasons of one node.
+    /// Returns the newest placements of one node.
     #[must_use]
     pub fn placements_of(&self, node: &NodeId) -> Vec<(PolicyId, Placement)> {
         let kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,7 +213,7 @@ impl Context {
             .collect()
     }
 
-    /// How many inputs wait for the engine.
+    /// Returns the number of inputs that wait for the engine.
     pub(crate) fn queue_length(&self) -> usize {
         self.inputs.max_capacity() - self.inputs.capacity()
     }
@@ -223,7 +223,7 @@ impl Context {
         self.dropped_messages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many messages could not be used: tampered with, replayed, or from somebody else.
+    /// Returns the number of messages that could not be used: tampered with, replayed, or from a wrong sender.
     #[must_use]
     pub fn dropped_messages(&self) -> u64 {
         self.dropped_messages.load(Ordering::Relaxed)
@@ -233,13 +233,13 @@ impl Context {
         *self.mailbox_backlog.lock().unwrap_or_else(PoisonError::into_inner) = Counted { count, oldest_at };
     }
 
-    /// Messages of nodes that are not handled yet, as far as the mailbox was read.
+    /// Returns the backlog of node messages, as far as the mailbox was read.
     #[must_use]
     pub fn mailbox_backlog(&self) -> Backlog {
         self.mailbox_backlog.lock().unwrap_or_else(PoisonError::into_inner).at(self.now())
     }
 
-    /// Effects on the exchange that are committed and not delivered yet, of all agbots of the database.
+    /// Returns the backlog of committed effects that are not delivered yet, of all agbots of the database.
     #[must_use]
     pub fn outbox_backlog(&self) -> Backlog {
         self.outbox.counted().at(self.now())
@@ -249,7 +249,7 @@ impl Context {
         self.is_loaded.store(true, Ordering::Release);
     }
 
-    /// Whether everything it serves has been read at least once.
+    /// Returns whether everything it serves has been read at least once.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
@@ -263,7 +263,7 @@ fn load_or_make_key(path: &Path) -> Result<PrivateKey, AgbotError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let key = PrivateKey::generate(&mut rand::rng(), KEY_BITS)?;
             write_secret(path, &key.to_pkcs1_pem()?).map_err(unusable)?;
-            // Another instance may have been faster: what the file holds is the key of all.
+            // Another instance may have been faster: the key in the file is shared by all.
             let text = std::fs::read_to_string(path).map_err(unusable)?;
             Ok(PrivateKey::from_pem(&text)?)
         }
@@ -271,7 +271,7 @@ fn load_or_make_key(path: &Path) -> Result<PrivateKey, AgbotError> {
     }
 }
 
-/// Writes a new file readable by its owner only; a file that is there already stays.
+/// Writes a new file readable by its owner only; an existing file is kept.
 fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;

@@ -1,4 +1,4 @@
-//! The engine: the one task that changes the replica and asks for decisions.
+//! The engine: the one task that changes the model and requests decisions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use crate::act;
 use crate::context::{Context, Input};
 
-/// Commands carried out at once.
-const HANDS: usize = 24;
-/// From so many events on, one look at everything is cheaper than one look for each.
+/// Maximum number of commands in flight.
+const MAX_COMMANDS_IN_FLIGHT: usize = 24;
+/// From this many events on, one full reconcile is cheaper than one decision for each.
 const BULK: usize = 64;
-/// Longest time without a look at the clock.
+/// Longest time between two ticks.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Runs until shutdown.
@@ -28,13 +28,13 @@ pub(crate) async fn run(
     mut inputs: mpsc::Receiver<Input>,
     shutdown: CancellationToken,
 ) {
-    let hands = Arc::new(Semaphore::new(HANDS));
+    let slots = Arc::new(Semaphore::new(MAX_COMMANDS_IN_FLIGHT));
     loop {
         let input = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
             input = inputs.recv() => input,
-            () = tokio::time::sleep(until_next_look(&context)) => Some(Input::Events(vec![Event::Tick])),
+            () = tokio::time::sleep(until_next_tick(&context)) => Some(Input::Events(vec![Event::Tick])),
         };
         let Some(input) = input else { return };
         let mut waiting = VecDeque::from([input]);
@@ -45,33 +45,33 @@ pub(crate) async fn run(
             }
         }
         for input in waiting {
-            take(&context, input, &hands);
+            take(&context, input, &slots);
         }
         tokio::task::yield_now().await;
     }
 }
 
-fn until_next_look(context: &Context) -> Duration {
+fn until_next_tick(context: &Context) -> Duration {
     let now = context.now();
     let due = context.model().next_watch_at();
     due.map_or(TICK, |due| Duration::try_from(due.duration_since(now)).unwrap_or(Duration::from_millis(10)))
         .clamp(Duration::from_millis(10), TICK)
 }
 
-fn take(context: &Arc<Context>, input: Input, hands: &Arc<Semaphore>) {
+fn take(context: &Arc<Context>, input: Input, slots: &Arc<Semaphore>) {
     let now = context.now();
     match input {
-        Input::Message(event, answer) => {
+        Input::Message(event, fate_sender) => {
             let decision = reconcile(context, &event, now);
             let (own, others) = decision.commands.split_at(decision.message_commands);
-            start(context, others, hands);
+            start(context, others, slots);
             let fate = decision.message.unwrap_or(MessageFate::Leave);
-            tokio::spawn(settle(context.clone(), own.to_vec(), fate, (hands.clone(), answer)));
+            tokio::spawn(settle(context.clone(), own.to_vec(), fate, (slots.clone(), fate_sender)));
         }
         Input::Events(events) if events.len() < BULK => {
             for event in &events {
                 let decision = reconcile(context, event, now);
-                start(context, &decision.commands, hands);
+                start(context, &decision.commands, slots);
             }
         }
         Input::Events(events) => {
@@ -81,7 +81,7 @@ fn take(context: &Arc<Context>, input: Input, hands: &Arc<Semaphore>) {
             }
             note_partitions(context, &events);
             let decision = reconcile(context, &Event::FullReconcile, now);
-            start(context, &decision.commands, hands);
+            start(context, &decision.commands, slots);
         }
     }
 }
@@ -98,15 +98,15 @@ fn reconcile(context: &Context, event: &Event, now: Timestamp) -> Decision {
         decision
     };
     note_partitions(context, std::slice::from_ref(event));
-    look_up_unknown(context, event);
-    for told in &decision.report.events {
-        tracing::info!(kind = told.kind, "{}", told.text);
+    request_unknown_records(context, event);
+    for event in &decision.report.events {
+        tracing::info!(kind = event.kind, "{}", event.text);
     }
     context.keep_placements(std::mem::take(&mut decision.report.pairs));
     decision
 }
 
-/// Messages and effects that were left to another agbot may be this agbot's now.
+/// Retries messages and effects that were left to another agbot, because they may be this agbot's now.
 fn note_partitions(context: &Context, events: &[Event]) {
     if events.iter().any(|event| matches!(event, Event::PartitionsChanged { .. })) {
         context.outbox.wake();
@@ -114,8 +114,8 @@ fn note_partitions(context: &Context, events: &[Event]) {
     }
 }
 
-/// Asks for the records of agreements that the model does not know: nothing could be decided about them.
-fn look_up_unknown(context: &Context, event: &Event) {
+/// Requests the records of agreements that the model does not know: nothing can be decided about them.
+fn request_unknown_records(context: &Context, event: &Event) {
     if !context.is_loaded() {
         return;
     }
@@ -133,34 +133,34 @@ fn look_up_unknown(context: &Context, event: &Event) {
     context.lookup.want(unknown);
 }
 
-fn start(context: &Arc<Context>, commands: &[Command], hands: &Arc<Semaphore>) {
+fn start(context: &Arc<Context>, commands: &[Command], slots: &Arc<Semaphore>) {
     for command in commands {
-        tokio::spawn(carry_out(context.clone(), command.clone(), hands.clone()));
+        tokio::spawn(carry_out(context.clone(), command.clone(), slots.clone()));
     }
 }
 
-/// Carries out the commands that a message led to, and tells the mailbox what becomes of the message: it is done when they all are.
+/// Carries out the commands that a message led to and sends its fate to the mailbox: it is done when all of them are.
 async fn settle(
     context: Arc<Context>,
     commands: Vec<Command>,
     fate: MessageFate,
-    (hands, answer): (Arc<Semaphore>, oneshot::Sender<MessageFate>),
+    (slots, fate_sender): (Arc<Semaphore>, oneshot::Sender<MessageFate>),
 ) {
-    let outcomes = commands.into_iter().map(|command| carry_out(context.clone(), command, hands.clone()));
+    let outcomes = commands.into_iter().map(|command| carry_out(context.clone(), command, slots.clone()));
     let are_done = join_all(outcomes).await.into_iter().all(|is_done| is_done);
-    // The mailbox has ended with the process when it does not listen any more.
-    let _ = answer.send(if are_done { fate } else { MessageFate::Leave });
+    // The mailbox has ended with the process when it no longer listens.
+    let _ = fate_sender.send(if are_done { fate } else { MessageFate::Leave });
 }
 
-/// Carries out one command; answers whether it succeeded.
-async fn carry_out(context: Arc<Context>, command: Command, hands: Arc<Semaphore>) -> bool {
+/// Carries out one command; returns whether it succeeded.
+async fn carry_out(context: Arc<Context>, command: Command, slots: Arc<Semaphore>) -> bool {
     // The semaphore is never closed.
-    let permit = hands.acquire_owned().await;
+    let permit = slots.acquire_owned().await;
     let outcome = act::carry_out(&context, &command).await;
     drop(permit);
     let is_done = matches!(outcome, Outcome::Done | Outcome::ClaimTaken { .. });
-    context.tell(vec![Event::CommandOutcome { command: Box::new(command), outcome }]).await;
-    // Now, because the reply to a message must not reach the engine before the outcome of the command that sent it.
+    context.send_events(vec![Event::CommandOutcome { command: Box::new(command), outcome }]).await;
+    // Woken here, because the reply to a message must not reach the engine before the outcome of the command that sent it.
     context.outbox.wake_if_new();
     is_done
 }

@@ -1,11 +1,11 @@
-//! What can go wrong with an agbot's effects.
+//! Errors of an agbot's effects.
 
 use evenkeel_client::ClientError;
 use evenkeel_store::{AsStoreError, StoreError};
 use evenkeel_wire::agreement::{EnvelopeError, KeyError};
 use thiserror::Error;
 
-/// Why an effect did not happen.
+/// The error of an effect.
 #[derive(Debug, Error)]
 pub enum AgbotError {
     /// The exchange.
@@ -20,18 +20,18 @@ pub enum AgbotError {
     /// The messaging key's file.
     #[error("the messaging key file {path} cannot be used")]
     KeyFile {
-        /// Where it is.
+        /// Its path.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A message could not be sealed.
     #[error("a message cannot be sealed")]
     Envelope(#[from] EnvelopeError),
-    /// A row of the agbot's own is not of the expected shape.
+    /// A row of the agbot's database has an unexpected shape.
     #[error("a record of the agbot cannot be read")]
     Record(#[from] serde_json::Error),
-    /// A precondition does not hold any more; nothing was done.
+    /// A precondition no longer holds; nothing was done.
     #[error("{0}")]
     Refused(String),
 }

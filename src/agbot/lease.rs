@@ -1,4 +1,4 @@
-//! Shares of the work: leases partitions, takes over those of agbots that died, gives its own back at the end.
+//! Partition leases: shares the partitions between agbots, takes over those of crashed agbots, and releases its own at the end.
 //!
 //! Each agbot holds about the same number. A lease not renewed in time is lost; the fencing number makes commands of a late agbot
 //! harmless. Source: design, "Several agbots".
@@ -19,7 +19,7 @@ const BEFORE_LOADED: Duration = Duration::from_millis(100);
 /// Pause before records that could not be read at a take-over are read again.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Runs until shutdown, then hands the partitions over.
+/// Runs until shutdown, then releases the partitions.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let mut leases = Leases::default();
     loop {
@@ -29,10 +29,10 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => break,
         }
     }
-    if let Err(error) = hand_over(&context).await {
+    if let Err(error) = release_partitions(&context).await {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
-            "partitions are not handed over, their leases will end"
+            "partitions not released, their leases will expire"
         );
     }
 }
@@ -40,7 +40,7 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
 /// The partitions of this agbot.
 #[derive(Debug, Default)]
 struct Leases {
-    /// Those about which is decided, with their fencing numbers: the records of all of them have been read.
+    /// Partitions this agbot decides about, with their fencing numbers: the records of all of them have been read.
     held: BTreeMap<u32, u64>,
     leaving: BTreeSet<i32>,
 }
@@ -50,7 +50,7 @@ impl Leases {
     async fn renew(&mut self, context: &Context) -> Duration {
         let period = context.settings.lease_time / 4;
         if context.is_loaded() && !has_current_records(context) {
-            // The leases end by themselves, and an agbot that can read the records takes the partitions.
+            // The leases expire by themselves, and an agbot that can read the records takes the partitions.
             self.give_up(context, "their records cannot be read").await;
             return RETRY;
         }
@@ -64,10 +64,7 @@ impl Leases {
                 if self.hold(context, by_number(&shares.kept)).await { period } else { RETRY }
             }
             Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "partition leases could not be renewed"
-                );
+                tracing::warn!(error = &error as &dyn std::error::Error, "partition leases not renewed");
                 if !matches!(error, StoreError::Contention { .. }) {
                     self.give_up(context, "their leases could not be renewed").await;
                 }
@@ -76,19 +73,19 @@ impl Leases {
         }
     }
 
-    /// Decides from now on about exactly these partitions, except new ones whose records cannot be read. Returns whether there are none.
+    /// Owns exactly these partitions from now on, except new ones whose records cannot be read. Returns whether there are none.
     async fn hold(&mut self, context: &Context, mut leases: BTreeMap<u32, u64>) -> bool {
         let leased = leases.len();
         let is_held = |partition: &u32, fencing: &u64| self.held.get(partition) == Some(fencing);
         let gained = leases.iter().filter(|(partition, fencing)| !is_held(partition, fencing)).count();
         if gained > 0
-            // What another agbot recorded until the lease was taken must be known before anything is decided.
+            // Records that another agbot wrote before the lease was taken must be known before anything is decided.
             && let Err(error) = context.records.catch_up(context).await
         {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 partitions = gained,
-                "partitions are not taken over before their records are read, trying again"
+                "partitions not taken over before their records are read, retrying"
             );
             leases.retain(|partition, fencing| is_held(partition, fencing));
         }
@@ -96,10 +93,10 @@ impl Leases {
         if leases != self.held {
             tracing::info!(partitions = leases.len(), "holding partitions");
             self.held.clone_from(&leases);
-            context.tell(vec![Event::PartitionsChanged { leases }, Event::FullReconcile]).await;
+            context.send_events(vec![Event::PartitionsChanged { leases }, Event::FullReconcile]).await;
         }
         if gained > 0 && is_complete {
-            // Messages that came while nobody held these partitions were left where they are.
+            // Messages that arrived while these partitions had no owner were left in the mailbox.
             context.mail.notify_one();
         }
         is_complete
@@ -107,32 +104,32 @@ impl Leases {
 
     async fn give_up(&mut self, context: &Context, why: &str) {
         if !self.held.is_empty() {
-            tracing::warn!(partitions = self.held.len(), why, "no longer deciding about partitions");
+            tracing::warn!(partitions = self.held.len(), why, "partitions given up");
             self.held.clear();
-            context.tell(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
+            context.send_events(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
         }
     }
 }
 
-/// Whether the records were read within the time of a lease.
+/// Returns whether the records were read within the duration of a lease.
 fn has_current_records(context: &Context) -> bool {
     context.records.age().is_some_and(|age| age < context.settings.lease_time)
 }
 
-/// What becomes of the partitions that are held.
+/// The partitions to keep and to release.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Shares {
     kept: Vec<LeaseRow>,
-    /// Nothing is decided about them any more. They are released at the next renewal, when what was decided before is done: a reply that
-    /// is acknowledged under a lease that somebody else has by now would be lost.
+    /// Partitions that are no longer decided about. They are released at the next renewal, when the commands in flight are done: a
+    /// reply that is acknowledged under a lease that another agbot holds by then would be lost.
     leaving: BTreeSet<i32>,
     released: Vec<i32>,
 }
 
 impl Shares {
-    /// Divides what is held, of which `leaving` have been left alone since the renewal before.
+    /// Divides the held partitions; those in `leaving` have been idle since the previous renewal.
     fn of(mut held: Vec<LeaseRow>, fair: usize, leaving: &BTreeSet<i32>) -> Shares {
-        // Those that are kept are the same ones each time.
+        // The same ones are kept each time.
         held.sort_by_key(|row| row.partition);
         let surplus = held.split_off(fair.min(held.len())).into_iter().map(|row| row.partition);
         let (released, leaving): (Vec<i32>, Vec<i32>) = surplus.partition(|number| leaving.contains(number));
@@ -167,7 +164,7 @@ async fn renew(context: &Context, leaving: &BTreeSet<i32>) -> Result<Shares, Sto
     .await
 }
 
-async fn hand_over(context: &Context) -> Result<(), StoreError> {
+async fn release_partitions(context: &Context) -> Result<(), StoreError> {
     let mut tx = context.database.begin().await?;
     partition::release(&mut tx, context.instance, &[]).await?;
     partition::delete_instance(&mut tx, context.instance).await?;
@@ -183,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn surplus_is_left_alone_for_a_renewal_before_somebody_else_gets_it() {
+    fn surplus_is_idle_for_one_renewal_before_another_agbot_gets_it() {
         let first = Shares::of(rows([3, 1, 0, 2]), 2, &BTreeSet::new());
         assert_eq!(first, Shares { kept: rows([0, 1]), leaving: [2, 3].into(), released: vec![] });
         let second = Shares::of(rows([0, 1, 2, 3]), 2, &first.leaving);
@@ -191,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_alone_is_kept_after_all_when_the_other_agbot_went_away() {
+    fn idle_partition_is_kept_when_the_other_agbot_went_away() {
         let shares = Shares::of(rows([0, 1, 2, 3]), 4, &[2, 3].into());
         assert_eq!(shares, Shares { kept: rows([0, 1, 2, 3]), ..Shares::default() });
         assert_eq!(Shares::of(rows([]), 4, &BTreeSet::new()), Shares::default());
     }
 
     #[test]
-    fn only_what_was_left_alone_is_released() {
+    fn only_idle_partitions_are_released() {
         let shares = Shares::of(rows([0, 1, 2, 3]), 1, &[2, 3].into());
         assert_eq!(shares, Shares { kept: rows([0]), leaving: [1].into(), released: vec![2, 3] });
     }

@@ -1,7 +1,7 @@
 //! The agbot's effects: observes the exchange, feeds the planner, carries out its commands.
 //!
-//! One loop: observe → decide → act → observe again. What to do is decided in `evenkeel_planner`; nothing here chooses. The
-//! exchange is reached only through its REST API. See the design, section 4.
+//! One loop: observe → decide → act → observe again. `evenkeel_planner` decides; nothing here chooses. The exchange is
+//! reached only through its REST API. See the design, section 4.
 
 pub mod api;
 pub mod settings;
@@ -19,7 +19,7 @@ mod purge;
 mod serve;
 mod snapshot;
 
-pub use act::{ClaimBatches, ClaimEnd, UpgradeQuestion};
+pub use act::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
 pub use api::AgbotApi;
 pub use backlog::Backlog;
 pub use context::Context;
@@ -44,12 +44,12 @@ pub struct Agbot {
 }
 
 impl Agbot {
-    /// Starts an agbot: publishes its key, reads what it serves, and goes to work on the partitions it gets.
+    /// Starts an agbot: publishes its key, reads what it serves, and works on the partitions it leases.
     ///
     /// `client` carries the agbot's credentials; `database` is migrated. Returns as soon as the workers run.
     ///
     /// # Errors
-    /// When the messaging key cannot be read or made.
+    /// When the messaging key cannot be read or created.
     pub fn start(
         settings: AgbotSettings,
         client: Client,
@@ -82,43 +82,43 @@ impl Agbot {
         Ok(Agbot { context, tasks })
     }
 
-    /// The state that the agbot's workers share.
+    /// Returns the state that the agbot's workers share.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Messages of nodes that are not handled yet.
+    /// Returns the backlog of node messages.
     #[must_use]
     pub fn mailbox_backlog(&self) -> Backlog {
         self.context.mailbox_backlog()
     }
 
-    /// Effects on the exchange that are committed and not delivered yet, of all agbots of the database.
+    /// Returns the backlog of committed effects that are not delivered yet, of all agbots of the database.
     #[must_use]
     pub fn outbox_backlog(&self) -> Backlog {
         self.context.outbox_backlog()
     }
 
-    /// The agbot's own API.
+    /// Returns the router of the agbot's own API.
     pub fn router(&self) -> axum::Router {
         let api = AgbotApi::default();
         api.open(self);
         api.router()
     }
 
-    /// Returns what the agbot is doing, in numbers. It goes over all nodes and agreements.
+    /// Returns a snapshot of the agbot's counts. It iterates over all nodes and agreements.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.context)
     }
 
-    /// Returns how long decisions of the planner take.
+    /// Returns the durations of the planner's decisions.
     #[must_use]
     pub fn decision_times(&self) -> &Histogram {
         &self.context.decision_times
     }
 
-    /// Waits until all workers have handed over; call after the shutdown token was cancelled.
+    /// Waits until all workers have ended; call after the shutdown token was canceled.
     pub async fn finish(&self) {
         self.tasks.close();
         self.tasks.wait().await;

@@ -12,7 +12,7 @@ use crate::context::Context;
 
 const PERIOD: Duration = Duration::from_secs(1_800);
 const LOG_PERIOD: Duration = Duration::from_secs(60);
-/// How long rows of the log are kept at least. An agbot that did not read for longer reads all records.
+/// Minimum retention of rows of the log. An agbot that did not read for longer reads all records.
 const LOG_RETENTION: Duration = Duration::from_secs(300);
 
 /// Removes old history until shutdown.
@@ -32,7 +32,7 @@ async fn repeat<F: Future<Output = Result<(), StoreError>>>(
 ) {
     loop {
         if let Err(error) = work().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "old history could not be removed");
+            tracing::warn!(error = &error as &dyn std::error::Error, "old history not removed");
         }
         tokio::select! {
             () = tokio::time::sleep(period) => {}

@@ -1,6 +1,6 @@
-//! Which organizations the hub's own agbot serves by itself: each once, when it comes to be.
+//! Serves new organizations with the hub's own agbot, each once when it is created.
 //!
-//! What an administrator takes out of the served entries later stays out, because the agbot's own records keep that the
+//! An entry that an administrator removes later stays removed, because the agbot's own records keep that the
 //! organization was offered. Source: agbot 1.2.
 
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::AgbotError;
 use crate::context::Context;
 
-/// Stands for every policy or pattern of an organization.
+/// Matches every policy or pattern of an organization.
 const EVERY: &str = "*";
-/// The change feed of any organization carries the organizations that are created; this one has few changes of its own.
+/// The change feed of every organization carries organization creations; this one has few other changes.
 const FEED: &str = "root";
 const PAGE: i64 = 1_000;
 /// Pause after a failure.
@@ -28,7 +28,7 @@ const UNPARKED: Duration = Duration::from_secs(1);
 
 /// Serves every organization that is created, until shutdown.
 ///
-/// It follows the feed by itself: a new organization must not wait until the whole fleet was read again.
+/// It follows the feed itself: a new organization must not wait for a full read of the fleet.
 pub(crate) async fn run(context: Arc<Context>, first_change: Option<i64>, shutdown: CancellationToken) {
     let mut next = first_change;
     loop {
@@ -39,7 +39,7 @@ pub(crate) async fn run(context: Arc<Context>, first_change: Option<i64>, shutdo
         if let Err(error) = outcome {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "organizations that are created could not be followed, trying again"
+                "organization changes not read, retrying"
             );
         }
         tokio::select! {
@@ -49,29 +49,30 @@ pub(crate) async fn run(context: Arc<Context>, first_change: Option<i64>, shutdo
     }
 }
 
-/// Follows the feed until a call fails; `next` is the first change that was not worked on.
+/// Follows the feed until a call fails; `next` is the first unprocessed change.
 async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotError> {
     let end = context.client.max_change_id().await? + 1;
-    // An exchange that was restored from an older state counts from there again.
-    let mut place = next.filter(|place| *place <= end).unwrap_or(end);
+    // An exchange restored from an older state counts from there again.
+    let mut next_change = next.filter(|next_change| *next_change <= end).unwrap_or(end);
     loop {
         *next = Some(place);
         let request = ChangesRequest { change_id: place, max_records: PAGE, ..ChangesRequest::default() };
         let began = Instant::now();
-        let (answer, _) = context.client.wait_for_changes(FEED, &request, context.settings.poll_wait).await?;
-        for change in &answer.changes {
+        let (response, _) =
+            context.client.wait_for_changes(FEED, &request, context.settings.poll_wait).await?;
+        for change in &response.changes {
             if change.resource == "org" && change.operation == "created" {
                 context.as_serving().offer_org(&change.id).await?;
             }
         }
-        place = answer.most_recent_change_id + 1;
-        if answer.changes.is_empty() && began.elapsed() < UNPARKED {
+        next_change = response.most_recent_change_id + 1;
+        if response.changes.is_empty() && began.elapsed() < UNPARKED {
             tokio::time::sleep(UNPARKED).await;
         }
     }
 }
 
-/// The agbot that serves, and where its records are.
+/// The serving agbot and its records.
 #[derive(Clone, Copy)]
 pub struct ServingAgbot<'a> {
     /// Organization of the agbot.
@@ -87,9 +88,9 @@ pub struct ServingAgbot<'a> {
 impl ServingAgbot<'_> {
     /// Serves all policies and patterns of an organization for its own nodes, and records that it was offered.
     ///
-    /// An entry that exists already is left as it is.
+    /// An existing entry is kept.
     /// # Errors
-    /// When the database or the exchange does not answer.
+    /// When the database or the exchange does not respond.
     pub async fn offer_org(self, org: &str) -> Result<(), AgbotError> {
         let policies = PostServedPolicy {
             business_pol_orgid: org.to_owned(),

@@ -7,13 +7,13 @@ use std::time::Duration;
 use evenkeel_planner::settings::PlannerSettings;
 use serde::Deserialize;
 
-/// What to do with policies and patterns that another agbot of the exchange is configured to serve as well.
+/// The rule for policies and patterns that another agbot of the exchange is configured to serve as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OtherAgbotsRule {
     /// Leaves them to the other agbot.
     Yield,
-    /// Serves them all the same.
+    /// Serves them anyway.
     Ignore,
 }
 
@@ -29,10 +29,10 @@ impl FromStr for OtherAgbotsRule {
     }
 }
 
-/// What to do with an organization that is created.
+/// The rule for organizations that are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewOrgs {
-    /// Nothing; an administrator says what is served.
+    /// Nothing; an administrator configures what is served.
     Ignore,
     /// Serve those that are created from now on.
     Serve,
@@ -47,32 +47,32 @@ pub struct AgbotSettings {
     pub org: String,
     /// Id of the agbot in the exchange; all instances share it.
     pub id: String,
-    /// File of the messaging key, shared by all instances; made when missing.
+    /// File of the messaging key, shared by all instances; created when missing.
     pub key_file: PathBuf,
     /// Whether to serve every organization that is created, besides what the exchange says it serves.
     pub new_orgs: NewOrgs,
-    /// What to do where another agbot serves the same.
+    /// The rule where another agbot serves the same.
     pub other_agbots: OtherAgbotsRule,
-    /// Numbers that decisions use.
+    /// The planner's settings.
     pub planner: PlannerSettings,
     /// Longest time a poll of the change feed is parked.
     pub poll_wait: Duration,
-    /// How often the status of nodes that a decision waits for is read.
+    /// Interval between reads of the status of nodes that a decision waits for.
     pub status_period: Duration,
-    /// How often everything is compared with the exchange.
+    /// Interval between comparisons of everything with the exchange.
     pub reconcile_period: Duration,
-    /// How long a partition lease lasts without renewal.
+    /// Validity of a partition lease without renewal.
     pub lease_time: Duration,
-    /// How long ended agreements and events are kept.
+    /// Retention of ended agreements and events.
     pub history: Duration,
-    /// How long finished rollouts are kept.
+    /// Retention of finished rollouts.
     pub rollout_history: Duration,
-    /// How long a message waits in a mailbox.
+    /// Lifetime of a message in a mailbox.
     pub message_time: Duration,
 }
 
 impl AgbotSettings {
-    /// Usual settings for an identity.
+    /// Returns the default settings for an identity.
     #[must_use]
     pub fn new(org: &str, id: &str, key_file: PathBuf) -> AgbotSettings {
         AgbotSettings {

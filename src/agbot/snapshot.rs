@@ -1,4 +1,4 @@
-//! What an agbot is doing, in numbers for monitoring.
+//! Counts of an agbot's objects by state, for monitoring.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use crate::context::Context;
 use crate::observe::inert::PolicyKind;
 
-/// Numbers by the name of a state.
+/// Counts by the name of a state.
 pub type Counts = BTreeMap<&'static str, usize>;
 
-/// An agbot's numbers at one instant.
+/// The counts of an agbot at one instant.
 ///
 /// # Shape
-/// Every state of a map is there, also with 0. Several agbots of one database hold the same records and report the same numbers of
+/// Every state of a map is present, also with 0. Several agbots of one database hold the same records and report the same counts of
 /// agreements, rollouts, claims and nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -100,7 +100,7 @@ fn purpose(purpose: &Purpose) -> &'static str {
     }
 }
 
-/// A silent node is down, whatever its operator lets it do.
+/// Returns the state of a node; a silent node is down, whatever its availability.
 fn node_state(model: &Model, node: &NodeRecord, now: Timestamp) -> &'static str {
     match (model.liveness(&node.facts.id, now), node.facts.availability) {
         (Liveness::NeverHeard, _) => "never-heard",

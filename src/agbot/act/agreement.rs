@@ -1,4 +1,4 @@
-//! Makes, confirms, updates and ends agreements.
+//! Creates, confirms, updates and ends agreements.
 //!
 //! Source: agreement protocol 2.4.
 
@@ -83,7 +83,7 @@ pub(super) async fn propose(
     .await
 }
 
-/// Answers a positive reply, and makes the agreement final when it is still wanted.
+/// Acknowledges a positive reply, and finalizes the agreement when it is still wanted.
 pub(super) async fn acknowledge(
     context: &Context,
     lease: Lease,
@@ -99,7 +99,7 @@ pub(super) async fn acknowledge(
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         let agreement = locked(&mut tx, reply.id).await?;
-        // What was done already is delivered already, or waits in the outbox.
+        // An earlier execution has delivered this already, or it waits in the outbox.
         if agreement.finalized_at().is_none() {
             let now = context.now();
             let done = agreement.finalize(now).map_err(|error| AgbotError::Refused(error.to_string()))?;
@@ -175,7 +175,7 @@ pub(super) async fn send_update(
     .await
 }
 
-/// Records that the node took the update.
+/// Records that the node accepted the update.
 pub(super) async fn record_update(
     context: &Context,
     lease: Lease,
@@ -190,7 +190,7 @@ pub(super) async fn record_update(
     .await
 }
 
-/// Records that the instance of an agreement that is over has stopped.
+/// Records that the instance of an ended agreement has stopped.
 pub(super) async fn record_stopped(
     context: &Context,
     lease: Lease,
@@ -235,7 +235,7 @@ pub(super) async fn update_usage(
     .await
 }
 
-/// Changes a live agreement; `edit` returns what follows at the exchange.
+/// Changes a live agreement; `edit` returns the effects on the exchange.
 async fn change(
     context: &Context,
     lease: Lease,

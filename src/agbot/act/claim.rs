@@ -1,4 +1,4 @@
-//! Takes and moves claims of service upgrades and drains: what was checked must still hold when the claim is inserted.
+//! Takes and moves claims of service upgrades and drains; preconditions must still hold when the claim is inserted.
 //!
 //! Source: orchestration E5.
 
@@ -23,10 +23,10 @@ use crate::context::Context;
 use crate::observe::read;
 use crate::observe::records::{new_claim, phase_text};
 
-/// How often a claim is asked for again because another one of its group came or went.
+/// Number of attempts when another claim of the group is taken or released meanwhile.
 const ATTEMPTS: u32 = 5;
 
-/// Takes a claim for a change of a service, after a fresh look at the members that the decision counted on.
+/// Takes a claim for a change of a service, after reading the members that the decision counted on again.
 pub(super) async fn take(
     context: &Context,
     lease: Lease,
@@ -86,7 +86,7 @@ async fn check_parallelism(tx: &mut PgConnection, request: &ClaimRequest) -> Res
         .map_err(|blocked| AgbotError::Refused(blocked.to_string()))
 }
 
-/// The floor rests on copies that were seen running: none of them may have stopped since.
+/// Checks that no instance on which the minimum available relies has stopped since the decision.
 async fn confirm_running(context: &Context, request: &ClaimRequest) -> Result<(), AgbotError> {
     for node in &request.seen_running {
         let fresh = read::status(context, node).await?;
@@ -104,7 +104,7 @@ async fn confirm_running(context: &Context, request: &ClaimRequest) -> Result<()
             })
         };
         if !is_same {
-            context.tell(fresh).await;
+            context.send_events(fresh).await;
             return Err(AgbotError::Refused(format!("{node} reports another state by now")));
         }
     }
@@ -133,7 +133,7 @@ pub(super) async fn advance(
     .await
 }
 
-/// Stores the state of a rollout, unless somebody else wrote it since it was read.
+/// Stores the state of a rollout, unless another writer changed it since it was read.
 pub(super) async fn record_rollout(
     context: &Context,
     lease: Lease,

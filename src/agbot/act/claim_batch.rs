@@ -1,8 +1,8 @@
-//! Grants agent upgrades and releases claims, those that come at the same time by one statement.
+//! Grants agent upgrades and releases claims; concurrent requests share one statement.
 //!
-//! A fleet asks at once, and what a transaction for each question would cost are round trips and flushes. Questions are decided on what
-//! was read without a lock; a claim whose group changed meanwhile is not inserted, and its question is decided anew. Source:
-//! orchestration E5 and E6; seed 004, "Agent Upgrades"; design, "Claims".
+//! A fleet sends its requests at once, and a transaction for each would cost round trips and flushes. Requests are decided on
+//! rows that were read without a lock; a claim whose group changed meanwhile is not inserted, and its request is decided again.
+//! Source: orchestration E5 and E6; seed 004, "Agent Upgrades"; design, "Claims".
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,35 +26,35 @@ use super::{lease_lost, lease_row};
 use crate::AgbotError;
 use crate::observe::records::{claim_of, ended, new_claim};
 
-/// May this member of a group upgrade its agent now?
+/// A request of a group member to upgrade its agent now.
 #[derive(Debug, Clone)]
-pub struct UpgradeQuestion {
+pub struct AgentUpgradeRequest {
     /// The group.
     pub group: HaGroupFacts,
-    /// What is known of its members.
+    /// Known states of its members.
     pub members: BTreeMap<NodeId, MemberView>,
-    /// The member that asks.
+    /// The requesting member.
     pub node: NodeId,
-    /// The management policy that it wants to execute.
+    /// The management policy to execute.
     pub nmp: NmpId,
-    /// When it asks.
+    /// Time of the request.
     pub at: Timestamp,
 }
 
-/// A claim ends.
+/// The end of a claim.
 #[derive(Debug, Clone)]
 pub struct ClaimEnd {
     /// The lease under which this was decided.
     pub lease: Lease,
     /// The claim.
     pub claim: ClaimRef,
-    /// Why.
+    /// The reason.
     pub why: ReleaseReason,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 
-type Answer = Result<Claim, Blocked>;
+type Verdict = Result<Claim, Blocked>;
 
 /// The claims of one agbot on its database.
 #[derive(Debug)]
@@ -62,32 +62,32 @@ pub struct ClaimBatches {
     database: Database,
     settings: PlannerSettings,
     instance: Uuid,
-    questions: Batches<Arc<UpgradeQuestion>, Answer>,
+    upgrades: Batches<Arc<AgentUpgradeRequest>, Verdict>,
     ends: Batches<Arc<ClaimEnd>, ClaimEnding>,
 }
 
 impl ClaimBatches {
-    /// For the agbot that holds leases as `instance`.
+    /// Creates the batches of the agbot that holds leases as `instance`.
     #[must_use]
     pub fn new(database: Database, settings: PlannerSettings, instance: Uuid) -> ClaimBatches {
-        ClaimBatches { database, settings, instance, questions: Batches::default(), ends: Batches::default() }
+        ClaimBatches { database, settings, instance, upgrades: Batches::default(), ends: Batches::default() }
     }
 
     /// Decides whether a member may upgrade its agent now, and records the claim if so.
     ///
     /// # Errors
-    /// When the database does not answer. The inner result is the answer for the node: the claim, or why not.
-    pub async fn grant(&self, question: UpgradeQuestion) -> Result<Result<Claim, Blocked>, AgbotError> {
-        let write = async |questions: Vec<Arc<UpgradeQuestion>>| {
-            retry("claim.grant_agents", || self.answer(&questions)).await
+    /// When the database does not respond. The inner result is the decision: the claim, or the blocking reason.
+    pub async fn grant(&self, upgrade: AgentUpgradeRequest) -> Result<Result<Claim, Blocked>, AgbotError> {
+        let write = async |upgrades: Vec<Arc<AgentUpgradeRequest>>| {
+            retry("claim.grant_agents", || self.decide_all(&upgrades)).await
         };
-        self.questions.run(Arc::new(question), write).await
+        self.upgrades.run(Arc::new(upgrade), write).await
     }
 
-    /// Releases exactly this claim; false when it was gone already.
+    /// Releases exactly this claim; false when it was already gone.
     ///
     /// # Errors
-    /// [`AgbotError::Refused`] when the lease has passed to another agbot, or when the database does not answer.
+    /// [`AgbotError::Refused`] when the lease has passed to another agbot, or when the database does not respond.
     pub async fn release(&self, end: ClaimEnd) -> Result<bool, AgbotError> {
         let lease = end.lease;
         let write = async |ends: Vec<Arc<ClaimEnd>>| retry("claim.release", || self.end(&ends)).await;
@@ -98,45 +98,45 @@ impl ClaimBatches {
         }
     }
 
-    /// Each round answers what it can; a question is left for the next one only when another claim of its group was taken or
-    /// released meanwhile.
-    async fn answer(&self, questions: &[Arc<UpgradeQuestion>]) -> Result<Vec<Answer>, AgbotError> {
+    /// Each round decides as many requests as possible; a request is left for the next one only when another claim of its group was
+    /// taken or released meanwhile.
+    async fn decide_all(&self, upgrades: &[Arc<AgentUpgradeRequest>]) -> Result<Vec<Verdict>, AgbotError> {
         let mut connection = self.database.acquire().await?;
-        let mut answers: Vec<Option<Answer>> = questions.iter().map(|_| None).collect();
-        while answers.iter().any(Option::is_none) {
-            self.answer_round(&mut connection, questions, &mut answers).await?;
+        let mut verdicts: Vec<Option<Verdict>> = upgrades.iter().map(|_| None).collect();
+        while verdicts.iter().any(Option::is_none) {
+            self.decide_round(&mut connection, upgrades, &mut verdicts).await?;
         }
         connection.release();
-        Ok(answers.into_iter().flatten().collect())
+        Ok(verdicts.into_iter().flatten().collect())
     }
 
-    async fn answer_round(
+    async fn decide_round(
         &self,
         connection: &mut PgConnection,
-        questions: &[Arc<UpgradeQuestion>],
-        answers: &mut [Option<Answer>],
+        upgrades: &[Arc<AgentUpgradeRequest>],
+        verdicts: &mut [Option<Verdict>],
     ) -> Result<(), AgbotError> {
-        let now = questions.iter().map(|question| question.at).max().unwrap_or_default();
+        let now = upgrades.iter().map(|upgrade| upgrade.at).max().unwrap_or_default();
         let stale = now.saturating_sub(Duration::from_secs(REFUSAL_MEMORY_SECS)).unwrap_or(now);
-        let open: Vec<_> = questions.iter().zip(answers).filter(|(_, answer)| answer.is_none()).collect();
-        let names: BTreeSet<&str> = open.iter().map(|(question, _)| question.group.id.as_str()).collect();
+        let open: Vec<_> = upgrades.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none()).collect();
+        let names: BTreeSet<&str> = open.iter().map(|(upgrade, _)| upgrade.group.id.as_str()).collect();
         let mut groups = read_groups(connection, &names).await?;
         let (mut wanted, mut refused) = (Vec::new(), BTreeSet::new());
-        for (question, answer) in open {
-            let (name, node) = (question.group.id.as_str(), question.node.as_str());
-            // A claim of its group is taken by this round already: whether another one may be, the next round finds.
+        for (upgrade, verdict) in open {
+            let (name, node) = (upgrade.group.id.as_str(), upgrade.node.as_str());
+            // This round already takes a claim of the group; the next round decides whether another one may be taken.
             let Some(group) = groups.get(name) else { continue };
-            match group.decide(question, now, &self.settings) {
+            match group.decide(upgrade, now, &self.settings) {
                 Ok((Grant::Held, request)) => {
-                    *answer = group.claims.iter().find(|held| held.scope == request.scope).cloned().map(Ok);
+                    *verdict = group.claims.iter().find(|held| held.scope == request.scope).cloned().map(Ok);
                 }
                 Ok((Grant::Insert, request)) => {
-                    wanted.push((answer, request, group.revision));
+                    wanted.push((verdict, request, group.revision));
                     groups.remove(name);
                 }
                 Err(blocked) => {
                     refused.insert((name, node));
-                    *answer = Some(Err(blocked));
+                    *verdict = Some(Err(blocked));
                 }
             }
         }
@@ -145,8 +145,8 @@ impl ClaimBatches {
                 wanted.iter().map(|(_, request, revision)| new_claim(request, *revision, now, Some(stale)));
             let claims = claims.collect::<Result<Vec<NewClaim>, _>>()?;
             let numbers = table::insert_claims(connection, &claims).await?;
-            for ((answer, request, _), number) in wanted.into_iter().zip(numbers) {
-                *answer = number.map(|number| Ok(request.into_claim(number.unsigned_abs(), now)));
+            for ((verdict, request, _), number) in wanted.into_iter().zip(numbers) {
+                *verdict = number.map(|number| Ok(request.into_claim(number.unsigned_abs(), now)));
             }
         }
         if !refused.is_empty() {
@@ -168,10 +168,10 @@ impl ClaimBatches {
     }
 }
 
-/// What the database knows of one group.
+/// The stored state of one group.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Changes with every claim that is taken or released.
+    /// Incremented with every claim that is taken or released.
     pub(super) revision: i64,
     /// The claims.
     pub(super) claims: Vec<Claim>,
@@ -196,22 +196,22 @@ impl Group {
 
     fn decide(
         &self,
-        question: &UpgradeQuestion,
+        upgrade: &AgentUpgradeRequest,
         now: Timestamp,
         settings: &PlannerSettings,
     ) -> Result<(Grant, ClaimRequest), Blocked> {
         let view = GroupView {
-            group: &question.group,
+            group: &upgrade.group,
             rows: &self.claims,
-            members: &question.members,
+            members: &upgrade.members,
             refusals: &self.refusals,
             released_at: self.released_at,
         };
-        decide_agent_upgrade(view, &question.node, &question.nmp, now, settings)
+        decide_agent_upgrade(view, &upgrade.node, &upgrade.nmp, now, settings)
     }
 }
 
-/// Reads groups by name; those that never had a claim, too.
+/// Reads groups by name, including those that never had a claim.
 pub(super) async fn read_groups(
     connection: &mut PgConnection,
     names: &BTreeSet<&str>,

@@ -10,20 +10,20 @@ use crate::AgbotError;
 use crate::context::Context;
 use crate::outbox::{Effect, Subject, enqueue, enqueue_once};
 
-/// Enqueues one message, unless the same one is still to be delivered.
+/// Enqueues one message, unless the same one is still undelivered.
 pub(super) async fn send(
     context: &Context,
     lease: Lease,
     subject: Subject<'_>,
     body: Body,
 ) -> Result<(), AgbotError> {
-    // The node may drop the proposal that is under way; that is why it is repeated.
-    let is_copy_wanted = matches!(body, Body::Proposal { .. });
+    // The node may drop the proposal in flight; that is why it is repeated.
+    let is_repeat_wanted = matches!(body, Body::Proposal { .. });
     let effects = [Effect::message(subject.agreement, body)];
     retry("message.send", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
-        if is_copy_wanted {
+        if is_repeat_wanted {
             enqueue(context, &mut tx, lease, subject, &effects).await?;
         } else {
             enqueue_once(context, &mut tx, lease, subject, &effects).await?;
@@ -34,7 +34,7 @@ pub(super) async fn send(
     .await
 }
 
-/// The message that ends an agreement.
+/// Returns the message that ends an agreement.
 pub(super) fn cancel(reason: CancelReason) -> Body {
     Body::Cancel { reason: u64::from(reason.0) }
 }

@@ -1,6 +1,6 @@
 //! Carries out commands: one executor each, safe to repeat, each checking its lease and claim in its own transaction.
 //!
-//! No transaction is open across a network call: what follows at the exchange is enqueued in the transaction ([`crate::outbox`]). Source: `evenkeel_planner::command`.
+//! No transaction is open across a network call: effects on the exchange are enqueued in the transaction ([`crate::outbox`]). Source: `evenkeel_planner::command`.
 
 mod agreement;
 mod claim;
@@ -8,7 +8,7 @@ mod claim_batch;
 mod message;
 mod terms;
 
-pub use claim_batch::{ClaimBatches, ClaimEnd, UpgradeQuestion};
+pub use claim_batch::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
 
 use evenkeel_agbot_store::partition::{self, LeaseRow};
 use evenkeel_planner::command::{Action, Command, Lease};
@@ -20,16 +20,16 @@ use crate::AgbotError;
 use crate::context::Context;
 use crate::outbox::Subject;
 
-/// Carries out one command and says how it ended.
+/// Carries out one command and returns its outcome.
 pub(crate) async fn carry_out(context: &Context, command: &Command) -> Outcome {
     match act(context, command).await {
         Ok(outcome) => outcome,
         Err(AgbotError::Refused(why)) => {
-            tracing::debug!(why, "a command was refused");
+            tracing::debug!(why, "command refused");
             Outcome::Refused { why }
         }
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "a command failed");
+            tracing::warn!(error = &error as &dyn std::error::Error, "command failed");
             Outcome::Failed { why: error.to_string() }
         }
     }
@@ -104,7 +104,7 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
     Ok(Outcome::Done)
 }
 
-/// Holds the lease until the transaction ends.
+/// Checks the lease and locks it until the transaction ends.
 async fn check_lease(context: &Context, tx: &mut PgConnection, lease: Lease) -> Result<(), AgbotError> {
     let is_held = partition::lock_lease(tx, context.instance, lease_row(lease)).await?;
     if is_held { Ok(()) } else { Err(lease_lost(lease)) }

@@ -1,4 +1,4 @@
-//! Messages whose content are terms and conditions.
+//! Messages that contain terms and conditions.
 //!
 //! Source: agreement protocol 2.3; agbot 2.2.
 
@@ -16,7 +16,7 @@ fn built(context: &Context, agreement: &Agreement) -> Result<ProposalTerms, Agbo
         .map_err(|blocked| AgbotError::Refused(blocked.to_string()))
 }
 
-/// The proposal of an agreement.
+/// Builds the proposal of an agreement.
 pub(super) fn offer(context: &Context, agreement: &Agreement) -> Result<Body, AgbotError> {
     let terms = built(context, agreement)?;
     Ok(Body::Proposal {
@@ -26,7 +26,7 @@ pub(super) fn offer(context: &Context, agreement: &Agreement) -> Result<Body, Ag
     })
 }
 
-/// The update that brings new terms to a running agreement.
+/// Builds the update with new terms for a running agreement.
 pub(super) fn update(context: &Context, agreement: &Agreement) -> Result<Body, AgbotError> {
     let terms = built(context, agreement)?;
     Ok(Body::Update {

@@ -69,7 +69,7 @@ pub(super) async fn act_on_rollouts(
     match carry_out(&context, &wish).await {
         Ok(Done { changed, unchanged, refused }) if !changed.is_empty() || !unchanged.is_empty() => {
             let events = changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
-            context.tell(events.collect()).await;
+            context.send_events(events.collect()).await;
             let all: Vec<serde_json::Value> = changed.iter().chain(&unchanged).map(shown).collect();
             Json(json!({"rollouts": all, "refused": refused})).into_response()
         }
@@ -197,7 +197,7 @@ async fn free(
         }
         Ok(freed) => {
             let keys: BTreeSet<_> = freed.iter().map(Claim::key).collect();
-            context.tell(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
+            context.send_events(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
             Json(json!({"freed": freed})).into_response()
         }
         Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),

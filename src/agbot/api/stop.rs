@@ -29,7 +29,7 @@ pub(super) async fn confirm(
     };
     match record(&context, &org, &id, &actor).await {
         Ok(Confirmed::Now(agreement)) => {
-            context.tell(vec![Event::AgreementRecorded { agreement }]).await;
+            context.send_events(vec![Event::AgreementRecorded { agreement }]).await;
             answer(StatusCode::OK, format!("the instance of agreement {id} counts as stopped"))
         }
         Ok(Confirmed::Before) => answer(StatusCode::OK, format!("agreement {id} awaits no stop")),

@@ -24,7 +24,7 @@ use super::caller::{SeenNodes, Verdict, credentials, read_node};
 use super::hidden;
 use super::shape::UpgradeRequest;
 use super::{Running, answer};
-use crate::act::UpgradeQuestion;
+use crate::act::AgentUpgradeRequest;
 use crate::context::Context;
 use crate::observe::facts;
 
@@ -117,7 +117,7 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeAnswer, yes: S
         Ok(found) => found,
         Err(response) => return response,
     };
-    let question = UpgradeQuestion {
+    let question = AgentUpgradeRequest {
         group: ha_group.clone(),
         members,
         node: node.clone(),
@@ -132,7 +132,7 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeAnswer, yes: S
                 Event::HaGroupChanged { group: Box::new(ha_group) },
                 Event::ClaimRecorded { claim: Box::new(claim) },
             ];
-            context.tell(events).await;
+            context.send_events(events).await;
             answer(yes, format!("Node {node} can start executing nmp {}.", nmp.name()))
         }
         Ok(Err(blocked)) => {

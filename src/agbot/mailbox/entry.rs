@@ -1,4 +1,4 @@
-//! One message on its way through the mailbox.
+//! One message in the mailbox.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ pub(super) struct Entry {
     pub sender: String,
     pub sent_at: Option<Timestamp>,
     pub delay: RetryDelay,
-    /// How far it is; none while it is being handled.
+    /// Its stage; none while it is being handled.
     pub stage: Option<Stage>,
 }
 
-/// How far a message is.
+/// The stage of a message.
 pub(super) enum Stage {
-    /// As it came.
+    /// As received.
     Sealed(Box<AgbotMessage>),
     /// Opened, to be handled by the engine.
     Opened(Event),
@@ -30,21 +30,21 @@ pub(super) enum Stage {
     Done,
 }
 
-/// Takes a message as far as it goes; `None` when it is deleted, else where it is to go on after a pause.
+/// Processes a message as far as possible; `None` when it is deleted, else the stage to continue with after a pause.
 pub(super) async fn process(context: Arc<Context>, id: i64, mut stage: Stage) -> Option<Stage> {
     if let Stage::Sealed(sealed) = stage {
         stage = match message::event(&context, &sealed).await {
             Ok(Some(event)) => Stage::Opened(event),
             Ok(None) => {
                 context.count_dropped_message();
-                tracing::warn!(node.id = sealed.node_id, "dropped a message that cannot be used");
+                tracing::warn!(node.id = sealed.node_id, "unusable message dropped");
                 Stage::Done
             }
             Err(_) => return Some(Stage::Sealed(sealed)),
         };
     }
     if let Stage::Opened(event) = stage
-        && context.tell_message(event.clone()).await == MessageFate::Leave
+        && context.send_message(event.clone()).await == MessageFate::Leave
     {
         return Some(Stage::Opened(event));
     }

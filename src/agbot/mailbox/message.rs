@@ -1,6 +1,6 @@
-//! Opens envelopes and reads what they say as an event.
+//! Opens envelopes and parses their content as an event.
 //!
-//! Source: agreement protocol 1.2 and 1.3. An envelope that does not open, or speaks in another's name, changes nothing.
+//! Source: agreement protocol 1.2 and 1.3. An envelope that does not open, or names another sender, changes nothing.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use evenkeel_wire::exchange::message::AgbotMessage;
 
 use crate::context::Context;
 
-/// Opens a message; `None` when it is of no use to anybody.
+/// Opens a message; `None` when it is unusable.
 ///
 /// # Errors
-/// When the process is ending: nothing is known about the message then.
+/// When the process is ending: the message is then left for later.
 pub(super) async fn event(
     context: &Arc<Context>,
     message: &AgbotMessage,
 ) -> Result<Option<Event>, tokio::task::JoinError> {
     let opener = context.clone();
     let (text, sender_key) = (message.message.clone(), message.node_pub_key.clone());
-    // Private key operations take milliseconds: not on the threads that serve everybody.
+    // Private key operations take milliseconds, which would block the shared threads.
     let opened = tokio::task::spawn_blocking(move || {
         let sender = PublicKey::from_base64(&sender_key).ok()?;
         open(&text, &opener.key, sender.spki_der(), &mut rand::rng()).ok()
@@ -30,7 +30,7 @@ pub(super) async fn event(
     Ok(opened.and_then(|bytes| event_of(&message.node_id, &bytes)))
 }
 
-/// The event a message means; `None` when it is not one for an agbot, or names another sender than the exchange does.
+/// Returns the event of a message; `None` when it is not one for an agbot, or names another sender than the exchange does.
 fn event_of(sender: &str, bytes: &[u8]) -> Option<Event> {
     let message = Message::parse(std::str::from_utf8(bytes).ok()?).ok()?;
     if message.protocol != PROTOCOL {

@@ -1,7 +1,7 @@
-//! Reads the mailbox and hands its messages to the engine until each is done.
+//! Reads the mailbox and sends its messages to the engine until each is done.
 //!
-//! A message is deleted when the commands it led to have succeeded, or when it is of no use to anybody. One that cannot be handled now
-//! is handled again after a pause that starts short and doubles; the others do not wait for it.
+//! A message is deleted when the commands it led to have succeeded, or when it is unusable. One that cannot be handled now is
+//! handled again after a pause that starts short and doubles; the others do not wait for it.
 
 mod entry;
 mod message;
@@ -25,11 +25,11 @@ use crate::observe::facts::instant;
 
 /// New messages read at once.
 const PAGE: usize = 500;
-/// How often the mailbox is read when nothing says that there is something.
+/// Interval between reads of the mailbox without a notification.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Messages handled at once.
+/// Maximum number of messages handled concurrently.
 const CONCURRENCY: usize = 16;
-/// Envelopes remembered to tell copies from new messages.
+/// Number of envelopes remembered to detect replays.
 const REMEMBERED: usize = 20_000;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let mut mailbox = Mailbox::new(context.clone());
     loop {
         let next_at = mailbox.next_at();
-        // A notification that comes while messages are read is kept, and lets them be read once more.
+        // A notification that arrives while messages are read is kept, and triggers another read.
         tokio::select! {
             () = context.mail.notified() => mailbox.read_at = Instant::now(),
             () = context.retry_messages.notified() => mailbox.retry_all(),
@@ -55,16 +55,16 @@ struct Mailbox {
     context: Arc<Context>,
     guard: ReplayGuard,
     entries: BTreeMap<i64, Entry>,
-    /// When messages that wait are to be handled.
+    /// Retry times of waiting messages.
     due: BTreeSet<(Instant, i64)>,
     running: JoinSet<Option<Stage>>,
     /// Message of each running task.
     ids: HashMap<task::Id, i64>,
-    /// Senders whose message is being handled: those of one sender are handled in order.
+    /// Senders whose message is being handled: messages of one sender are handled in order.
     busy: HashSet<String>,
     /// Messages that are due and wait for an earlier one of their sender.
     behind: HashMap<String, BTreeSet<i64>>,
-    /// When the mailbox is read next.
+    /// Time of the next read of the mailbox.
     read_at: Instant,
     read_delay: RetryDelay,
 }
@@ -91,7 +91,7 @@ impl Mailbox {
     }
 
     async fn pass(&mut self) {
-        // What a message is about is not known before everything was read; then the mailbox is read again.
+        // The subject of a message is unknown before everything was read; then the mailbox is read again.
         if !self.context.is_loaded() {
             self.read_at = Instant::now() + PERIOD;
             return;
@@ -118,13 +118,13 @@ impl Mailbox {
 
     async fn read(&mut self) -> Result<(), AgbotError> {
         let (org, id) = (&self.context.settings.org, &self.context.settings.id);
-        // Messages that stay must not hide those that come after them.
+        // Messages that stay must not hide later ones.
         let most = self.entries.len() + PAGE;
         let limit = u32::try_from(most).unwrap_or(u32::MAX);
         let messages = self.context.client.list_agbot_messages(org, id, limit).await?;
         if messages.len() < most {
             let listed: BTreeSet<i64> = messages.iter().map(|message| message.msg_id).collect();
-            // Others have handled them, or they have expired.
+            // Another instance has handled them, or they have expired.
             self.entries.retain(|id, entry| entry.stage.is_none() || listed.contains(id));
             let entries = &self.entries;
             self.due.retain(|(_, id)| entries.contains_key(id));
@@ -154,7 +154,7 @@ impl Mailbox {
         self.due.insert((Instant::now(), id));
     }
 
-    /// Starts what is due, as far as there is room.
+    /// Starts messages that are due, up to the concurrency limit.
     fn start(&mut self) {
         let now = Instant::now();
         while self.running.len() < CONCURRENCY {
@@ -194,7 +194,7 @@ impl Mailbox {
         }
     }
 
-    /// Handles at once what waits for a retry: the reason to leave it may be gone.
+    /// Handles messages that wait for a retry at once: the reason to leave them may be gone.
     fn retry_all(&mut self) {
         let now = Instant::now();
         self.due = std::mem::take(&mut self.due).into_iter().map(|(at, id)| (at.min(now), id)).collect();

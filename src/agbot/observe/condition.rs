@@ -1,7 +1,7 @@
-//! Records when nodes fall silent, are heard again, and are drained.
+//! Records when nodes go down, come back, and are drained.
 //!
-//! Several agbots and restarts must not record one change twice: a change is inserted only if the newest event of the node says
-//! otherwise.
+//! Several agbots and restarts must not record one change twice: a change is inserted only if the newest event of the node
+//! differs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tokio_util::sync::CancellationToken;
 use crate::context::Context;
 
 const PERIOD: Duration = Duration::from_secs(5);
-/// Nodes visited at once, so that decisions need not wait for a look at the whole fleet.
+/// Nodes visited at once, so that decisions need not wait for a pass over the whole fleet.
 const PAGE: usize = 2_000;
-/// So many rounds pass before what other agbots recorded is read.
+/// Number of rounds between two reads of the events recorded by other agbots.
 const ROUNDS: u32 = 12;
 
 const DOWN: (&str, &str) = ("node.down", "node.back");
 const DRAINED: (&str, &str) = ("node.drained", "node.active");
 
-/// What is recorded of a node: down, drained. Nodes that are neither are not listed.
+/// The recorded condition of a node: down, drained. Nodes that are neither are not listed.
 type Recorded = BTreeMap<NodeId, (bool, bool)>;
 
 /// Runs until shutdown.
@@ -47,10 +47,7 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             record_changes(&context, &mut recorded).await
         };
         if let Err(error) = outcome.await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "conditions of nodes could not be recorded"
-            );
+            tracing::warn!(error = &error as &dyn std::error::Error, "node conditions not recorded");
         }
     }
 }

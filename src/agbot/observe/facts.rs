@@ -1,4 +1,4 @@
-//! Turns answers of the exchange into the planner's facts.
+//! Converts responses of the exchange into the planner's facts.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::orchestration::orchestration;
 
-/// Reads an instant of the wire.
+/// Parses an instant of the wire.
 pub fn instant(text: &str) -> Option<Timestamp> {
     text.strip_suffix("[UTC]").unwrap_or(text).parse().ok()
 }
@@ -66,9 +66,9 @@ pub fn node(id: &NodeId, node: NodeAnswer) -> Result<NodeFacts, serde_json::Erro
     })
 }
 
-/// Facts of a node's policy; `None` when it cannot be read as one.
+/// Converts a node's policy; `None` when it is not a valid one.
 ///
-/// Constraints that cannot be read stay in it: then nothing new fits the node, with that reason, and what runs goes on.
+/// Invalid constraints are kept: no new policy fits the node, with that reason, and running services continue.
 pub fn node_policy(document: &Value) -> Option<NodePolicyFacts> {
     let mut policy: NodePolicy = serde_json::from_value(document.clone()).ok()?;
     let policy = match policy.validate_and_normalize() {
@@ -153,14 +153,14 @@ fn required(mut service: RequiredService) -> Result<Value, serde_json::Error> {
     serde_json::to_value(service)
 }
 
-/// Facts of a service's policy; `None` when it cannot be read as one.
+/// Converts a service's policy; `None` when it is not a valid one.
 pub fn service_policy(document: &Value) -> Option<ServicePolicyFacts> {
     let policy: ExternalPolicy = serde_json::from_value(document.clone()).ok()?;
     let last_updated = document.get("lastUpdated").and_then(Value::as_str).and_then(instant);
     Some(ServicePolicyFacts { policy, last_updated })
 }
 
-/// Facts of a deployment policy served for nodes of the given organizations.
+/// Converts a deployment policy served for nodes of the given organizations.
 pub fn deployment_policy(
     id: &PolicyId,
     policy: &DeploymentPolicyAnswer,
@@ -171,10 +171,7 @@ pub fn deployment_policy(
     let health =
         |name: &str| service.pointer(&format!("/nodeHealth/{name}")).and_then(Value::as_u64).unwrap_or(0);
     if id.pattern().is_some() {
-        tracing::warn!(
-            policy = id.as_str(),
-            "the policy is called like a service of a pattern and cannot be used"
-        );
+        tracing::warn!(policy = id.as_str(), "policy ignored: its name is reserved for services of patterns");
         return None;
     }
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -205,7 +202,7 @@ pub fn deployment_policy(
     })
 }
 
-/// Facts of the services of a pattern served for nodes of the given organizations; none when it cannot be used.
+/// Converts the services of a pattern served for nodes of the given organizations; none when it cannot be used.
 pub fn pattern(
     org: &str,
     name: &str,
@@ -245,7 +242,7 @@ pub fn pattern(
     facts.collect()
 }
 
-/// The exchange answers what was not given as null; here it is what is missing.
+/// The exchange returns omitted fields as null; here they are removed.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -305,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_policy_with_a_wrong_constraint_is_kept_so_that_the_reason_can_be_told() {
+    fn node_policy_with_an_invalid_constraint_is_kept_to_explain_it() {
         let wrong = json!({
             "properties": [{"name": "openhorizon.allowPrivileged", "value": "true"}], "constraints": ["camera = = true"],
         });
@@ -335,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn pattern_is_read_as_the_exchange_answers_it() {
+    fn pattern_is_read_as_the_exchange_returns_it() {
         let document = json!({
             "owner": "o/u", "label": "l", "description": "d", "public": false,
             "services": [

@@ -1,6 +1,6 @@
-//! Policies that select nothing because a constraint of theirs cannot be read.
+//! Inert policies: they select nothing because one of their constraints is invalid.
 //!
-//! The exchange stores them, as the reference does; here they are found, logged once, listed among the reasons and counted.
+//! The exchange stores them, as the reference does; here they are detected, logged once, listed among the reasons and counted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use evenkeel_planner::event::Event;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Kind of a policy.
+/// The kind of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
@@ -49,23 +49,23 @@ impl fmt::Display for PolicyKind {
     }
 }
 
-/// One policy that selects nothing.
+/// A policy that selects nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InertPolicy {
     /// Its kind.
     pub kind: PolicyKind,
-    /// Its id, `org/name`; of the node or service that has it.
+    /// Its id, `org/name`; for a node or service policy that of its owner.
     pub id: String,
-    /// What is wrong with each constraint that cannot be read.
+    /// The error of each invalid constraint.
     pub errors: Vec<String>,
 }
 
-/// The policies that select nothing, of all organizations that the agbot serves.
+/// The inert policies of all organizations that the agbot serves.
 #[derive(Debug, Default)]
 pub struct InertPolicies(Mutex<BTreeMap<(PolicyKind, String), Vec<String>>>);
 
 impl InertPolicies {
-    /// Takes over what events say about policies.
+    /// Updates the list with events about policies.
     pub fn apply(&self, events: &[Event]) {
         for event in events {
             match event {
@@ -91,12 +91,12 @@ impl InertPolicies {
         }
     }
 
-    /// Records whether a policy with these constraints selects nothing.
+    /// Records whether a policy with these constraints is inert.
     pub fn set(&self, kind: PolicyKind, id: &str, constraints: &ConstraintList) {
         self.set_errors(kind, id, constraints.errors().iter().map(ToString::to_string).collect());
     }
 
-    /// Records whether a node policy, as the exchange holds it, selects nothing on one of its levels.
+    /// Records whether a node policy, as the exchange holds it, is inert on one of its levels.
     pub fn set_node_policy(&self, node: &str, document: &Value) {
         let levels = ["/constraints", "/deployment/constraints", "/management/constraints"];
         let errors = levels.into_iter().flat_map(|pointer| {
@@ -119,7 +119,7 @@ impl InertPolicies {
         }
     }
 
-    /// Forgets the management policies of an organization that are not among `ids`.
+    /// Removes the management policies of an organization that are not among `ids`.
     pub fn retain_management(&self, org: &str, ids: &[String]) {
         self.lock().retain(|(kind, id), _| {
             let is_of_org = id.split_once('/').is_some_and(|(one, _)| one == org);
@@ -127,7 +127,7 @@ impl InertPolicies {
         });
     }
 
-    /// Returns the policies of an organization, by kind and id.
+    /// Returns the inert policies of an organization, by kind and id.
     pub fn of_org(&self, org: &str) -> Vec<InertPolicy> {
         let is_of_org = |id: &str| id.split_once('/').is_some_and(|(one, _)| one == org);
         let inert = self.lock();
@@ -137,7 +137,7 @@ impl InertPolicies {
             .collect()
     }
 
-    /// Returns how many policies of a kind there are.
+    /// Returns the number of inert policies of a kind.
     pub fn count(&self, kind: PolicyKind) -> usize {
         self.lock().keys().filter(|(one, _)| *one == kind).count()
     }

@@ -1,6 +1,6 @@
 //! Tails the log of changed records, so that the model holds the agreements, claims, rollouts and usage of all agbots on the database.
 //!
-//! The log is the only way on which records reach the model, apart from the outcomes of this agbot's own commands. At start, when the
+//! The log is the only source of records for the model, apart from the outcomes of this agbot's own commands. At start, when the
 //! position is lost, and for the periodic comparison all records are read in bulk. Source: docs/adr/0015.
 
 use std::collections::BTreeSet;
@@ -26,27 +26,27 @@ const PERIOD: Duration = Duration::from_millis(300);
 /// Longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Events handed to the engine at once: fewer than it takes for a reason to look at everything.
+/// Events sent to the engine at once: fewer than trigger a full reconcile.
 const PART: usize = 32;
 
-/// How far this agbot has read the log.
+/// The read position of this agbot in the log.
 #[derive(Debug, Default)]
 pub struct RecordLog {
-    /// `None`: the next read is in bulk. The lock makes reads one after the other, and their events reach the engine in order.
+    /// `None`: the next read is in bulk. The lock serializes reads, so that their events reach the engine in order.
     position: Mutex<Option<Position>>,
     read_at: RwLock<Option<Instant>>,
 }
 
 impl RecordLog {
-    /// Reads what was committed before this call. The engine gets it before whatever the caller hands to it afterwards.
+    /// Reads what was committed before this call. The engine gets it before any event that the caller sends afterwards.
     ///
     /// # Errors
-    /// When the database does not answer or a record cannot be read. The next read is in bulk then.
+    /// When the database does not respond or a record cannot be read. The next read is then in bulk.
     pub(crate) async fn catch_up(&self, context: &Context) -> Result<(), AgbotError> {
         self.read(context, false).await
     }
 
-    /// The same with all records, and not only those that changed.
+    /// Reads all records instead of only the changed ones.
     ///
     /// # Errors
     /// As for [`RecordLog::catch_up`].
@@ -71,7 +71,7 @@ impl RecordLog {
         let part = if is_complete { usize::MAX } else { PART };
         let mut events = events.into_iter().peekable();
         while events.peek().is_some() {
-            context.tell(events.by_ref().take(part).collect()).await;
+            context.send_events(events.by_ref().take(part).collect()).await;
         }
         *position = Some(end);
         *self.read_at.write().unwrap_or_else(PoisonError::into_inner) = Some(began);
@@ -87,10 +87,7 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
             Ok(()) => pause = PERIOD,
             Err(error) => {
                 pause = (pause * 2).min(LONGEST_PAUSE);
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "records of the agbots could not be read, trying again"
-                );
+                tracing::warn!(error = &error as &dyn std::error::Error, "records not read, retrying");
             }
         }
         tokio::select! {
@@ -116,12 +113,12 @@ async fn read_all(context: &Context) -> Result<(Vec<Event>, Position), AgbotErro
     let now = context.now();
     let memory = SignedDuration::from_secs(ENDED_MEMORY_SECS.cast_signed());
     let mut connection = context.database.acquire().await?;
-    // What changes while the tables are read is read again by the next read.
+    // Changes during the read of the tables are read again by the next read.
     let end = change::find_end(&mut connection).await?;
     let ended_since = now.saturating_sub(memory).unwrap_or(now);
     let records = change::read_all(&mut connection, ended_since).await?;
     let events = recorded(records)?;
-    // A record of the model that was not found may have been made after its table was read.
+    // A record of the model that was not found may have been inserted after its table was read.
     let held = keys_of(context.model().record_keys());
     let missing = without(held, &events);
     let found = change::read_records(&mut connection, &missing).await?;
@@ -131,7 +128,7 @@ async fn read_all(context: &Context) -> Result<(Vec<Event>, Position), AgbotErro
     Ok((new_to_model(context, all), end))
 }
 
-/// Leaves out what the model holds already: this agbot's own changes, and everything that a bulk read confirms.
+/// Removes events that the model already reflects: this agbot's own changes, and everything that a bulk read confirms.
 fn new_to_model(context: &Context, mut events: Vec<Event>) -> Vec<Event> {
     let model = context.model();
     events.retain(|event| !model.is_recorded(event));
@@ -164,7 +161,7 @@ fn usage_event(row: UsageRow) -> Result<Event, AgbotError> {
     })
 }
 
-/// Events about the records with these keys: a record that is not found is gone.
+/// Returns the events for the records with these keys: a record that is not found was deleted.
 fn changed(keys: BTreeSet<RecordKey>, found: Records) -> Result<Vec<Event>, AgbotError> {
     let found = recorded(found)?;
     let mut events: Vec<Event> = without(keys, &found).iter().map(removal).collect();
@@ -172,7 +169,7 @@ fn changed(keys: BTreeSet<RecordKey>, found: Records) -> Result<Vec<Event>, Agbo
     Ok(events)
 }
 
-/// The keys that none of the events is about.
+/// Returns the keys without an event.
 fn without(mut keys: BTreeSet<RecordKey>, events: &[Event]) -> BTreeSet<RecordKey> {
     for key in events.iter().filter_map(key_of) {
         keys.remove(&key);

@@ -1,6 +1,6 @@
 //! Reads records of agreements that the model does not know, although a node reports them or sends a message about them.
 //!
-//! An agreement may have ended before this agbot started, or may have been recorded by another agbot a moment ago. One that is in no
+//! An agreement may have ended before this agbot started, or may have been recorded by another agbot a moment ago. One without a
 //! record belongs to another agbot and is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::AgbotError;
 use crate::context::Context;
 
-/// An agreement that was not found is not read again for so long.
+/// Time before an agreement that was not found is read again.
 const NOT_AGAIN: Duration = Duration::from_secs(5);
 /// Pause after a failure; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// Asks for the records of agreements.
+    /// Requests the records of agreements.
     pub(crate) fn want(&self, ids: impl IntoIterator<Item = AgreementId>) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         wanted.extend(ids);
@@ -49,20 +49,20 @@ impl Lookup {
 /// Runs until shutdown.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let mut delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
-    let mut asked: BTreeMap<AgreementId, Instant> = BTreeMap::new();
+    let mut last_read: BTreeMap<AgreementId, Instant> = BTreeMap::new();
     loop {
         tokio::select! {
             () = context.lookup.wake.notified() => {}
             () = shutdown.cancelled() => return,
         }
-        asked.retain(|_, at| at.elapsed() < NOT_AGAIN);
+        last_read.retain(|_, at| at.elapsed() < NOT_AGAIN);
         let mut wanted = context.lookup.take();
-        wanted.retain(|id| !asked.contains_key(id));
+        wanted.retain(|id| !last_read.contains_key(id));
         match read(&context, &wanted).await {
             Ok(events) => {
                 let now = Instant::now();
-                asked.extend(wanted.into_iter().map(|id| (id, now)));
-                context.tell(events).await;
+                last_read.extend(wanted.into_iter().map(|id| (id, now)));
+                context.send_events(events).await;
                 delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
             }
             Err(error) => {

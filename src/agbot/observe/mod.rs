@@ -1,4 +1,4 @@
-//! What the exchange holds: read whole at start and now and then, and followed through the change feed in between.
+//! Observes the exchange: reads it completely at start and periodically, and follows the change feed in between.
 
 pub mod condition;
 pub mod facts;
@@ -43,7 +43,7 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
         if let Err(error) = outcome {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "the exchange could not be followed, starting over"
+                "change feed not read, starting over with a full read"
             );
         }
         tokio::select! {
@@ -53,23 +53,23 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     }
 }
 
-/// Reads everything, then follows the feed until it is time to compare again.
+/// Reads everything, then follows the feed until the next comparison is due.
 async fn follow(context: &Context) -> Result<(), AgbotError> {
     publish_key(context).await?;
-    let mut place = context.client.max_change_id().await? + 1;
+    let mut next_change = context.client.max_change_id().await? + 1;
     let served = served::read(context).await?;
     let mut events = read::everything(context, &served).await?;
     // Before the first decision: a policy that is left to another agbot must not be proposed.
     events.extend(other_agbots::changed(context, &served).await?);
-    context.tell(events).await;
+    context.send_events(events).await;
     context.records.compare(context).await?;
     context.set_loaded();
-    context.tell(vec![Event::FullReconcile]).await;
+    context.send_events(vec![Event::FullReconcile]).await;
     context.mail.notify_one();
     let read_at = Instant::now();
     while read_at.elapsed() < context.settings.reconcile_period {
         let request = ChangesRequest {
-            change_id: place,
+            change_id: next_change,
             max_records: PAGE,
             org_list: Some(served.orgs().into_iter().collect()),
             ..ChangesRequest::default()
@@ -79,10 +79,10 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
             polled = context.client.wait_for_changes(&context.settings.org, &request, context.settings.poll_wait) => polled,
             () = context.reload.notified() => return Ok(()),
         };
-        let (answer, _) = polled?;
-        let is_idle = answer.changes.is_empty();
-        let is_stale = apply(context, &served, &answer.changes).await?;
-        place = answer.most_recent_change_id + 1;
+        let (response, _) = polled?;
+        let is_idle = response.changes.is_empty();
+        let is_stale = apply(context, &served, &response.changes).await?;
+        next_change = response.most_recent_change_id + 1;
         if is_stale {
             return Ok(());
         }
@@ -93,7 +93,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     Ok(())
 }
 
-/// Makes sure that the exchange has this agbot's messaging key.
+/// Ensures that the exchange has this agbot's messaging key.
 async fn publish_key(context: &Context) -> Result<(), AgbotError> {
     let (org, id) = (&context.settings.org, &context.settings.id);
     let wanted = context.public_key.to_base64();
@@ -123,19 +123,23 @@ async fn apply(context: &Context, served: &Served, changes: &[ChangedResource]) 
         match change.resource.as_str() {
             "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
             "agbotbusinesspols" | "agbotpatterns" => {
-                context.tell(other_agbots::changed(context, served).await?.into_iter().collect()).await;
+                context
+                    .send_events(other_agbots::changed(context, served).await?.into_iter().collect())
+                    .await;
             }
             "agbot" if change.operation == "deleted" => {
-                context.tell(other_agbots::changed(context, served).await?.into_iter().collect()).await;
+                context
+                    .send_events(other_agbots::changed(context, served).await?.into_iter().collect())
+                    .await;
             }
             "org" if served.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => {
                 let events = events_of(context, served, change).await?;
                 if change.resource == "ha_group" {
-                    // A node that joins a group comes into the group's partition: what other agbots did with it must be known before.
+                    // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
                     context.records.catch_up(context).await?;
                 }
-                context.tell(events).await;
+                context.send_events(events).await;
             }
         }
     }

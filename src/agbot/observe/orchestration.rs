@@ -1,4 +1,4 @@
-//! What a deployment policy says over the hub's settings, as the planner reads it.
+//! The orchestration settings of a deployment policy, converted for the planner.
 //!
 //! Source: orchestration 1.2.
 
@@ -8,7 +8,7 @@ use evenkeel_planner::settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, 
 use evenkeel_wire::exchange::orchestration::{self as wire, Orchestration};
 use serde_json::Value;
 
-/// Facts of the object `orchestration`; of one that cannot be read (an exchange of another version) none, and the hub's settings hold.
+/// Converts the object `orchestration`; an invalid one (an exchange of another version) is ignored, and the hub's settings apply.
 pub fn orchestration(policy: &PolicyId, document: &Value) -> PolicyOrchestration {
     match Orchestration::try_from(document.clone()) {
         Ok(read) => PolicyOrchestration {

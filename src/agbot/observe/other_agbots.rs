@@ -1,8 +1,8 @@
-//! Reads what other agbots of the exchange are configured to serve, where this agbot serves it as well.
+//! Reads the configuration of other agbots of the exchange, where it overlaps with this agbot's.
 //!
 //! Two agbots that serve the same policy for the same nodes undo each other's agreements. The hub's own agbot, which serves
-//! every organization without being asked, leaves such a policy to the agbot that somebody configured for it. Instances of
-//! this agbot share one agbot resource and are no other agbot. Source: agbot 1.2.
+//! every organization by default, leaves such a policy to the agbot that was configured for it. Instances of this agbot share
+//! one agbot resource and do not count as other agbots. Source: agbot 1.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use super::served::{Entries, Served};
 use crate::context::Context;
 use crate::settings::OtherAgbotsRule;
 
-/// Reads what other agbots serve; an event when it differs from what the model holds.
+/// Reads what other agbots serve; returns an event when it differs from the model.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn changed(context: &Context, served: &Served) -> Result<Option<Event>, ClientError> {
     let others = match context.settings.other_agbots {
         OtherAgbotsRule::Yield => read(context, served).await?,
@@ -61,7 +61,7 @@ async fn read(context: &Context, served: &Served) -> Result<OtherAgbots, ClientE
 
 type Entry = (String, String, String);
 
-/// The entries of another agbot that have something in common with what this agbot serves.
+/// Returns the entries of another agbot that overlap with what this agbot serves.
 fn shared(own: &Entries, entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
     let with_node_org = entries.map(|(org, name, node_org)| {
         let node_org = if node_org.is_empty() { org.clone() } else { node_org };
@@ -85,7 +85,7 @@ fn log(known: &OtherAgbots, found: &OtherAgbots) {
         tracing::warn!(
             agbot.id = agbot,
             org = node_org,
-            "stepping back from {} `{org}/{name}` for nodes of `{node_org}`: agbot `{agbot}` is configured to serve it",
+            "not serving {} `{org}/{name}` for nodes of `{node_org}`: agbot `{agbot}` is configured to serve it",
             kind(entry)
         );
     }

@@ -16,13 +16,13 @@ use super::inert::PolicyKind;
 use super::served::Served;
 use crate::context::Context;
 
-/// Requests under way at once during a full read.
+/// Concurrent requests during a full read.
 const PARALLEL: usize = 16;
 
-/// Reads everything that is served, and tells what is gone.
+/// Reads everything that is served; deleted objects become events as well.
 ///
 /// # Errors
-/// When the exchange does not answer; nothing is told then.
+/// When the exchange does not respond; then no event is returned.
 pub async fn everything(context: &Context, served: &Served) -> Result<Vec<Event>, ClientError> {
     let mut found = Found::default();
     let mut events = Vec::new();
@@ -52,7 +52,7 @@ struct Found {
     services: BTreeSet<ServiceId>,
 }
 
-/// What the replica has and the exchange has not.
+/// Returns the removal events of objects that the model has and the exchange has not.
 fn gone(context: &Context, found: &Found) -> Vec<Event> {
     let known = context.model().known();
     let mut events = Vec::new();
@@ -87,7 +87,7 @@ fn gone(context: &Context, found: &Found) -> Vec<Event> {
     events
 }
 
-/// Looks for management policies that select nothing; nodes carry the others out by themselves.
+/// Checks for inert management policies; nodes execute the valid ones themselves.
 async fn management_policies(context: &Context, org: &str) -> Result<(), ClientError> {
     let policies = context.client.list_management_policies(org).await?;
     for (id, policy) in &policies {
@@ -97,10 +97,10 @@ async fn management_policies(context: &Context, org: &str) -> Result<(), ClientE
     Ok(())
 }
 
-/// Reads one management policy, to see whether it selects nothing.
+/// Reads one management policy to check whether it is inert.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn management_policy(context: &Context, id: &NmpId) -> Result<Vec<Event>, ClientError> {
     if let Some(policy) = context.client.management_policy(id.org(), id.name()).await? {
         context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints()?.into());
@@ -210,7 +210,7 @@ fn pattern_facts(
 /// Reads one pattern, and its services when they are new.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn pattern(
     context: &Context,
     served: &Served,
@@ -241,7 +241,7 @@ fn policy_facts(
     if node_orgs.is_empty() { None } else { facts::deployment_policy(id, policy, node_orgs) }
 }
 
-/// Reads services and what they require, until nothing new is required.
+/// Reads services and their requirements, until no new ones are required.
 async fn services(
     context: &Context,
     keys: BTreeSet<ServiceKey>,
@@ -282,7 +282,7 @@ async fn service_events(
 /// Reads one node.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     Ok(match context.client.node(id.org(), id.name()).await? {
         Some(node) => {
@@ -301,7 +301,7 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
 /// Reads the policy of one node.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.node_policy(id.org(), id.name()).await?;
     if let Some(document) = &policy {
@@ -314,17 +314,17 @@ pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, C
 /// Reads the status of one node.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let found = context.client.node_status(id.org(), id.name()).await?;
     let status = found.and_then(|found| facts::status(&found).ok()).map(Box::new);
     Ok(vec![Event::NodeStatusChanged { node: id.clone(), status }])
 }
 
-/// Reads which agreements the exchange has of a node.
+/// Reads the agreements that the exchange has for a node.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn node_agreements(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let agreements = context.client.list_node_agreements(id.org(), id.name()).await?;
     let agreements = agreements.into_keys().map(|id| AgreementId::from_text(&id)).collect();
@@ -334,7 +334,7 @@ pub async fn node_agreements(context: &Context, id: &NodeId) -> Result<Vec<Event
 /// Reads the management statuses of a node.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn management_statuses(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let statuses = context.client.list_management_statuses(id.org(), id.name()).await?;
     let mut words: BTreeMap<NmpId, Option<String>> = statuses
@@ -356,7 +356,7 @@ pub async fn management_statuses(context: &Context, id: &NodeId) -> Result<Vec<E
 /// Reads one HA group.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn ha_group(context: &Context, id: &GroupId) -> Result<Vec<Event>, ClientError> {
     Ok(vec![match context.client.ha_group(id.org(), id.name()).await? {
         Some(group) => Event::HaGroupChanged { group: Box::new(facts::ha_group(id.org(), group)) },
@@ -367,7 +367,7 @@ pub async fn ha_group(context: &Context, id: &GroupId) -> Result<Vec<Event>, Cli
 /// Reads one deployment policy, and its services when they are new.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn deployment_policy(
     context: &Context,
     served: &Served,
@@ -387,7 +387,7 @@ pub async fn deployment_policy(
 /// Reads one service with its policy, when it belongs to a service that is known.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn service(context: &Context, org: &str, id: &str) -> Result<Vec<Event>, ClientError> {
     let service_id = ServiceId::new(org, id);
     match context.client.service(org, id).await? {

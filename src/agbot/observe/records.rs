@@ -1,4 +1,4 @@
-//! Claims as rows of the database, and back.
+//! Converts claims from and to rows of the database.
 
 use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
 use evenkeel_agbot_store::partition::LeaseRow;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::AgbotError;
 
-/// A stored row as a claim.
+/// Converts a stored row into a claim.
 ///
 /// # Errors
 /// When purpose or phase cannot be read.
@@ -27,7 +27,7 @@ pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
     })
 }
 
-/// A claim to insert, if its group still has this revision. `waits_end_before`: for agent claims.
+/// Converts a claim request into a row to insert if its group still has this revision. `waits_end_before`: for agent claims.
 ///
 /// # Errors
 /// Never in practice: purpose and phase are plain data.
@@ -58,7 +58,7 @@ pub(crate) fn new_claim(
     })
 }
 
-/// A claim to remove.
+/// Returns the row to delete for a claim.
 pub(crate) fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> EndedClaim {
     EndedClaim {
         ha_group: claim.group.as_str().to_owned(),
@@ -69,7 +69,7 @@ pub(crate) fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> End
     }
 }
 
-/// A phase as it is stored.
+/// Returns the stored form of a phase.
 pub(crate) fn phase_text(phase: evenkeel_planner::claims::Phase) -> Result<String, AgbotError> {
     let value = serde_json::to_value(phase)?;
     Ok(value.as_str().unwrap_or_default().to_owned())

@@ -1,4 +1,4 @@
-//! What the agbot serves: which policies and patterns for the nodes of which organizations.
+//! What the agbot serves: policies and patterns, each for the nodes of certain organizations.
 //!
 //! Source: agbot 1.2.
 
@@ -12,7 +12,7 @@ use crate::context::Context;
 /// Organization → name or `*` → node organizations.
 pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// Which policies and patterns are served for which organizations' nodes.
+/// The served policies and patterns with the organizations of their nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
     own_org: String,
@@ -21,7 +21,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Organizations whose changes matter.
+    /// Returns the organizations whose changes matter.
     #[must_use]
     pub fn orgs(&self) -> BTreeSet<String> {
         let mut orgs = self.node_orgs();
@@ -34,41 +34,41 @@ impl Served {
         self.policies.values().chain(self.patterns.values()).flat_map(BTreeMap::values).flatten()
     }
 
-    /// Organizations whose nodes are served.
+    /// Returns the organizations whose nodes are served.
     #[must_use]
     pub fn node_orgs(&self) -> BTreeSet<String> {
         self.all_node_orgs().cloned().collect()
     }
 
-    /// Organizations whose deployment policies are served.
+    /// Returns the organizations whose deployment policies are served.
     pub fn policy_orgs(&self) -> impl Iterator<Item = &String> {
         self.policies.keys()
     }
 
-    /// Organizations whose patterns are served.
+    /// Returns the organizations whose patterns are served.
     pub fn pattern_orgs(&self) -> impl Iterator<Item = &String> {
         self.patterns.keys()
     }
 
-    /// Whether nodes of the organization are served.
+    /// Returns whether nodes of the organization are served.
     #[must_use]
     pub fn serves_nodes_of(&self, org: &str) -> bool {
         self.all_node_orgs().any(|one| one == org)
     }
 
-    /// Organizations whose nodes a policy is served for; empty when it is not served.
+    /// Returns the organizations whose nodes a policy is served for; empty when it is not served.
     #[must_use]
     pub fn node_orgs_of(&self, org: &str, policy: &str) -> BTreeSet<String> {
         found(&self.policies, org, policy)
     }
 
-    /// Organizations whose nodes a pattern is served for; empty when it is not served.
+    /// Returns the organizations whose nodes a pattern is served for; empty when it is not served.
     #[must_use]
     pub fn node_orgs_of_pattern(&self, org: &str, pattern: &str) -> BTreeSet<String> {
         found(&self.patterns, org, pattern)
     }
 
-    /// Whether an organization that came or went changes what there is to read.
+    /// Returns whether the creation or deletion of an organization changes what is to be read.
     #[must_use]
     pub fn is_affected_by_org(&self, org: &str, operation: &str) -> bool {
         matches!(operation, "deleted" | "created") && self.orgs().contains(org)
@@ -93,10 +93,10 @@ fn put(entries: &mut Entries, org: String, name: String, node_org: String) {
     entries.entry(org).or_default().entry(name).or_default().insert(node_org);
 }
 
-/// Reads what the exchange says that this agbot serves.
+/// Reads the served entries of this agbot from the exchange.
 ///
 /// # Errors
-/// When the exchange does not answer.
+/// When the exchange does not respond.
 pub async fn read(context: &Context) -> Result<Served, ClientError> {
     let mut served = Served { own_org: context.settings.org.clone(), ..Served::default() };
     let entries = context.client.list_served_policies(&context.settings.org, &context.settings.id).await?;

@@ -1,8 +1,8 @@
-//! Status of nodes, and heartbeats.
+//! Reads the status of nodes, and heartbeats.
 //!
-//! The feed does not show status changes to agbots, so they are asked for. Three workers ask: for nodes that a decision waits for, for all
-//! nodes with agreements, and for heartbeats. None waits for another, so a large fleet does not delay a step of a rollout, and each has its
-//! own limit of requests under way.
+//! The feed does not show status changes to agbots, so they are polled. Three workers poll: nodes that a decision waits for, all
+//! nodes with agreements, and heartbeats. They are independent, so that a large fleet does not delay a step of a rollout, and
+//! each has its own limit of concurrent requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use tokio_util::sync::CancellationToken;
 use super::{facts, read};
 use crate::context::Context;
 
-/// Awaited nodes that are asked at once.
+/// Concurrent reads of awaited nodes.
 const AWAITED_AT_ONCE: usize = 8;
-/// Nodes of the slow round that are asked at once.
+/// Concurrent reads of the slow round.
 const SLOW_AT_ONCE: usize = 4;
 /// Pause between two slow rounds.
 const SLOW_PERIOD: Duration = Duration::from_secs(30);
 /// Pause between two reads of heartbeats.
 const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
-/// Longest time for the requests about one node.
+/// Timeout of the requests about one node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Asks for nodes that a decision waits for, until shutdown.
+/// Polls nodes that a decision waits for, until shutdown.
 pub(crate) async fn run_awaited(context: Arc<Context>, shutdown: CancellationToken) {
     let mut ticks = interval(context.settings.status_period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -54,33 +54,33 @@ pub(crate) async fn run_awaited(context: Arc<Context>, shutdown: CancellationTok
     }
 }
 
-/// Which node is asked next: each in turn, none twice at once.
+/// The order in which nodes are polled: each in turn, none twice concurrently.
 #[derive(Debug, Default)]
 struct Turns {
     waiting: VecDeque<NodeId>,
-    asked: BTreeSet<NodeId>,
+    in_flight: BTreeSet<NodeId>,
 }
 
 impl Turns {
-    /// Wants exactly these nodes. Those that wait already keep their turn.
+    /// Sets the nodes to poll. Waiting nodes keep their turn.
     fn want(&mut self, mut nodes: BTreeSet<NodeId>) {
         self.waiting.retain(|node| nodes.remove(node));
-        self.waiting.extend(nodes.into_iter().filter(|node| !self.asked.contains(node)));
+        self.waiting.extend(nodes.into_iter().filter(|node| !self.in_flight.contains(node)));
     }
 
-    /// The next node, unless so many are being asked.
+    /// Returns the next node, unless the concurrency limit is reached.
     fn next(&mut self, limit: usize) -> Option<NodeId> {
-        let node = if self.asked.len() < limit { self.waiting.pop_front() } else { None }?;
-        self.asked.insert(node.clone());
+        let node = if self.in_flight.len() < limit { self.waiting.pop_front() } else { None }?;
+        self.in_flight.insert(node.clone());
         Some(node)
     }
 
     fn done(&mut self, node: &NodeId) {
-        self.asked.remove(node);
+        self.in_flight.remove(node);
     }
 }
 
-/// Asks for all nodes with agreements, round after round, until shutdown.
+/// Polls all nodes with agreements, round after round, until shutdown.
 pub(crate) async fn run_slow(context: Arc<Context>, shutdown: CancellationToken) {
     let rounds = async {
         loop {
@@ -110,30 +110,30 @@ pub(crate) async fn run_heartbeats(context: Arc<Context>, shutdown: Cancellation
 
 async fn ask(context: &Context, node: &NodeId) {
     if timeout(NODE_TIMEOUT, read_node(context, node)).await.is_err() {
-        tracing::debug!(node.id = %node, "the status of the node was not answered in time");
+        tracing::debug!(node.id = %node, "the status of the node was not read in time");
     }
 }
 
 async fn read_node(context: &Context, node: &NodeId) {
     match read::status(context, node).await {
-        Ok(events) => context.tell(changed(context, events)).await,
+        Ok(events) => context.send_events(changed(context, events)).await,
         Err(error) => {
             tracing::debug!(node.id = %node, error = &error as &dyn std::error::Error, "no status");
         }
     }
-    // An instance counts as running only on a node that is heard, and its heartbeat may be newer than the model.
+    // An instance counts as running only on a live node, and its heartbeat may be newer than the model.
     let is_silent = context.model().liveness(node, context.now()) != Liveness::Alive;
     if is_silent && let Ok(events) = read::node(context, node).await {
-        context.tell(events).await;
+        context.send_events(events).await;
     }
     if !context.model().nmps_claimed_by(node).is_empty()
         && let Ok(events) = read::management_statuses(context, node).await
     {
-        context.tell(events).await;
+        context.send_events(events).await;
     }
 }
 
-/// Leaves out what the model holds already.
+/// Removes events that the model already reflects.
 fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
     let model = context.model();
     events
@@ -158,7 +158,7 @@ async fn heartbeats(context: &Context) -> Result<(), ClientError> {
                 Some((NodeId::from_text(&id), facts::instant(&health.last_heartbeat)?))
             })
             .collect();
-        context.tell(vec![Event::HeartbeatsSeen { at }]).await;
+        context.send_events(vec![Event::HeartbeatsSeen { at }]).await;
     }
     Ok(())
 }
@@ -176,28 +176,28 @@ mod tests {
     }
 
     #[test]
-    fn slow_node_keeps_no_other_one_from_being_asked_again() {
+    fn slow_node_does_not_delay_the_polls_of_others() {
         let mut turns = Turns::default();
         turns.want(nodes(&["a", "b"]));
         assert_eq!(name(turns.next(2)).as_deref(), Some("a"));
         assert_eq!(name(turns.next(2)).as_deref(), Some("b"));
         turns.done(&NodeId::new("o", "b"));
         turns.want(nodes(&["a", "b"]));
-        assert_eq!(name(turns.next(2)).as_deref(), Some("b"), "a is still being asked");
+        assert_eq!(name(turns.next(2)).as_deref(), Some("b"), "a is still being polled");
         assert_eq!(turns.next(2), None);
     }
 
     #[test]
-    fn every_node_gets_its_turn_when_there_are_more_than_can_be_asked_at_once() {
+    fn every_node_is_polled_when_there_are_more_than_the_concurrency_limit() {
         let mut turns = Turns::default();
-        let mut asked = Vec::new();
+        let mut polled = Vec::new();
         for _ in 0..3 {
             turns.want(nodes(&["a", "b", "c"]));
             let node = turns.next(1).expect("a node");
-            asked.push(node.name().to_owned());
+            polled.push(node.name().to_owned());
             turns.done(&node);
         }
-        assert_eq!(asked, ["a", "b", "c"]);
+        assert_eq!(polled, ["a", "b", "c"]);
         turns.want(nodes(&["d"]));
         assert_eq!(name(turns.next(1)).as_deref(), Some("d"), "those that nobody waits for are left out");
     }

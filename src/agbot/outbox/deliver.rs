@@ -13,7 +13,7 @@ use crate::context::Context;
 /// Delivers an effect, or drops it when it can never be delivered: its node is gone, or the exchange refuses it as malformed.
 ///
 /// # Errors
-/// What may be otherwise later.
+/// An error that may not occur later.
 pub(super) async fn deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotError> {
     match try_to_deliver(context, row).await {
         Err(AgbotError::Exchange(error)) if error.is_not_found() => {
@@ -52,7 +52,7 @@ async fn try_to_deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotE
     Ok(())
 }
 
-/// Answers whether the same attempt would fail for ever.
+/// Returns whether the same attempt would always fail.
 fn is_useless(error: &AgbotError) -> bool {
     match error {
         AgbotError::Exchange(error) => matches!(error.status(), Some(400 | 413 | 422)),
@@ -73,7 +73,7 @@ async fn send(context: &Context, node: &NodeId, text: String) -> Result<(), Agbo
         known
     };
     let sender = context.key.clone();
-    // Private key operations take milliseconds: not on the threads that serve everybody.
+    // Private key operations take milliseconds, which would block the shared threads.
     let sealed = tokio::task::spawn_blocking(move || {
         let receiver = PublicKey::from_base64(&key)?;
         Ok::<String, AgbotError>(seal(text.as_bytes(), &sender, &receiver, &mut rand::rng())?)

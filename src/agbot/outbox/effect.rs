@@ -6,7 +6,7 @@ use evenkeel_wire::agreement::{Body, Message};
 use evenkeel_wire::exchange::agbot::AgreedWorkload;
 use serde::{Deserialize, Serialize};
 
-/// One thing to do at the exchange. Each may be done twice.
+/// An effect on the exchange. Each may be delivered twice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub(crate) enum Effect {
@@ -27,14 +27,14 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// A message about an agreement.
+    /// Returns the effect that sends a message about an agreement.
     pub(crate) fn message(agreement: &AgreementId, body: Body) -> Self {
         Self::SendMessage { text: Message::new(agreement.as_str(), body).to_json() }
     }
 
-    /// The record of an agreement that has reached a state.
+    /// Returns the effect that records a new state of an agreement.
     pub(crate) fn record(agreement: &Agreement, state: &str) -> Self {
-        // Without its organization, which stands beside it.
+        // Without its organization, which is a separate field.
         let pattern = agreement.policy.pattern().unwrap_or_default().to_owned();
         let service = AgreedWorkload {
             orgid: agreement.policy.org().to_owned(),

@@ -1,8 +1,8 @@
-//! The outbox: what a commit makes necessary at the exchange, delivered until it succeeds.
+//! The outbox: effects on the exchange that commits require, delivered until they succeed.
 //!
 //! A command writes its effects in its own transaction ([`enqueue`]) and wakes the deliverer, which is the only sender. Effects of one
-//! node are delivered in order, those of different nodes at once. Whoever holds the partition delivers, so that the effects of an
-//! agbot that died are delivered by the one that takes over. An effect may be delivered twice; the protocol allows for that.
+//! node are delivered in order, those of different nodes concurrently. The owner of the partition delivers, so that the effects
+//! of a crashed agbot are delivered by the one that takes over. An effect may be delivered twice; the protocol allows for that.
 
 mod deliver;
 mod effect;
@@ -28,16 +28,16 @@ use crate::AgbotError;
 use crate::backlog::Counted;
 use crate::context::Context;
 
-/// Nodes that effects are delivered to at once.
+/// Nodes to which effects are delivered concurrently.
 const CONCURRENCY: usize = 32;
 /// Rows read at once.
 const PAGE: i64 = 512;
-/// How often the table is read when nothing says that there is something: for rows of an agbot that died.
+/// Interval between reads of the table without a notification: for rows of a crashed agbot.
 const PERIOD: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What commands and the deliverer share.
+/// The state shared by commands and the deliverer.
 #[derive(Default)]
 pub(crate) struct Outbox {
     wake: Notify,
@@ -53,12 +53,12 @@ impl Outbox {
         }
     }
 
-    /// Wakes the deliverer: other partitions than before are held.
+    /// Wakes the deliverer after a change of the partitions.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// What waited in the outbox of all agbots when it was last counted.
+    /// Returns the length of the outbox of all agbots when it was last counted.
     pub(crate) fn counted(&self) -> Counted {
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +82,7 @@ pub(crate) async fn enqueue(
     insert(context, tx, (lease, subject), effects, false).await
 }
 
-/// The same, without what is still to be delivered for the agreement: delivering it again right after would say nothing new.
+/// Like [`enqueue`], but replaces undelivered effects of the agreement: delivering them right before would add nothing.
 pub(crate) async fn enqueue_once(
     context: &Context,
     tx: &mut PgConnection,
@@ -114,12 +114,12 @@ async fn insert(
     Ok(())
 }
 
-/// Drops the effects of an agreement that are not delivered yet, because its end makes them pointless.
+/// Drops the undelivered effects of an agreement, because its end makes them pointless.
 pub(crate) async fn supersede(tx: &mut PgConnection, agreement: &AgreementId) -> Result<(), StoreError> {
     table::delete_of_agreement(tx, agreement.as_str()).await
 }
 
-/// Runs until shutdown. What is not delivered by then stays for the next holder of the partition.
+/// Runs until shutdown. Undelivered effects stay for the next owner of the partition.
 pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let mut deliverer = Deliverer::new(context.clone());
     loop {
@@ -134,7 +134,7 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     }
 }
 
-/// How the delivery of a node's effects ended.
+/// The outcome of delivering a node's effects.
 struct Report {
     delivered: Vec<i64>,
     end: End,
@@ -143,20 +143,20 @@ struct Report {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Complete,
-    /// What failed concerns this node.
+    /// The failure concerns this node.
     Failed,
-    /// The exchange does not answer, to whomever it is about.
+    /// The exchange does not respond, whatever the node.
     Unreachable,
 }
 
-/// Something that is tried again later.
+/// An operation to be retried.
 struct Waiting {
     until: Instant,
     delay: RetryDelay,
 }
 
 impl Waiting {
-    /// Nothing has failed.
+    /// Returns a state without failure.
     fn none() -> Self {
         Self { until: Instant::now(), delay: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE) }
     }
@@ -169,15 +169,15 @@ impl Waiting {
 struct Deliverer {
     context: Arc<Context>,
     running: JoinSet<Report>,
-    /// Node of each running task, with the pauses of its failures so far.
+    /// Node of each running task, with the backoff of its failures so far.
     nodes: HashMap<task::Id, (String, Option<Waiting>)>,
     /// Nodes whose delivery failed and is not running again.
     waiting: HashMap<String, Waiting>,
     delivered: Vec<i64>,
     counted_at: Option<Instant>,
-    /// After a failure to read or delete rows.
+    /// Backoff after a failure to read or delete rows.
     paused: Waiting,
-    /// After a failure that every node would have met.
+    /// Backoff after a failure that affects every node.
     outage: Waiting,
     passed_at: Instant,
 }
@@ -197,11 +197,11 @@ impl Deliverer {
         }
     }
 
-    /// When something is to be tried again, at the latest.
+    /// Returns the latest time of the next pass.
     fn next_pass_at(&self) -> Instant {
         let period = self.passed_at + PERIOD;
         let due = self.waiting.values().map(|waiting| waiting.until).min();
-        // When there is no room the end of a delivery is the next event.
+        // At the concurrency limit the end of a delivery is the next event.
         let due = due.filter(|_| self.has_room()).map_or(period, |due| due.min(period));
         due.max(self.paused.until).max(self.outage.until)
     }
@@ -268,14 +268,14 @@ impl Deliverer {
         Ok(())
     }
 
-    /// Nodes that are being delivered to, or wait after a failure.
+    /// Returns the nodes that are being delivered to, or wait after a failure.
     fn excluded(&self) -> Vec<String> {
         let waiting = self.waiting.iter().filter(|(_, waiting)| self.passed_at < waiting.until);
         self.nodes.values().map(|(node, _)| node).chain(waiting.map(|(node, _)| node)).cloned().collect()
     }
 
     fn start(&mut self, rows: Vec<OutboxRow>) {
-        // What is due and has no row any more was dropped or delivered by somebody else.
+        // Entries that are due and have no row were dropped or delivered by another agbot.
         let (waiting, mut due): (HashMap<_, _>, HashMap<_, _>) =
             self.waiting.drain().partition(|(_, waiting)| self.passed_at < waiting.until);
         self.waiting = waiting;
@@ -294,7 +294,7 @@ impl Deliverer {
     }
 }
 
-/// Delivers the effects of one node, up to the first that fails.
+/// Delivers the effects of one node, up to the first failure.
 async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report {
     let mut delivered = Vec::new();
     for row in rows {
@@ -303,7 +303,7 @@ async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report
                 node.id = row.node,
                 agreement.id = row.agreement,
                 error = &error as &dyn std::error::Error,
-                "effect not delivered, will be tried again"
+                "effect not delivered, will be retried"
             );
             let end = if is_outage(&error) { End::Unreachable } else { End::Failed };
             return Report { delivered, end };
@@ -313,7 +313,7 @@ async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report
     Report { delivered, end: End::Complete }
 }
 
-/// Answers whether a delivery to any other node would fail as well.
+/// Returns whether a delivery to any other node would fail as well.
 fn is_outage(error: &AgbotError) -> bool {
     matches!(error, AgbotError::Exchange(error) if error.status() != Some(429) && error.is_retryable())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_agbot::{AgbotError, ClaimBatches, ClaimEnd, UpgradeQuestion};
+use evenkeel_agbot::{AgbotError, AgentUpgradeRequest, ClaimBatches, ClaimEnd};
 use evenkeel_agbot_store::claim::{self as table, ClaimEnding, ClaimRow, EndedClaim, NewClaim};
 use evenkeel_agbot_store::partition;
 use evenkeel_planner::agent_upgrade::{GroupView, MemberView, decide_agent_upgrade};
@@ -199,14 +199,14 @@ impl Asker {
     }
 
     async fn take(&self, claims: &ClaimBatches) -> Result<Claim, AgbotError> {
-        let question = UpgradeQuestion {
+        let upgrade = AgentUpgradeRequest {
             group: self.group.clone(),
             members: self.members.clone(),
             node: self.node.clone(),
             nmp: self.nmp.clone(),
             at: Timestamp::now(),
         };
-        claims.grant(question).await?.map_err(|blocked| AgbotError::Refused(blocked.to_string()))
+        claims.grant(upgrade).await?.map_err(|blocked| AgbotError::Refused(blocked.to_string()))
     }
 
     /// Takes the claim while nobody else may read or write any claim.

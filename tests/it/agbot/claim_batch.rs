@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use evenkeel_agbot::{AgbotError, ClaimBatches, ClaimEnd, UpgradeQuestion};
+use evenkeel_agbot::{AgbotError, AgentUpgradeRequest, ClaimBatches, ClaimEnd};
 use evenkeel_agbot_store::event::EventFilter;
 use evenkeel_agbot_store::{claim, event, partition};
 use evenkeel_planner::claims::{Claim, ReleaseReason};
@@ -32,9 +32,9 @@ async fn agbot(database: &Database) -> (Arc<ClaimBatches>, Lease) {
     (Arc::new(ClaimBatches::new(database.clone(), PlannerSettings::default(), instance)), lease)
 }
 
-fn question(group: usize, member: usize) -> UpgradeQuestion {
+fn upgrade(group: usize, member: usize) -> AgentUpgradeRequest {
     let members: Vec<NodeId> = (0..8).map(|member| NodeId::new("o", &format!("n{group}-{member}"))).collect();
-    UpgradeQuestion {
+    AgentUpgradeRequest {
         node: members[member].clone(),
         group: HaGroupFacts::new(GroupId::new("o", &format!("g{group}")), members),
         members: BTreeMap::new(),
@@ -47,14 +47,14 @@ fn question(group: usize, member: usize) -> UpgradeQuestion {
 async fn ask_all(
     agbots: &[Arc<ClaimBatches>],
     groups: usize,
-) -> Vec<(UpgradeQuestion, Result<Claim, Blocked>)> {
+) -> Vec<(AgentUpgradeRequest, Result<Claim, Blocked>)> {
     let mut asking = JoinSet::new();
     for round in 0..2 {
         for (group, member) in (0..groups).flat_map(|group| (0..8).map(move |member| (group, member))) {
             let agbot = agbots[(group + member + round) % agbots.len()].clone();
             asking.spawn(async move {
-                let question = question(group, member);
-                (question.clone(), must(agbot.grant(question).await, "an answer"))
+                let upgrade = upgrade(group, member);
+                (upgrade.clone(), must(agbot.grant(upgrade).await, "an answer"))
             });
         }
     }
@@ -72,17 +72,17 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     let answers = ask_all(&[first.clone(), second.clone()], GROUPS).await;
     let granted: BTreeMap<(String, String), u64> = answers
         .iter()
-        .filter_map(|(question, answer)| Some((question, answer.as_ref().ok()?)))
-        .map(|(question, claim)| {
-            assert_eq!((&claim.node, &claim.group), (&question.node, &question.group.id));
+        .filter_map(|(upgrade, answer)| Some((upgrade, answer.as_ref().ok()?)))
+        .map(|(upgrade, claim)| {
+            assert_eq!((&claim.node, &claim.group), (&upgrade.node, &upgrade.group.id));
             ((claim.group.to_string(), claim.node.to_string()), claim.fencing)
         })
         .collect();
     assert_eq!(granted.len(), GROUPS, "one holder a group: {granted:?}");
     let numbers: BTreeSet<u64> = granted.values().copied().collect();
     assert_eq!(numbers.len(), GROUPS, "no number twice");
-    for (question, answer) in &answers {
-        let holder = granted.get(&(question.group.id.to_string(), question.node.to_string()));
+    for (upgrade, answer) in &answers {
+        let holder = granted.get(&(upgrade.group.id.to_string(), upgrade.node.to_string()));
         assert_eq!(
             answer.as_ref().ok().map(|claim| claim.fencing),
             holder.copied(),

@@ -36,7 +36,7 @@ async fn hub_agbot_steps_back_while_another_agbot_is_configured_and_the_last_ins
     .await;
     let (_, status) = hub.call("GET", "/agbot/status", None).await;
     assert_eq!(status["leftToOtherAgbots"][0]["agbot"], "o/rival", "{status}");
-    assert!(hub.program.errors().contains("stepping back from deployment policy `o/everywhere`"));
+    assert!(hub.program.errors().contains("not serving deployment policy `o/everywhere`"));
     fleet.want_with(&hub, "1.0.0", json!({"label": "edited"})).await;
     assert_eq!(fleet.versions().len(), 1, "an edit brings nothing back");
 
