@@ -1,4 +1,4 @@
-//! Who sees and changes which accounts of people.
+//! Visibility and changes of accounts.
 //!
 //! Source: exchange contract 3.2 (note 3) and 4.3.
 
@@ -7,7 +7,7 @@ use crate::{Caller, ROOT_ORG, Role};
 /// The name of the root user inside [`ROOT_ORG`].
 pub const ROOT_NAME: &str = "root";
 
-/// What a rule about an account needs to know of it.
+/// The facts about an account that the rules need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountFacts<'a> {
     /// Organization.
@@ -21,22 +21,22 @@ pub struct AccountFacts<'a> {
 }
 
 impl AccountFacts<'_> {
-    /// Whether this is the root user.
+    /// Returns whether this is the root user.
     #[must_use]
     pub fn is_root(&self) -> bool {
         is_root(self.org, self.name)
     }
 }
 
-/// Whether a login is that of the root user.
+/// Returns whether a login is that of the root user.
 #[must_use]
 pub fn is_root(org: &str, name: &str) -> bool {
     org == ROOT_ORG && name == ROOT_NAME
 }
 
-/// Whether the caller sees the account, and may change it when the table lets it change accounts at all.
+/// Returns whether the caller sees the account, and may change it when the table lets it change accounts at all.
 ///
-/// Whom it does not see is absent for the caller. Hub admins see administrators only, and nobody but root sees root.
+/// An invisible account is absent for the caller. Hub admins see administrators only, and only root sees root.
 #[must_use]
 pub fn sees_account(caller: &Caller, account: AccountFacts<'_>) -> bool {
     match caller.role {
@@ -48,39 +48,39 @@ pub fn sees_account(caller: &Caller, account: AccountFacts<'_>) -> bool {
     }
 }
 
-/// Whether the caller may set or clear the administrator flag of an existing account that it sees; plain users may not, and
+/// Returns whether the caller may set or clear the administrator flag of an existing account that it sees; plain users may not, and
 /// the flag of hub admins and of root never changes.
 #[must_use]
 pub fn may_change_admin_flag(caller: &Caller, account: AccountFacts<'_>) -> bool {
     caller.role != Role::User && !account.is_hub_admin && sees_account(caller, account)
 }
 
-/// Whether the caller may set or clear the hub administrator flag of an existing account: only root and hub admins, and never of an
+/// Returns whether the caller may set or clear the hub administrator flag of an existing account: only root and hub admins, and never of an
 /// administrator of an organization.
 #[must_use]
 pub fn may_change_hub_admin_flag(caller: &Caller, account: AccountFacts<'_>) -> bool {
     matches!(caller.role, Role::Root | Role::HubAdmin) && !account.is_admin && sees_account(caller, account)
 }
 
-/// Why somebody may not give these flags to an account of the organization.
+/// The reason why an account of the organization may not get these flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagsRefused {
-    /// Nobody is made root, and plain users make no administrators.
+    /// No account becomes root, and plain users create no administrators.
     AdminByNonAdmin,
     /// The root organization holds root and hub admins only.
     PlainInRootOrg,
-    /// Only root and hub admins make hub admins.
+    /// Only root and hub admins create hub admins.
     HubAdminByOther,
-    /// Hub admins live in the root organization only.
+    /// Hub admins exist in the root organization only.
     HubAdminOutsideRootOrg,
-    /// Hub admins make administrators only.
+    /// Hub admins create administrators only.
     PlainByHubAdmin,
 }
 
 /// Checks the flags of an account that the caller creates or replaces, in the order of the contract.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// The first broken rule.
 pub fn check_flags(caller: &Caller, org: &str, admin: bool, hub_admin: bool) -> Result<(), FlagsRefused> {
     if admin && (hub_admin || caller.role == Role::User) {
         return Err(FlagsRefused::AdminByNonAdmin);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_becomes_root_and_only_the_hub_makes_hub_admins() {
+    fn no_account_becomes_root_and_only_the_hub_creates_hub_admins() {
         let admin = caller(Role::OrgAdmin, "o", "a");
         let root = caller(Role::Root, "root", "root");
         assert_eq!(check_flags(&root, "root", true, true), Err(FlagsRefused::AdminByNonAdmin));

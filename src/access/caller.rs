@@ -1,10 +1,10 @@
-//! Who makes a request.
+//! The caller of a request.
 
 use std::fmt;
 
 use crate::MULTI_TENANT_ORG;
 
-/// A person's login: organization and name.
+/// A user account: organization and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Account {
     /// Organization of the account.
@@ -48,36 +48,36 @@ pub struct Caller {
     pub org: String,
     /// Id inside the organization.
     pub id: String,
-    /// Owner of a node or agbot; `None` for people.
+    /// Owner of a node or agbot; `None` for users.
     pub owner: Option<Account>,
 }
 
 impl Caller {
-    /// An agbot of the multi-tenant organization reads every organization.
+    /// Returns whether the caller is an agbot of the multi-tenant organization, which reads every organization.
     #[must_use]
     pub fn is_multi_tenant(&self) -> bool {
         self.role == Role::Agbot && self.org == MULTI_TENANT_ORG
     }
 
-    /// People, as opposed to nodes and agbots.
+    /// Returns whether the caller is a user, as opposed to a node or agbot.
     #[must_use]
     pub fn is_person(&self) -> bool {
         !matches!(self.role, Role::Node | Role::Agbot)
     }
 
-    /// Root or the administrator of the given organization.
+    /// Returns whether the caller is root or an administrator of the given organization.
     #[must_use]
     pub fn is_admin_of(&self, org: &str) -> bool {
         self.role == Role::Root || (self.role == Role::OrgAdmin && self.org == org)
     }
 
-    /// Whether the caller is this person.
+    /// Returns whether the caller is this account.
     #[must_use]
     pub fn is_account(&self, account: &Account) -> bool {
         self.is_person() && self.org == account.org && self.id == account.name
     }
 
-    /// The account that owns what the caller creates: itself for people, its owner for nodes and agbots.
+    /// Returns the owner of resources that the caller creates: itself for users, its owner for nodes and agbots.
     #[must_use]
     pub fn account(&self) -> Account {
         match &self.owner {

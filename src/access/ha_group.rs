@@ -1,44 +1,44 @@
-//! Who may change which HA group.
+//! Permission to change HA groups.
 //!
 //! One rule for every write: administrators change every group of their organization; other users change groups that no
-//! administrator made, and only when all nodes that are in the group before or after the change are theirs. A group without members
-//! belongs to the user who made it. Source: exchange contract section 6 and 11.2-10; HA-group design, "Exchange APIs".
+//! administrator created, if they own all nodes that are in the group before or after the change. A group without members
+//! belongs to the user who created it. Source: exchange contract section 6 and 11.2-10; HA-group design, "Exchange APIs".
 
 use crate::{Account, Caller, Role};
 
-/// What the rule needs to know of a group.
+/// The facts about a group that the rule needs.
 #[derive(Debug, Clone, Copy)]
 pub struct HaGroupFacts<'a> {
     /// Organization.
     pub org: &'a str,
-    /// An administrator made it.
+    /// Whether an administrator created it.
     pub is_admin: bool,
-    /// Who made it; none when that account is gone.
+    /// Its creator; none when that account is gone.
     pub owner: Option<&'a Account>,
 }
 
-/// Why a group may not be changed.
+/// The reason why a group may not be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HaGroupRefused {
-    /// An administrator made the group.
+    /// An administrator created the group.
     AdminGroup,
-    /// Some nodes belong to somebody else.
+    /// Some nodes have another owner.
     ForeignNodes,
-    /// The group is empty and somebody else made it.
+    /// The group is empty and has another creator.
     ForeignGroup,
 }
 
-/// Whether groups that the caller makes are closed to plain users.
+/// Returns whether groups that the caller creates are closed to plain users.
 #[must_use]
 pub fn makes_admin_groups(caller: &Caller, org: &str) -> bool {
     caller.is_admin_of(org)
 }
 
-/// Checks a change of an existing group by the owners of the nodes that are in it before the change. The permission table has let the caller
-/// through already.
+/// Checks a change of an existing group against the owners of its nodes before the change. The permission table must have allowed the
+/// access already.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// The first broken rule.
 pub fn check_ha_group_change<'a>(
     caller: &Caller,
     group: HaGroupFacts<'_>,
@@ -63,19 +63,19 @@ pub fn check_ha_group_change<'a>(
     Ok(())
 }
 
-/// Whether the caller may put a node with this owner into a group of the organization, or take it out.
+/// Returns whether the caller may add a node with this owner to a group of the organization, or remove it.
 #[must_use]
 pub fn may_move_node(caller: &Caller, org: &str, owner: &Account) -> bool {
     caller.is_admin_of(org) || caller.is_account(owner)
 }
 
-/// The account whose nodes the caller sees as members of groups; `None` when it sees everybody's.
+/// Returns the account whose nodes the caller sees as members of groups; `None` when it sees all.
 #[must_use]
 pub fn seen_members(caller: &Caller) -> Option<Account> {
     (caller.role == Role::User).then(|| caller.account())
 }
 
-/// Whether the caller sees the descriptions of groups that administrators of the organization made; those of others are seen by all.
+/// Returns whether the caller sees the descriptions of groups created by administrators of the organization; those of other groups are always visible.
 #[must_use]
 pub fn sees_admin_descriptions(caller: &Caller, org: &str) -> bool {
     caller.is_admin_of(org)

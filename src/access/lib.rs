@@ -1,4 +1,4 @@
-//! Decides who may do what with an exchange resource: one table, no rules anywhere else.
+//! Decides who may access an exchange resource: one table, no rules anywhere else.
 //!
 //! Pure: the facts about the target (owner, public flag) are passed in. Source: exchange contract section 3, with the
 //! improvements of section 11.2.
@@ -25,12 +25,12 @@ pub use table::Access;
 
 use table::Cell;
 
-/// The organization whose agents' home agbots serve every organization.
+/// The organization of the agbots that serve every organization.
 pub const MULTI_TENANT_ORG: &str = "IBM";
 /// The organization of root and the hub admins.
 pub const ROOT_ORG: &str = "root";
 
-/// What is known of a resource that exists.
+/// The facts about an existing resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Account that owns the row; `None` for kinds without an owner.
@@ -39,7 +39,7 @@ pub struct Facts {
     pub is_public: bool,
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// Organization in the path.
@@ -48,20 +48,20 @@ pub struct Target<'a> {
     pub id: Option<&'a str>,
 }
 
-/// Outcome of a decision.
+/// The outcome of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Go on.
+    /// Allowed.
     Allow,
     /// The caller is known but may not do this (403).
     Deny,
     /// The caller may not even learn whether it exists (404 of the access layer).
     NotFound,
-    /// The answer depends on the target: load its facts and call [`decide_with_facts`].
+    /// The decision depends on the target: load its facts and call [`decide_with_facts`].
     NeedsFacts,
 }
 
-/// Decides as far as possible without looking at the target.
+/// Decides as far as possible without the facts of the target.
 ///
 /// # Source
 /// Exchange contract 3.1–3.4.
@@ -89,8 +89,8 @@ pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
 /// Decides with the facts of the target; `None` means that it does not exist.
 ///
 /// # Source
-/// Exchange contract 3.1: what does not exist counts as owned by whoever asks in its own organization; a read of it in
-/// another organization is answered with "not found".
+/// Exchange contract 3.1: an absent resource counts as owned by a caller of its own organization; a read of it in
+/// another organization is refused as not found.
 #[must_use]
 pub fn decide_with_facts(
     caller: &Caller,
@@ -120,13 +120,13 @@ pub fn decide_with_facts(
     if allowed { Decision::Allow } else { Decision::Deny }
 }
 
-/// The root organization stays as it is: nobody deletes it, and only root itself changes it.
+/// The root organization is fixed: it cannot be deleted, and only root itself changes it.
 fn is_sealed(caller: &Caller, access: Access, target: Target<'_>) -> bool {
     target.org == ROOT_ORG
         && (access == Access::OrgDelete || (access == Access::OrgChange && caller.role != Role::Root))
 }
 
-/// In another organization a read of an absent id is "not found", whoever asks but the ones who see everything there.
+/// Returns whether the request reads an absent id in another organization, which is "not found" unless the caller may read everything there.
 fn probes_existence(caller: &Caller, access: Access, target: Target<'_>) -> bool {
     target.id.is_some()
         && access.is_read_of_one()

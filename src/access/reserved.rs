@@ -1,20 +1,20 @@
-//! Names that stand for something else and that no login may have.
+//! Reserved names that no login may have.
 //!
 //! Source: exchange contract 2.1 and 4.3.
 
 /// The login that sends an API key in place of a password.
 pub const API_KEY_LOGIN: &str = "apikey";
 
-/// Names that stand for the caller in paths of users.
+/// Names that refer to the caller in paths of users.
 pub const OWN_NAMES: [&str; 2] = [API_KEY_LOGIN, "iamapikey"];
 
 /// Legacy login of nodes, reserved for them only.
 const NODE_TOKEN_LOGIN: &str = "iamtoken";
 
-/// Kind of login that a name is given to.
+/// The kind of login that gets a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginKind {
-    /// A person.
+    /// A user account.
     Account,
     /// An edge node.
     Node,
@@ -24,7 +24,7 @@ pub enum LoginKind {
 
 /// Returns whether no login of the kind may have the name.
 ///
-/// A node or agbot named `apikey` could never log in: its token would be looked up among the API keys. Names of people are compared in
+/// A node or agbot named `apikey` could never log in: its token would be searched among the API keys. Names of users are compared in
 /// any case, ids as they are.
 #[must_use]
 pub fn is_reserved_name(kind: LoginKind, name: &str) -> bool {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_the_login_of_api_keys() {
+    fn no_login_has_the_name_of_api_keys() {
         for kind in [LoginKind::Account, LoginKind::Node, LoginKind::Agbot] {
             for name in OWN_NAMES {
                 assert!(is_reserved_name(kind, name), "{kind:?} {name}");
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_refused_in_any_case_and_only_nodes_cannot_be_iamtoken() {
+    fn users_are_refused_in_any_case_and_only_nodes_cannot_be_iamtoken() {
         assert!(is_reserved_name(LoginKind::Account, "ApiKey"));
         assert!(!is_reserved_name(LoginKind::Node, "ApiKey"));
         assert!(is_reserved_name(LoginKind::Node, "iamtoken"));

@@ -1,10 +1,10 @@
-//! Which rows of a list a caller sees once the list itself is allowed.
+//! The visible rows of a list, once the list itself is allowed.
 //!
 //! Source: exchange contract 3.5, with the improvement of 11.2: nothing private is shown outside its organization.
 
 use crate::{Account, Caller, Role};
 
-/// Rows a caller sees: all, or public ones and those of its own organization, there perhaps only the ones it owns.
+/// The filter of visible rows: all, or public ones and those of the caller's organization, there possibly only owned ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFilter {
     sees_all: bool,
@@ -13,13 +13,13 @@ pub struct RowFilter {
 }
 
 impl RowFilter {
-    /// Every row is seen.
+    /// Returns whether every row is visible.
     #[must_use]
     pub fn sees_all(&self) -> bool {
         self.sees_all
     }
 
-    /// Organization whose private rows are seen too.
+    /// Organization whose private rows are visible too.
     #[must_use]
     pub fn org(&self) -> &str {
         &self.org
@@ -31,7 +31,7 @@ impl RowFilter {
         self.owner.as_ref()
     }
 
-    /// Whether one row is seen.
+    /// Returns whether one row is visible.
     #[must_use]
     pub fn shows(&self, org: &str, owner: &Account, is_public: bool) -> bool {
         let is_owned = self.owner.as_ref().is_none_or(|wanted| wanted == owner);
@@ -39,14 +39,14 @@ impl RowFilter {
     }
 }
 
-/// Services of one organization: a plain user sees its own and public ones.
+/// Returns the filter for services of one organization: a plain user sees its own and public ones.
 #[must_use]
 pub fn service_rows(caller: &Caller) -> RowFilter {
     let owner = (caller.role == Role::User).then(|| caller.account());
     RowFilter { owner, ..organization_rows(caller) }
 }
 
-/// The catalogue of services, and patterns: everything of the caller's organization, elsewhere what is public.
+/// Returns the filter for the catalog of services, and for patterns: everything of the caller's organization, elsewhere only public rows.
 #[must_use]
 pub fn organization_rows(caller: &Caller) -> RowFilter {
     let sees_all = caller.role == Role::Root || caller.is_multi_tenant();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_root_and_multi_tenant_agbots_sees_private_rows_of_others() {
+    fn only_root_and_multi_tenant_agbots_see_private_rows_of_others() {
         let owner = account("p", "v");
         for role in [Role::OrgAdmin, Role::User, Role::Node, Role::Agbot, Role::HubAdmin] {
             let caller = caller(role, "o", "c");

@@ -2,7 +2,7 @@
 
 use crate::{Caller, MULTI_TENANT_ORG, Role};
 
-/// One cell of the table.
+/// A cell of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
     Yes,
@@ -17,26 +17,26 @@ pub(super) enum Cell {
     OnlyPublic,
 }
 
-/// One row: columns are root, hub admin, org admin, user, node, agbot, multi-tenant agbot.
+/// A row: columns are root, hub admin, org admin, user, node, agbot, multi-tenant agbot.
 /// `Y` yes, `-` no, `o` if owned, `v` if owned or public, `s` if it is the caller itself, `p` if public.
 struct Row {
     access: Access,
-    /// Words used in the refusal: access and type.
+    /// Words of the refusal: access and type.
     words: (&'static str, &'static str),
     own: &'static [u8; 7],
     other: &'static [u8; 7],
-    /// The multi-tenant organization seen from another one.
+    /// The cells for targets in the multi-tenant organization, for callers of another one.
     shared: &'static [u8; 7],
 }
 
 macro_rules! table {
     ($($access:ident, $verb:literal, $kind:literal, $own:literal, $other:literal, $shared:literal, $doc:literal;)*) => {
-        /// What a request wants to do, the first column of the permission table.
+        /// The access that a request needs, the first column of the permission table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Access { $(#[doc = $doc] $access,)* }
 
         impl Access {
-            /// Every access, in the order of the table.
+            /// All values, in the order of the table.
             pub const ALL: &'static [Access] = &[$(Access::$access,)*];
         }
 
@@ -92,13 +92,13 @@ table! {
 }
 
 impl Access {
-    /// Words for the refusal: access and kind of target.
+    /// Returns the words of the refusal: access and kind of target.
     #[must_use]
     pub fn words(self) -> (&'static str, &'static str) {
         row(self).words
     }
 
-    /// A read of one resource by id, whose existence outsiders may not learn.
+    /// Returns whether the access reads one resource by id, whose existence must not be revealed to other organizations.
     pub(super) fn is_read_of_one(self) -> bool {
         matches!(
             self,

@@ -25,7 +25,7 @@ fn user_changes_only_nodes_it_owns() {
 }
 
 #[test]
-fn people_say_whether_services_are_placed_on_a_node_and_the_node_does_not() {
+fn users_set_the_availability_of_a_node_and_the_node_does_not() {
     let target = Target { org: "o", id: Some("n") };
     let facts = owned_by("o", "u");
     for (role, id, expected) in [
@@ -42,7 +42,7 @@ fn people_say_whether_services_are_placed_on_a_node_and_the_node_does_not() {
 }
 
 #[test]
-fn node_reads_itself_without_a_look_at_the_store() {
+fn node_reads_itself_without_reading_the_store() {
     let node = caller(Role::Node, "o", "n");
     assert_eq!(decide(&node, Access::NodeRead, Target { org: "o", id: Some("n") }), Decision::Allow);
     assert_eq!(decide(&node, Access::NodeRead, Target { org: "o", id: Some("m") }), Decision::Deny);

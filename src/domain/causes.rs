@@ -1,8 +1,8 @@
-//! Errors in words: what failed, and why.
+//! Error messages: an error with its causes.
 
 use std::error::Error;
 
-/// An error and its causes on one line, each part once.
+/// Formats an error and its causes on one line, each part once.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -25,26 +25,26 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Told(&'static str, Option<Box<Told>>);
+    struct TestError(&'static str, Option<Box<TestError>>);
 
-    impl fmt::Display for Told {
+    impl fmt::Display for TestError {
         fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
             formatter.write_str(self.0)
         }
     }
 
-    impl Error for Told {
+    impl Error for TestError {
         fn source(&self) -> Option<&(dyn Error + 'static)> {
             self.1.as_deref().map(|cause| cause as &(dyn Error + 'static))
         }
     }
 
     #[test]
-    fn a_chain_tells_every_cause_once() {
-        let disk = Told("the disk is full", None);
-        let file = Told("cannot write d/file: the disk is full", Some(Box::new(disk)));
-        let record = Told("cannot keep the record", Some(Box::new(file)));
+    fn a_chain_contains_every_cause_once() {
+        let disk = TestError("the disk is full", None);
+        let file = TestError("cannot write d/file: the disk is full", Some(Box::new(disk)));
+        let record = TestError("cannot keep the record", Some(Box::new(file)));
         assert_eq!(chain(&record), "cannot keep the record: cannot write d/file: the disk is full");
-        assert_eq!(chain(&Told("alone", None)), "alone");
+        assert_eq!(chain(&TestError("alone", None)), "alone");
     }
 }

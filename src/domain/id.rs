@@ -1,25 +1,25 @@
-//! Names of things: organisations, and ids qualified by an organisation (`org/id`).
+//! Ids: organizations, and ids qualified by an organization (`org/id`).
 //!
-//! The text form is the one of the compatible API; see its chapter on identifiers. What characters an id may hold is
-//! decided at the edge, by the exchange, not here.
+//! The text form is the one of the compatible API; see its chapter on identifiers. The exchange decides which characters an id
+//! may hold, not this module.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Says why a text is not an id.
+/// The error of an invalid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// The organisation part is missing or empty.
-    #[error("\"{text}\" does not begin with an organisation")]
-    MissingOrganisation { text: String },
-    /// Nothing follows the organisation.
-    #[error("\"{text}\" holds no id after the organisation")]
+    /// The organization part is missing or empty.
+    #[error("\"{text}\" does not begin with an organization")]
+    MissingOrganization { text: String },
+    /// Nothing follows the organization.
+    #[error("\"{text}\" holds no id after the organization")]
     MissingId { text: String },
 }
 
-/// Names an organisation.
+/// The id of an organization.
 ///
 /// # Shape
 /// Never empty, holds no `/`.
@@ -28,14 +28,14 @@ pub enum IdError {
 pub struct OrgId(String);
 
 impl OrgId {
-    /// Makes an organisation id from its text.
+    /// Creates an organization id from its text.
     ///
     /// # Errors
-    /// [`IdError::MissingOrganisation`] when the text is empty or holds a `/`.
+    /// [`IdError::MissingOrganization`] when the text is empty or holds a `/`.
     pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
         let text = text.into();
         if text.is_empty() || text.contains('/') {
-            return Err(IdError::MissingOrganisation { text });
+            return Err(IdError::MissingOrganization { text });
         }
         Ok(Self(text))
     }
@@ -66,24 +66,24 @@ impl<'de> Deserialize<'de> for OrgId {
     }
 }
 
-/// Names something inside an organisation: a node, an agbot, a policy, a service, a pattern.
+/// The qualified id of an object in an organization: a node, an agbot, a policy, a service, a pattern.
 ///
 /// # Shape
-/// Text form `org/id`, split at the first slash; the id is not empty and may hold further slashes. Orders by organisation
+/// Text form `org/id`, split at the first slash; the id is not empty and may hold further slashes. Orders by organization
 /// first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Qualified {
-    /// The organisation that owns the thing.
+    /// The organization that owns the object.
     pub org: OrgId,
-    /// The name inside the organisation.
+    /// The id inside the organization.
     pub id: String,
 }
 
 impl Qualified {
-    /// Puts an organisation and an id together.
+    /// Creates an id from an organization and an id inside it.
     ///
     /// # Errors
-    /// [`IdError::MissingOrganisation`] and [`IdError::MissingId`] as their names say.
+    /// [`IdError::MissingOrganization`] or [`IdError::MissingId`] when a part is empty.
     pub fn new(org: impl Into<String>, id: impl Into<String>) -> Result<Self, IdError> {
         let (org, id) = (OrgId::new(org)?, id.into());
         if id.is_empty() {
@@ -104,7 +104,7 @@ impl FromStr for Qualified {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('/') {
-            None | Some(("", _)) => Err(IdError::MissingOrganisation { text: text.to_owned() }),
+            None | Some(("", _)) => Err(IdError::MissingOrganization { text: text.to_owned() }),
             Some((_, "")) => Err(IdError::MissingId { text: text.to_owned() }),
             Some((org, id)) => Self::new(org, id),
         }
@@ -123,7 +123,7 @@ impl<'de> Deserialize<'de> for Qualified {
     }
 }
 
-/// Names a node; a [`Qualified`] id that cannot be mistaken for the id of anything else.
+/// The id of a node; a [`Qualified`] id of a separate type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub Qualified);
@@ -157,11 +157,11 @@ mod tests {
     fn incomplete_ids_are_refused_with_their_reason() {
         assert_eq!(
             "plant7".parse::<Qualified>(),
-            Err(IdError::MissingOrganisation { text: "plant7".into() })
+            Err(IdError::MissingOrganization { text: "plant7".into() })
         );
-        assert_eq!("/edge".parse::<Qualified>(), Err(IdError::MissingOrganisation { text: "/edge".into() }));
+        assert_eq!("/edge".parse::<Qualified>(), Err(IdError::MissingOrganization { text: "/edge".into() }));
         assert_eq!("plant7/".parse::<NodeId>(), Err(IdError::MissingId { text: "plant7/".into() }));
-        assert_eq!("".parse::<OrgId>(), Err(IdError::MissingOrganisation { text: String::new() }));
+        assert_eq!("".parse::<OrgId>(), Err(IdError::MissingOrganization { text: String::new() }));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Pure domain of Evenkeel: ids, versions, the policy language and its rules, errors in words.
+//! Pure domain of Evenkeel: ids, versions, the policy language and its rules, error messages.
 //!
-//! No async, no input or output, no clock, no environment, no logging: everything a function may look at is an argument.
+//! No async, no input or output, no clock, no environment, no logging: every input of a function is an argument.
 //! See the design, "The agbot" and "How it is tested".
 
 pub mod causes;

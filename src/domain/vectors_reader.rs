@@ -1,6 +1,6 @@
-//! Reads the recorded answers of the reference implementation, for tests only (feature `vectors`).
+//! Reads the recorded results of the reference implementation, for tests only (feature `vectors`).
 //!
-//! The folder is `$VECTORS_DIR` (a relative one counts from the root of the repository, wherever a crate's tests run), or else
+//! The directory is `$VECTORS_DIR` (a relative one counts from the root of the repository, wherever a crate's tests run), or else
 //! the one of the shared material beside the repository. See the design, "How it is tested".
 
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The kinds of vectors that some crate of the workspace checks: a file of the folder is named `<kind>.jsonl`.
+/// The kinds of vectors that the workspace checks: a file of the directory is named `<kind>.jsonl`.
 pub const KINDS: [&str; 9] = [
     "compatibility",
     "constraints",
@@ -21,13 +21,13 @@ pub const KINDS: [&str; 9] = [
     "versions",
 ];
 
-/// Where vectors are looked for.
-struct Folder {
+/// The directory of the vectors.
+struct VectorDirectory {
     path: PathBuf,
     is_chosen: bool,
 }
 
-impl Folder {
+impl VectorDirectory {
     fn find() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         match std::env::var_os("VECTORS_DIR") {
@@ -36,13 +36,13 @@ impl Folder {
         }
     }
 
-    /// Every file of a chosen folder must be of a kind that is checked, and there must be one.
+    /// Fails unless every file of a chosen directory is of a known kind and there is at least one.
     fn require_known_files(&self) {
         let entries = std::fs::read_dir(&self.path)
             .unwrap_or_else(|error| panic!("cannot read VECTORS_DIR {}: {error}", self.path.display()));
         let mut count = 0;
         for entry in entries {
-            let path = entry.expect("a folder's entry is readable").path();
+            let path = entry.expect("a directory's entry is readable").path();
             if path.extension().is_none_or(|extension| extension != "jsonl") {
                 continue;
             }
@@ -54,20 +54,20 @@ impl Folder {
     }
 }
 
-/// Calls `check` with every vector of a kind and prints how many there were.
+/// Calls `check` with every vector of a kind and prints their number.
 ///
-/// A kind without a file is skipped with a notice: a folder chosen by `VECTORS_DIR` need not hold every kind, and a clone of
+/// A kind without a file is skipped with a message: a directory chosen by `VECTORS_DIR` need not hold every kind, and a clone of
 /// the repository alone has no vectors.
 /// # Panics
-/// When a check fails, a line is not JSON, or a file holds no line; when `VECTORS_DIR` names a folder without vector files or
+/// When a check fails, a line is not JSON, or a file holds no line; when `VECTORS_DIR` names a directory without vector files or
 /// with one of a kind that is not in [`KINDS`].
 pub fn for_each_line(kind: &str, mut check: impl FnMut(&Value) -> Result<(), String>) {
     assert!(KINDS.contains(&kind), "{kind} is not among the known kinds");
-    let folder = Folder::find();
-    if folder.is_chosen {
-        folder.require_known_files();
+    let directory = VectorDirectory::find();
+    if directory.is_chosen {
+        directory.require_known_files();
     }
-    let path = folder.path.join(format!("{kind}.jsonl"));
+    let path = directory.path.join(format!("{kind}.jsonl"));
     if !path.exists() {
         report(&format!("vectors: {kind}: skipped, there is no {}", path.display()));
         return;
@@ -88,17 +88,17 @@ pub fn for_each_line(kind: &str, mut check: impl FnMut(&Value) -> Result<(), Str
     assert!(failures.is_empty(), "{kind}: {} of {count} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Writes to the error stream itself, so that the counts show although the output of tests that pass is captured.
+/// Writes directly to the error stream, so that the counts are visible although the output of passing tests is captured.
 fn report(line: &str) {
-    // Whether anybody sees the line changes nothing about the test.
+    // A failed write does not affect the test.
     let _unseen = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Compares an answer with the recorded one, as JSON: null, an empty list and a missing member are the same, and so are `1`
+/// Compares a result with the recorded one, as JSON: null, an empty list and a missing member are equal, and so are `1`
 /// and `1.0`.
 ///
 /// # Errors
-/// A text with both when they differ.
+/// A message with both when they differ.
 pub fn expect_same(what: &str, expected: &Value, got: &Value) -> Result<(), String> {
     if canonical(expected) == canonical(got) {
         return Ok(());

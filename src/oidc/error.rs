@@ -1,8 +1,8 @@
-//! Why somebody is not let in by a token.
+//! The reasons why a token login fails.
 
 use thiserror::Error;
 
-/// What went wrong.
+/// The error of a login or of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OidcError {
     /// The configuration cannot be used.

@@ -1,4 +1,4 @@
-//! Reads small JSON documents of the provider.
+//! Fetches small JSON documents from the provider.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::OidcError;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const LIMIT: Duration = Duration::from_secs(10);
-/// Discovery documents and key sets have a few kilobytes.
+/// Maximum size; discovery documents and key sets have a few kilobytes.
 const LARGEST: usize = 512 * 1024;
 
-/// A client that trusts the given authorities only, or those of the system.
+/// Creates a client that trusts only the given authorities, or those of the system.
 pub(crate) fn client(ca_file: Option<&Path>) -> Result<Client, OidcError> {
     let mut builder = Client::builder()
         .connect_timeout(CONNECT_LIMIT)
@@ -35,7 +35,7 @@ pub(crate) fn client(ca_file: Option<&Path>) -> Result<Client, OidcError> {
     builder.build().map_err(|error| OidcError::Settings(error.to_string()))
 }
 
-/// Reads a JSON document.
+/// Fetches a JSON document.
 pub(crate) async fn json<T: DeserializeOwned>(client: &Client, url: Url) -> Result<T, OidcError> {
     let failed = |why: String| OidcError::Unavailable(format!("{url}: {why}"));
     let answer = client.get(url.clone()).send().await.map_err(|error| failed(chain(&error.without_url())))?;

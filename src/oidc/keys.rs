@@ -5,10 +5,10 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A key set has a handful of keys.
+/// Maximum number of keys; a key set has a handful.
 const MOST_KEYS: usize = 100;
 
-/// The document behind `jwks_uri`; keys of unknown kinds are passed over.
+/// The document behind `jwks_uri`; keys of unknown types are skipped.
 #[derive(Debug, Deserialize)]
 pub(crate) struct KeyDocument {
     keys: Vec<Value>,
@@ -28,18 +28,18 @@ struct Key {
 pub(crate) struct KeySet(Vec<Key>);
 
 impl KeySet {
-    /// Takes the usable keys of a document.
+    /// Extracts the usable keys of a document.
     pub(crate) fn of(document: KeyDocument) -> KeySet {
         let keys = document.keys.into_iter().take(MOST_KEYS);
         KeySet(keys.filter_map(|key| usable(serde_json::from_value(key).ok()?)).collect())
     }
 
-    /// No key can be used.
+    /// Returns whether there is no usable key.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The key for a token: the one it names, or the only one that fits when it names none.
+    /// Returns the key for a token: the one it names, or the only one that fits when it names none.
     pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
         let mut fitting = self.0.iter().filter(|key| {
             key.algorithms.contains(&algorithm)
@@ -55,7 +55,7 @@ fn usable(jwk: Jwk) -> Option<Key> {
     if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
         return None;
     }
-    // Symmetric keys have no place in a published set: whoever reads it could sign.
+    // Symmetric keys must not be published: every reader of the set could sign.
     let algorithms: &'static [Algorithm] = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => &[
             Algorithm::RS256,

@@ -1,7 +1,7 @@
-//! Logins of people by tokens of an OpenID Connect provider: discovery, keys, checks of a token, groups to roles.
+//! Logins by tokens of an OpenID Connect provider: discovery, keys, token verification, roles from groups.
 //!
-//! Knows nothing of the exchange: it says who somebody is by the provider, and which role the configuration gives to that person's
-//! groups. It never writes a token to a log. Source: exchange contract 2.2; OpenID Connect Discovery 1.0; RFC 7517, 7519 and 8725.
+//! Independent of the exchange: it returns the identity at the provider, and the role that the configuration assigns to its groups. It
+//! never logs a token. Source: exchange contract 2.2; OpenID Connect Discovery 1.0; RFC 7517, 7519 and 8725.
 
 mod error;
 mod fetch;

@@ -1,4 +1,4 @@
-//! The provider: its keys in memory, fetched when they are needed, old or unknown, and not more often than the settings allow.
+//! The provider: its keys in memory, fetched when needed, old or unknown, but no more often than the settings allow.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,12 +13,12 @@ use crate::settings::allowed_url;
 use crate::token::{self, Person};
 use crate::{OidcError, OidcSettings, fetch};
 
-/// How long keys count without a new fetch: a key that the provider has taken back does not work for ever.
+/// How long keys are valid without a new fetch: a key that the provider has revoked must not work forever.
 const TRUSTED_FOR: Duration = Duration::from_secs(24 * 3600);
-/// Longest wait of a request for a fetch of another one.
+/// Timeout of a request that waits for another one's fetch.
 const WAIT_LIMIT: Duration = Duration::from_secs(12);
 
-/// What is used of the discovery document.
+/// The used part of the discovery document.
 #[derive(Debug, Deserialize)]
 struct Discovery {
     issuer: String,
@@ -34,11 +34,11 @@ struct Inner {
     settings: OidcSettings,
     client: reqwest::Client,
     held: RwLock<Option<Held>>,
-    /// The last fetch, and how it failed. Its lock makes fetches one at a time.
+    /// The last fetch with its error. Its lock serializes fetches.
     last: Mutex<Option<(Instant, Option<OidcError>)>>,
 }
 
-/// A provider of identities; cheap to clone.
+/// An identity provider; cheap to clone.
 #[derive(Clone)]
 pub struct Provider(Arc<Inner>);
 
@@ -49,10 +49,10 @@ impl fmt::Debug for Provider {
 }
 
 impl Provider {
-    /// Takes the settings; nothing is fetched yet.
+    /// Creates a provider; nothing is fetched yet.
     ///
     /// # Errors
-    /// [`OidcError::Settings`] when they cannot be used.
+    /// [`OidcError::Settings`] when the settings are invalid.
     pub fn new(settings: OidcSettings) -> Result<Provider, OidcError> {
         settings.check()?;
         let client = fetch::client(settings.ca_file.as_deref())?;
@@ -65,14 +65,14 @@ impl Provider {
         &self.0.settings
     }
 
-    /// Fetches the keys, so that the first login needs not wait for them.
+    /// Fetches the keys, so that the first login need not wait for them.
     pub async fn prepare(&self) {
         if self.refresh(Instant::now()).await.is_ok() {
             tracing::info!(oidc.issuer = %self.0.settings.issuer, "the identity provider's keys are known");
         }
     }
 
-    /// Checks a token and answers whose it is.
+    /// Verifies a token and returns its subject.
     ///
     /// # Errors
     /// [`OidcError::Refused`] for a token that is not accepted, [`OidcError::Unavailable`] when no keys are known and none can be fetched.
@@ -83,19 +83,19 @@ impl Provider {
     }
 
     async fn key(&self, header: &Header) -> Result<DecodingKey, OidcError> {
-        let looked_at = Instant::now();
+        let requested_at = Instant::now();
         let find = |keys: &KeySet| keys.find(header.kid.as_deref(), header.alg);
         if let Some((keys, age)) = self.held()
             && let Some(key) = find(&keys)
         {
             if age > self.0.settings.key_max_age() {
-                // The known key goes on working while new ones are fetched, also when that fails.
+                // The known key continues to work while new ones are fetched, even if that fails.
                 let provider = self.clone();
-                tokio::spawn(async move { provider.refresh(looked_at).await });
+                tokio::spawn(async move { provider.refresh(requested_at).await });
             }
             return Ok(key);
         }
-        let refreshed = self.refresh(looked_at).await;
+        let refreshed = self.refresh(requested_at).await;
         match self.held() {
             Some((keys, _)) => find(&keys).ok_or_else(|| {
                 OidcError::refused("it is signed with a key that the provider does not publish")
@@ -106,7 +106,7 @@ impl Provider {
         }
     }
 
-    /// The keys that may be used, and their age.
+    /// Returns the usable keys and their age.
     fn held(&self) -> Option<(Arc<KeySet>, Duration)> {
         let held = self.0.held.read().unwrap_or_else(PoisonError::into_inner);
         let held = held.as_ref()?;
@@ -114,14 +114,14 @@ impl Provider {
         (age <= TRUSTED_FOR).then(|| (held.keys.clone(), age))
     }
 
-    /// Fetches the keys, unless that was done or tried since `looked_at` or too short a time ago. A fetch that has begun goes on when
-    /// the request that wanted it is gone.
-    async fn refresh(&self, looked_at: Instant) -> Result<(), OidcError> {
+    /// Fetches the keys, unless a fetch was tried since `requested_at` or too short a time ago. A fetch that has begun continues when
+    /// the request that started it is gone.
+    async fn refresh(&self, requested_at: Instant) -> Result<(), OidcError> {
         let provider = self.clone();
         let work = tokio::spawn(async move {
             let mut last = provider.0.last.lock().await;
             if let Some((at, failure)) = last.as_ref()
-                && (*at >= looked_at || at.elapsed() < provider.0.settings.key_refresh_min())
+                && (*at >= requested_at || at.elapsed() < provider.0.settings.key_refresh_min())
             {
                 return failure.clone().map_or(Ok(()), Err);
             }

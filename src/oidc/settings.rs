@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::OidcError;
 
-/// How people log in with tokens of a provider.
+/// Settings of token logins.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct OidcSettings {
@@ -16,7 +16,7 @@ pub struct OidcSettings {
     pub issuer: String,
     /// Audiences of which a token must name one.
     pub audiences: Vec<String>,
-    /// File with the only certificate authorities to trust, PEM; without it those of the system.
+    /// File with the only trusted certificate authorities, PEM; without it those of the system.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
     /// Claim that becomes the user's name.
@@ -25,18 +25,18 @@ pub struct OidcSettings {
     /// Claim with the groups: a name, or a path of names with dots such as `realm_access.roles`.
     #[serde(default = "default_groups_claim")]
     pub groups_claim: String,
-    /// Which group has which role; the first that fits counts.
+    /// Roles of groups; the first match counts.
     pub roles: Vec<GroupRole>,
-    /// Lets a person take over the local user of the same name. Only for providers whose names nobody can choose.
+    /// Lets a provider's user take over the local user of the same name. Only for providers whose names cannot be chosen freely.
     #[serde(default)]
     pub link_existing_users: bool,
-    /// Seconds that clocks may differ.
+    /// Tolerated clock difference in seconds.
     #[serde(default = "default_leeway")]
     pub leeway_secs: u64,
-    /// Seconds between two fetches of the keys at least.
+    /// Minimum number of seconds between two fetches of the keys.
     #[serde(default = "default_refresh")]
     pub key_refresh_min_secs: u64,
-    /// Seconds after which the keys are fetched anew.
+    /// Seconds after which the keys are fetched again.
     #[serde(default = "default_max_age")]
     pub key_max_age_secs: u64,
 }
@@ -79,11 +79,11 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GroupRole {
-    /// Group as it stands in the claim.
+    /// Group as written in the claim.
     pub group: String,
     /// Role of its members.
     pub role: Role,
-    /// Organization of the role; none for `root` and `hub-admin`, which live in `root`.
+    /// Organization of the role; none for `root` and `hub-admin`, which belong to `root`.
     #[serde(default)]
     pub organization: Option<String>,
 }
@@ -93,7 +93,7 @@ const ROOT_ORG: &str = "root";
 const LONGEST_LEEWAY: u64 = 300;
 
 impl GroupRole {
-    /// The organization that members work in.
+    /// Returns the organization of the members.
     #[must_use]
     pub fn organization(&self) -> &str {
         self.organization.as_deref().unwrap_or(ROOT_ORG)
@@ -115,7 +115,7 @@ impl GroupRole {
 }
 
 impl OidcSettings {
-    /// Checks what the types cannot say.
+    /// Checks rules that the types cannot express.
     ///
     /// # Errors
     /// [`OidcError::Settings`] naming the key and the rule.
@@ -144,8 +144,8 @@ impl OidcSettings {
             .map_err(OidcError::Settings)
     }
 
-    /// The role of somebody in these groups: the first in the order of the configuration; one in the organization that is asked for
-    /// comes before all others.
+    /// Returns the role of a user in these groups: the first in the order of the configuration; one in the requested organization
+    /// takes precedence.
     #[must_use]
     pub fn choose_role(&self, groups: &[String], organization: Option<&str>) -> Option<&GroupRole> {
         let fits = |rule: &&GroupRole| groups.contains(&rule.group);
@@ -163,7 +163,7 @@ impl OidcSettings {
     }
 }
 
-/// An address that may be called: `https`, or `http` on this machine.
+/// Parses a URL that may be called: `https`, or `http` on this machine.
 pub(crate) fn allowed_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("'{text}' is no URL: {error}"))?;
     let is_loopback = match url.host_str() {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn first_rule_that_fits_counts_and_one_in_the_organization_asked_for_comes_before_it() {
+    fn first_matching_rule_counts_and_the_requested_organization_takes_precedence() {
         let settings = settings();
         let role = |groups: &[&str], organization: Option<&str>| {
             let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_open_a_door_by_mistake_are_refused_by_name() {
+    fn insecure_settings_are_refused_by_name() {
         assert_eq!(settings().check(), Ok(()));
         let refused = |change: fn(&mut OidcSettings), word: &str| {
             let mut settings = settings();

@@ -1,4 +1,4 @@
-//! Checks a token and reads the person out of it.
+//! Verifies a token and extracts the user.
 
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, errors::ErrorKind};
 use serde_json::{Map, Value};
@@ -10,16 +10,16 @@ pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// Longest accepted user name, subject and address.
 const MAX_TEXT: usize = 200;
 
-/// Who somebody is by the provider.
+/// The identity of a user at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
     /// The provider.
     pub issuer: String,
-    /// Id at the provider, which never goes to somebody else.
+    /// Id at the provider, never reassigned to another user.
     pub subject: String,
-    /// Name here.
+    /// User name on this hub.
     pub name: String,
-    /// Address, when the provider tells one.
+    /// Email address, when the provider reports one.
     pub email: Option<String>,
     /// Groups at the provider.
     pub groups: Vec<String>,
@@ -27,10 +27,10 @@ pub struct Person {
     pub expires_at: i64,
 }
 
-/// What a token says of its key, before anything of it can be trusted.
+/// Reads the header of a token, whose content is not trusted yet.
 ///
 /// # Errors
-/// [`OidcError::Refused`] for what is no token, is too long, or is not signed with a public-key algorithm.
+/// [`OidcError::Refused`] for invalid tokens, for ones that are too long, and for ones without a public-key algorithm.
 pub(crate) fn read_header(token: &str) -> Result<Header, OidcError> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(OidcError::refused(format!("it has more than {MAX_TOKEN_BYTES} bytes")));
@@ -45,7 +45,7 @@ pub(crate) fn read_header(token: &str) -> Result<Header, OidcError> {
     }
 }
 
-/// Checks signature, issuer, audience and times, and reads the claims.
+/// Verifies signature, issuer, audience and times, and reads the claims.
 ///
 /// # Errors
 /// [`OidcError::Refused`] naming the check that failed, never the token.
@@ -112,7 +112,7 @@ fn is_name(name: &str) -> bool {
     is_text(name) && !name.chars().any(|sign| sign.is_whitespace() || sign == '/' || sign == ':')
 }
 
-/// The groups of a claim: a list of names or one name; the claim's own name comes before a path with dots.
+/// Returns the groups of a claim: a list of names or one name; a claim of exactly this name takes precedence over a path with dots.
 fn groups(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
     let found = claims.get(claim).or_else(|| {
         let mut names = claim.split('.');
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_signed_token_is_refused_before_any_key_is_looked_for() {
+    fn unsigned_token_is_refused_before_any_key_is_searched() {
         use std::fmt::Write;
         let mut none = String::new();
         // {"alg":"none"} . {} .

@@ -43,7 +43,7 @@ impl CancelReason {
             103 => "service terminated",
             104 => "service did not start in time",
             105 => "canceled by a user of the node",
-            106 => "the agbot asked, or does not know the agreement",
+            106 => "canceled by the agbot, or it does not know the agreement",
             107 => "the agbot never acknowledged the reply",
             108 => "a dependency failed",
             109 | 110 => "an image could not be loaded",

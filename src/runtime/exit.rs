@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_tells_every_cause_once() {
+    fn a_chain_contains_every_cause_once() {
         let inner = std::io::Error::other("the disk is full");
         let outer = crate::files::FileError::new("write", std::path::Path::new("d/file"), inner);
         assert_eq!(chain(&outer), "cannot write d/file: the disk is full");

@@ -289,6 +289,6 @@ async fn check_claim(tx: &mut PgConnection, claim: Option<&ClaimRef>) -> Result<
     if is_held {
         Ok(())
     } else {
-        Err(AgbotError::Refused(format!("the claim on {} is gone or somebody else's", claim.group)))
+        Err(AgbotError::Refused(format!("the claim on {} is gone or held by another agbot", claim.group)))
     }
 }

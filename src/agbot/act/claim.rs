@@ -146,7 +146,7 @@ pub(super) async fn record_rollout(
         let stored = rollouts::lock_rollout(&mut tx, rollout.group.as_str(), rollout.policy.as_str()).await?;
         let stored: Option<Rollout> = stored.map(serde_json::from_value).transpose()?;
         if !rollout.may_replace(stored.as_ref()) {
-            return Err(AgbotError::Refused("somebody else wrote the rollout meanwhile".to_owned()));
+            return Err(AgbotError::Refused("the rollout was changed meanwhile".to_owned()));
         }
         rollouts::upsert_rollout(&mut tx, rollout.group.as_str(), rollout.policy.as_str(), &record).await?;
         for event in history::events(stored.as_ref(), rollout) {

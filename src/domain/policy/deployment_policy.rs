@@ -1,4 +1,4 @@
-//! The deployment policy ("business policy" on the wire): which service goes to which nodes.
+//! The deployment policy ("business policy" on the wire): the service to deploy, and its target nodes.
 //!
 //! Source: agreement protocol, "External forms".
 
@@ -12,14 +12,14 @@ use super::property::{Property, PropertyError, PropertyList, builtin};
 use super::secret_binding::SecretBinding;
 use super::user_input::UserInput;
 
-/// Most versions, entries of user input and secret bindings that a deployment policy or a service of a pattern may have.
+/// Maximum number of versions, user input entries and secret bindings of a deployment policy or a service of a pattern.
 pub const MAX_ENTRIES: usize = 1_000;
 
-/// Says why a deployment policy is refused.
+/// The reason why a deployment policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeploymentPolicyError {
-    /// The service has no name or no organisation.
-    #[error("the service needs a name and an organisation")]
+    /// The service has no name or no organization.
+    #[error("the service needs a name and an organization")]
     IncompleteService,
     /// No version is named.
     #[error("the service has no versions")]
@@ -27,18 +27,18 @@ pub enum DeploymentPolicyError {
     /// A version has no text.
     #[error("a version of service \"{service}\" is empty")]
     EmptyVersion { service: String },
-    /// Rank, tries and window of a version do not fit together.
+    /// Rank, tries and window of a version are inconsistent.
     #[error(
         "version \"{version}\": a priority needs retries and retry_durations, and without one all of them must be absent"
     )]
     IncompletePriority { version: String },
-    /// A list is longer than anybody needs.
+    /// A list is too long.
     #[error("{count} {list} are more than the {MAX_ENTRIES} allowed")]
     TooMany { list: &'static str, count: usize },
-    /// A property is wrong or there twice.
+    /// A property is invalid or a duplicate.
     #[error(transparent)]
     Property(#[from] PropertyError),
-    /// A constraint is wrong.
+    /// A constraint is invalid.
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
 }
@@ -46,29 +46,29 @@ pub enum DeploymentPolicyError {
 /// A deployment policy as the exchange stores it.
 ///
 /// # Shape
-/// The id is not part of it. Owner and timestamps are the exchange's business.
+/// The id, owner and timestamps are not part of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeploymentPolicy {
-    /// The user that made it.
+    /// The user that created it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub owner: String,
-    /// A short name for people.
+    /// A short display name.
     pub label: String,
-    /// A text for people.
+    /// A human-readable description.
     pub description: String,
-    /// What is to be deployed.
+    /// The deployed service.
     pub service: ServiceReference,
-    /// What the policy says about itself.
+    /// The properties of the policy.
     #[serde(skip_serializing_if = "<[Property]>::is_empty")]
     pub properties: PropertyList,
-    /// What it asks of the properties of nodes.
+    /// Its constraints on the properties of nodes.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub constraints: ConstraintList,
     /// Values for the variables of services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_input: Vec<UserInput>,
-    /// Which stored secret stands for which secret of a service.
+    /// The stored secrets bound to secrets of a service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secret_binding: Vec<SecretBinding>,
 }
@@ -79,23 +79,23 @@ pub struct DeploymentPolicy {
 pub struct ServiceReference {
     /// Its name.
     pub name: String,
-    /// Its organisation.
+    /// Its organization.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub org: String,
     /// The architecture; empty or `*` for any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub arch: String,
-    /// The cluster namespace into which it goes.
+    /// The cluster namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_namespace: String,
     /// The versions, with their ranks.
     #[serde(rename = "serviceVersions", skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<ServiceVersion>,
-    /// When a node counts as lost.
+    /// The condition under which a node counts as lost.
     pub node_health: NodeHealth,
 }
 
-/// A version of a service and its place among the others.
+/// A version of a service and its rank.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceVersion {
@@ -104,7 +104,7 @@ pub struct ServiceVersion {
     pub version: String,
     /// Its rank.
     pub priority: WorkloadPriority,
-    /// Old feature, kept when passed on.
+    /// Obsolete, kept when passed on.
     pub upgrade_policy: UpgradePolicy,
 }
 
@@ -125,7 +125,7 @@ impl DeploymentPolicy {
     /// booleans.
     ///
     /// # Errors
-    /// [`DeploymentPolicyError`] for the first thing that is wrong.
+    /// [`DeploymentPolicyError`] for the first error.
     pub fn validate_and_normalize(&mut self) -> Result<(), DeploymentPolicyError> {
         self.check_size()?;
         self.service.validate()?;
@@ -134,17 +134,17 @@ impl DeploymentPolicy {
         Ok(self.constraints.validate()?)
     }
 
-    /// Returns whether the policy asks nothing of nodes.
+    /// Returns whether the policy has no constraints on nodes.
     pub fn has_no_constraints(&self) -> bool {
         self.constraints.iter().all(|constraint| constraint.trim().is_empty())
     }
 
-    /// Brings the policy into the internal form.
+    /// Converts the policy into the internal form.
     ///
     /// # Shape
-    /// `id` is qualified and becomes the name. Versions that mean the same as an earlier one are left out.
+    /// `id` is qualified and becomes the name. Versions equal to an earlier one are left out.
     /// # Errors
-    /// [`DeploymentPolicyError`] for the first thing that is wrong.
+    /// [`DeploymentPolicyError`] for the first error.
     pub fn to_internal(&self, id: &str) -> Result<InternalPolicy, DeploymentPolicyError> {
         let mut policy = self.clone();
         policy.validate_and_normalize()?;
@@ -175,7 +175,7 @@ impl DeploymentPolicy {
         }
     }
 
-    /// The type is kept here, unlike elsewhere; declared as text the value therefore stays text.
+    /// The type is kept here, unlike elsewhere; a value declared as text therefore stays text.
     fn normalize_allow_privileged(&mut self) -> Result<(), PropertyError> {
         match self.properties.get(builtin::ALLOW_PRIVILEGED) {
             Some(property) if !property.declared.is_undeclared() => match property.value.as_str() {
@@ -221,7 +221,7 @@ impl ServiceReference {
     }
 }
 
-/// Appends an element unless one that means the same is there.
+/// Appends an element unless an equal one exists.
 pub(crate) fn push_new(workloads: &mut Vec<Workload>, workload: Workload) {
     if !workloads.iter().any(|existing| existing.is_same(&workload)) {
         workloads.push(workload);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_mean_the_same_are_taken_once() {
+    fn equal_versions_are_kept_once() {
         let mut policy = policy(json!([]));
         policy.service.versions.push(policy.service.versions[0].clone());
         assert_eq!(policy.to_internal("acme/p").unwrap().workloads.len(), 1);

@@ -1,4 +1,4 @@
-//! The pair of properties and constraints that every policy of a user is made of.
+//! The pair of properties and constraints of every user policy.
 //!
 //! Source: agreement protocol, "External forms".
 
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 use super::constraint::{ConstraintError, ConstraintList};
 use super::property::{PropertyError, PropertyList, null_as_default};
 
-/// Says why a policy is refused.
+/// The reason why a policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// A property is wrong.
+    /// A property is invalid.
     #[error(transparent)]
     Property(#[from] PropertyError),
-    /// A constraint is wrong.
+    /// A constraint is invalid.
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
-    /// The policy of a node is in a form that is not known.
+    /// The policy of a node has an unknown format.
     #[error("node policies of version \"{version}\" are not supported")]
     UnknownVersion { version: String },
 }
 
-/// What a policy says about itself and what it asks of the other side.
+/// Properties of one side and its constraints on the other.
 ///
 /// # Shape
 /// Missing and null members read as empty lists; both lists are always written.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ExternalPolicy {
-    /// What the policy says about itself.
+    /// The properties.
     #[serde(default)]
     pub properties: PropertyList,
-    /// What it asks of the properties of the other side.
+    /// The constraints on the properties of the other side.
     #[serde(default, deserialize_with = "null_as_default")]
     pub constraints: ConstraintList,
 }
@@ -42,7 +42,7 @@ impl ExternalPolicy {
     /// services into booleans.
     ///
     /// # Errors
-    /// [`PolicyError`] for the first thing that is wrong; the policy may then be partly normalised.
+    /// [`PolicyError`] for the first error; the policy may then be partly normalized.
     pub fn validate_and_normalize(&mut self) -> Result<(), PolicyError> {
         self.properties.validate()?;
         self.properties.normalize_allow_privileged()?;
@@ -55,13 +55,13 @@ impl ExternalPolicy {
         self.properties.is_empty() && self.constraints.is_empty()
     }
 
-    /// Adds another policy: properties by [`PropertyList::merge`], constraints that are not there yet.
+    /// Adds another policy: properties by [`PropertyList::merge`], and constraints that are missing here.
     pub fn merge(&mut self, addition: &Self, replaces: bool) {
         self.properties.merge(&addition.properties, replaces);
         self.constraints.merge(&addition.constraints);
     }
 
-    /// Returns what changes when `new` takes the place of this policy.
+    /// Returns the difference between this policy and its replacement.
     pub fn compare(&self, new: &Self) -> PolicyChange {
         let mut change = PolicyChange::NONE;
         if !self.properties.is_same(&new.properties) {
@@ -77,7 +77,7 @@ impl ExternalPolicy {
     }
 }
 
-/// The set of ways in which a policy changed.
+/// The set of differences between two policies.
 ///
 /// # Source
 /// Agreement protocol, "External forms" (change classes).
@@ -101,12 +101,12 @@ impl PolicyChange {
         self.0
     }
 
-    /// Answers whether all of `other` is part of the set.
+    /// Returns whether all of `other` is part of the set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Answers whether nothing changed.
+    /// Returns whether nothing changed.
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn validation_normalises_and_names_what_is_wrong() {
+    fn validation_normalizes_and_names_the_error() {
         let mut valid =
             policy(json!({"properties": [{"name": "openhorizon.allowPrivileged", "value": "false"}]}));
         valid.validate_and_normalize().unwrap();

@@ -1,16 +1,16 @@
-//! Laws that hold for every input: nothing panics, and what is written reads back as the same.
+//! Laws that hold for every input: nothing panics, and written values read back as equal.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::compatibility::namespace::NamespaceQuestion;
+use super::compatibility::namespace::NamespaceChoice;
 use super::compatibility::{NodeFacts, PolicyCheck, ServiceCatalog, ServiceDefinition, deployment};
 use super::internal::InternalPolicy;
 use super::reference_json::{from_value, to_text};
 use super::terms::{all_mismatches, check_compatible, merge_producers, terms_and_conditions};
 use super::{DeploymentPolicy, ExternalPolicy, NodePolicy, Pattern};
 
-/// Words that mean something somewhere, so that generated JSON reaches beyond the first test.
+/// Meaningful words, so that generated JSON gets past the first check.
 const WORDS: [&str; 40] = [
     "header",
     "name",
@@ -140,7 +140,7 @@ proptest! {
         }
         let _needs = deployment::needs_privileges("s", &value);
         let _secrets = deployment::declared_secrets("s", &value);
-        let _namespace = NamespaceQuestion::default().answer(&value);
+        let _namespace = NamespaceChoice::default().resolve(&value);
     }
 
     #[test]
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn terms_exist_exactly_for_policies_that_suit_each_other(left in internal_policy(), right in internal_policy()) {
+    fn terms_exist_exactly_for_compatible_policies(left in internal_policy(), right in internal_policy()) {
         let suits = check_compatible(&left, &right).is_ok();
         prop_assert_eq!(suits, all_mismatches(&left, &right).is_empty());
         let terms = terms_and_conditions(&left, &right, Default::default(), u64::MAX);

@@ -2,7 +2,7 @@
 //!
 //! # How policies are combined for one (node, deployment policy, service version)
 //!
-//! Every step works on [`InternalPolicy`], the one form into which everything is brought first.
+//! Every step works on [`InternalPolicy`], the common form.
 //!
 //! 1. **Producer.** The node's [`NodePolicy`] is flattened by [`NodePolicy::deployment_policy`] (properties of the top level
 //!    overlaid by those of the deployment part; constraints of that part, else those of the top level) and becomes, by
@@ -13,14 +13,14 @@
 //! 3. **Consumer.** [`DeploymentPolicy::to_internal`], with the service policy merged in by
 //!    [`InternalPolicy::merge_external`]: properties of the deployment policy win, constraints add up.
 //! 4. **Test.** [`terms::check_compatible`]: the consumer's constraints against the producer's properties, the producer's
-//!    against the consumer's, then protocols and data verification. [`terms::all_mismatches`] tells everything that fails,
+//! 4. **Test.** [`terms::check_compatible`]: the consumer's constraints against the producer's properties, the producer's
+//!    against the consumer's, then protocols and data verification. [`terms::all_mismatches`] returns every failure,
 //!    each comparison with the actual value.
-//! 5. **Beyond policies.** Type of the node, cluster namespace, variables ([`user_input`]) and secrets ([`secret_binding`]).
 //!
-//! [`compatibility::PolicyCheck`] makes all five for every version that the deployment policy names. Which of the versions
-//! that pass is tried is decided by [`priority::choose_workload`]; [`terms::terms_and_conditions`] then makes what is
-//! proposed to the node: the consumer with that one version, named after both sides. A [`Pattern`] replaces the deployment
-//! policy by one consumer per service; constraints play no part there.
+//! [`compatibility::PolicyCheck`] runs all five for every version that the deployment policy names.
+//! [`priority::choose_workload`] decides which of the passing versions is tried; [`terms::terms_and_conditions`] builds the
+//! proposal: the consumer with that one version, named after both sides. A [`Pattern`] replaces the deployment policy by one
+//! consumer per service; it has no constraints.
 //!
 //! Source: agreement protocol, "Internal policy, properties, constraints, compatibility".
 

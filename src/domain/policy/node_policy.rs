@@ -1,4 +1,4 @@
-//! The policy of a node, in its flat first form and its present form with parts for deployment and management.
+//! The policy of a node, in its flat first format and its current format with parts for deployment and management.
 //!
 //! Source: agreement protocol, "External forms".
 
@@ -11,30 +11,30 @@ use super::property::{PropertyList, builtin, null_as_default};
 /// The policy of a node.
 ///
 /// # Shape
-/// The top level holds for deployment and management alike; the parts refine it, see [`NodePolicy::deployment_policy`].
+/// The top level applies to deployment and management alike; the parts refine it, see [`NodePolicy::deployment_policy`].
 /// Empty label and description are not written.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(from = "Members")]
 pub struct NodePolicy {
-    /// A short name for people.
+    /// A short display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// A text for people.
+    /// A human-readable description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The top level.
     #[serde(flatten)]
     pub common: ExternalPolicy,
-    /// What holds for the deployment of services only.
+    /// The part for the deployment of services.
     pub deployment: ExternalPolicy,
-    /// What holds for the management of the node only.
+    /// The part for the management of the node.
     pub management: ExternalPolicy,
-    /// Whether a list of properties was given on the top level, be it empty: then repeated properties of the parts become one.
+    /// Whether the top level has a list of properties, even an empty one: then duplicate properties of the parts are merged.
     #[serde(skip)]
     pub names_common_properties: bool,
 }
 
-/// The members as they are read: one by one, because what is flattened cannot be read tolerantly.
+/// The members as read: one by one, because a flattened struct cannot be read leniently.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Members {
@@ -60,11 +60,11 @@ impl From<Members> for NodePolicy {
     }
 }
 
-/// What the member `nodePolicyVersion` of a stored policy says of the present form.
+/// The value of `nodePolicyVersion` of a policy in the current format.
 pub const PRESENT_VERSION: &str = "v2";
 
 impl NodePolicy {
-    /// Brings a policy as the exchange stores it into the present form: without a version it is flat, see
+    /// Converts a stored policy into the current format: without a version it is flat, see
     /// [`NodePolicy::from_v1`].
     ///
     /// # Errors
@@ -77,8 +77,8 @@ impl NodePolicy {
         }
     }
 
-    /// Converts the flat first form: what the agent reports of its node stays on the top level, everything else moves to the
-    /// deployment part; invalid and repeated properties are left out.
+    /// Converts the flat first format: properties reported by the agent stay on the top level, everything else moves to the
+    /// deployment part; invalid and duplicate properties are left out.
     pub fn from_v1(flat: &ExternalPolicy) -> Self {
         let mut policy = Self::default();
         for property in flat.properties.iter() {
@@ -87,27 +87,27 @@ impl NodePolicy {
             } else {
                 &mut policy.deployment
             };
-            // Leaving out is the rule of the reference for both reasons that this can fail for.
+            // The reference leaves the property out for both possible errors.
             let _left_out = part.properties.add(property.clone());
         }
         policy.deployment.constraints = flat.constraints.clone();
         policy
     }
 
-    /// Returns what holds for the deployment of services: the properties of the top level overlaid by those of the
+    /// Returns the effective policy for the deployment of services: the properties of the top level overlaid by those of the
     /// deployment part, and the constraints of that part if it has any, else those of the top level.
     pub fn deployment_policy(&self) -> ExternalPolicy {
         self.effective(&self.deployment)
     }
 
-    /// Returns what holds for the management of the node, by the rule of [`NodePolicy::deployment_policy`].
+    /// Returns the effective policy for the management of the node, by the rule of [`NodePolicy::deployment_policy`].
     pub fn management_policy(&self) -> ExternalPolicy {
         self.effective(&self.management)
     }
 
     fn effective(&self, part: &ExternalPolicy) -> ExternalPolicy {
         let properties = if self.common.properties.is_empty() && !self.names_common_properties {
-            // The reference copies here instead of merging, so that repeated and invalid properties survive.
+            // The reference copies here instead of merging, so that duplicate and invalid properties survive.
             part.properties.clone()
         } else {
             let mut properties = self.common.properties.clone();
@@ -119,17 +119,17 @@ impl NodePolicy {
         ExternalPolicy { properties, constraints: constraints.clone() }
     }
 
-    /// Tests and normalises the three levels.
+    /// Validates and normalizes the three levels.
     ///
     /// # Errors
-    /// [`PolicyError`] for the first thing that is wrong.
+    /// [`PolicyError`] for the first error.
     pub fn validate_and_normalize(&mut self) -> Result<(), PolicyError> {
         self.common.validate_and_normalize()?;
         self.deployment.validate_and_normalize()?;
         self.management.validate_and_normalize()
     }
 
-    /// Returns what changes for deployment and for management when `new` takes the place of this policy; `None` means that
+    /// Returns the differences for deployment and for management between this policy and its replacement; `None` means that
     /// the policy is deleted.
     pub fn compare(&self, new: Option<&Self>) -> NodePolicyChange {
         match new {
@@ -142,7 +142,7 @@ impl NodePolicy {
     }
 }
 
-/// What a change of a node's policy means for each of its two uses.
+/// The differences for each of the two uses of a node's policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodePolicyChange {
     /// For the deployment of services.

@@ -1,4 +1,4 @@
-//! The pattern: the services that every node bearing its name runs.
+//! The pattern: the services that all nodes of the pattern run.
 //!
 //! Source: agreement protocol, "External forms" (pattern).
 
@@ -12,11 +12,11 @@ use super::internal::{
 use super::secret_binding::SecretBinding;
 use super::user_input::UserInput;
 
-/// Says why a pattern cannot be brought into the internal form.
+/// The reason why a pattern cannot be converted into the internal form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// A service lacks its name, organisation or architecture.
-    #[error("a service of pattern \"{pattern}\" lacks its url, organisation or architecture")]
+    /// A service lacks its name, organization or architecture.
+    #[error("a service of pattern \"{pattern}\" lacks its url, organization or architecture")]
     IncompleteService { pattern: String },
     /// A service has no versions.
     #[error("service \"{service}\" of pattern \"{pattern}\" has no versions")]
@@ -24,7 +24,7 @@ pub enum PatternError {
     /// A version has no text.
     #[error("a version of service \"{service}\" in pattern \"{pattern}\" is empty")]
     EmptyVersion { pattern: String, service: String },
-    /// There are more services, or versions of one, than anybody needs.
+    /// There are too many services, or versions of one.
     #[error(
         "pattern \"{pattern}\" has {count} services or versions of a service, more than the {MAX_ENTRIES} allowed"
     )]
@@ -35,18 +35,18 @@ pub enum PatternError {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Pattern {
-    /// The user that made it.
+    /// The user that created it.
     pub owner: String,
-    /// A short name for people.
+    /// A short display name.
     pub label: String,
-    /// A text for people.
+    /// A human-readable description.
     pub description: String,
-    /// Whether other organisations may use it.
+    /// Whether other organizations may use it.
     #[serde(rename = "public")]
     pub is_public: bool,
     /// The services.
     pub services: Vec<PatternService>,
-    /// The cluster namespace into which they go.
+    /// The cluster namespace of the services.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_namespace: String,
     /// The acceptable agreement protocols; none means the basic one.
@@ -54,7 +54,7 @@ pub struct Pattern {
     /// Values for the variables of services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_input: Vec<UserInput>,
-    /// Which stored secret stands for which secret of a service.
+    /// The stored secrets bound to secrets of a service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secret_binding: Vec<SecretBinding>,
 }
@@ -65,19 +65,19 @@ pub struct Pattern {
 pub struct PatternService {
     /// Its name.
     pub service_url: String,
-    /// Its organisation.
+    /// Its organization.
     pub service_orgid: String,
     /// The architecture, `*` for any.
     pub service_arch: String,
     /// The versions, with their ranks.
     #[serde(rename = "serviceVersions")]
     pub versions: Vec<PatternServiceVersion>,
-    /// How the receipt of data is verified (old feature).
+    /// Settings of data verification (obsolete).
     #[serde(rename = "dataVerification")]
     pub data_verification: PatternDataVerification,
-    /// When a node counts as lost.
+    /// The condition under which a node counts as lost.
     pub node_health: NodeHealth,
-    /// Whether the node starts the service by itself, without an agreement.
+    /// Whether the node starts the service without an agreement.
     #[serde(rename = "agreementLess")]
     pub is_agreementless: bool,
 }
@@ -96,29 +96,29 @@ pub struct PatternServiceVersion {
     pub deployment_overrides_signature: String,
 }
 
-/// How the receipt of data is verified, in the spelling that patterns have for it.
+/// Settings of data verification, with the member names of patterns.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PatternDataVerification {
-    /// Whether it is.
+    /// Whether it is enabled.
     #[serde(rename = "enabled", skip_serializing_if = "std::ops::Not::not")]
     pub is_enabled: bool,
-    /// Where to ask.
+    /// The URL to check.
     #[serde(rename = "URL", skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// As whom to ask.
+    /// The user of the check.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// With which password.
+    /// The password of the check.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub password: String,
-    /// How long to wait for data, seconds.
+    /// The maximum wait for data, seconds.
     #[serde(rename = "interval", skip_serializing_if = "is_zero")]
     pub interval_secs: i64,
-    /// The pause between two looks, seconds.
+    /// The check interval, seconds.
     #[serde(rename = "check_rate", skip_serializing_if = "is_zero")]
     pub check_secs: i64,
-    /// What is paid.
+    /// The payment.
     pub metering: Metering,
 }
 
@@ -140,12 +140,12 @@ impl PatternDataVerification {
 }
 
 impl Pattern {
-    /// Makes one internal policy per service that needs an agreement.
+    /// Creates one internal policy per service that needs an agreement.
     ///
     /// # Shape
     /// In the order of the services. `id` is the pattern's qualified id.
     /// # Errors
-    /// [`PatternError`] for the first service that is wrong.
+    /// [`PatternError`] for the first invalid service.
     pub fn to_internal(&self, id: &str) -> Result<Vec<InternalPolicy>, PatternError> {
         let versions = self.services.iter().map(|service| service.versions.len()).max().unwrap_or(0);
         let count = versions.max(self.services.len()).max(self.agreement_protocols.len());
@@ -174,7 +174,7 @@ impl Pattern {
         Ok(internal)
     }
 
-    /// Versions are not taken over; of two entries of one name the first counts.
+    /// Versions are dropped; of two entries of one name the first counts.
     fn internal_protocols(&self) -> Vec<AgreementProtocol> {
         if self.agreement_protocols.is_empty() {
             return vec![AgreementProtocol::named(BASIC_PROTOCOL)];
@@ -225,7 +225,7 @@ impl PatternService {
     }
 }
 
-/// Pattern, service, organisation and architecture; of a service's url what follows the second slash, if there is one.
+/// Returns the name: pattern, service, organization and architecture; of a service's url the part after the second slash, if there is one.
 fn policy_name(pattern: &str, service: &PatternService) -> String {
     let url = service.service_url.as_str();
     let tail = url.splitn(3, '/').nth(2).map(|tail| tail.strip_suffix('/').unwrap_or(tail));

@@ -1,15 +1,15 @@
-//! Which version of a service is tried next, and the count of tries behind that choice.
+//! Version choice by rank, and the count of attempts behind it.
 //!
 //! Source: agreement protocol, "Priority choice and rollback"; agbot, "Workload usage".
 
 use super::internal::{Workload, WorkloadPriority};
 
-/// Says that there is nothing to choose from.
+/// The error that there is no version to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the policy names no version of a service")]
 pub struct NoWorkloads;
 
-/// What is known of the tries with the version that was chosen last.
+/// The attempts with the version that was chosen last.
 ///
 /// # Units
 /// `first_try_at`: seconds since 1970.
@@ -17,17 +17,17 @@ pub struct NoWorkloads;
 pub struct Tries {
     /// The rank of that version; 0 before the first choice.
     pub priority: i64,
-    /// How many tries count already, the coming one included.
+    /// Number of attempts, including the next one.
     pub count: i64,
-    /// When the window began.
+    /// Start of the window.
     pub first_try_at: u64,
 }
 
-/// Chooses the version to try: the present one while it has tries left or its window is over, else the next lower rank,
-/// else the present or last one again.
+/// Chooses the version to try: the current one while it has attempts left or its window is over, else the next lower rank,
+/// else the current or last one again.
 ///
 /// # Shape
-/// Ranks need neither be sorted nor without gaps. Before the first choice pass [`Tries::default`]: it yields the highest rank.
+/// Ranks may be unsorted and have gaps. Before the first choice pass [`Tries::default`]: it yields the highest rank.
 /// # Units
 /// `now`: seconds since 1970; a `now` before the window's begin counts as long after it, as in the reference.
 /// # Errors
@@ -56,7 +56,7 @@ pub fn choose_workload(workloads: &[Workload], tries: Tries, now: u64) -> Result
     Ok(next.map_or(exhausted, |(_, workload)| workload))
 }
 
-/// Returns the version with the best rank that is better than the present one.
+/// Returns the version with the best rank above the current one.
 ///
 /// # Shape
 /// A rank of -1 means "no limit". `None` when nothing is better.
@@ -69,7 +69,7 @@ pub fn best_above(workloads: &[Workload], current_priority: i64) -> Option<&Work
             best = Some(workload);
         }
     }
-    // A rank of -1 is this function's word for "nothing yet", in the reference as here.
+    // A rank of -1 means "nothing yet" in this function, in the reference as here.
     best.filter(|workload| workload.priority.value != -1)
 }
 
@@ -78,7 +78,7 @@ pub fn with_priority(workloads: &[Workload], priority: i64) -> Option<&Workload>
     workloads.iter().find(|workload| workload.priority.value == priority)
 }
 
-/// The record of tries that one node has with one policy; it survives the agreements.
+/// The record of attempts of one node with one policy; it survives the agreements.
 ///
 /// # Units
 /// Instants: seconds since 1970.
@@ -86,18 +86,18 @@ pub fn with_priority(workloads: &[Workload], priority: i64) -> Option<&Workload>
 pub struct RetryRecord {
     /// The rank of the version in use; 0 when the policy has no ranks.
     pub priority: i64,
-    /// Tries counted in the present window, the first one not included.
+    /// Attempts counted in the current window, without the first one.
     pub retry_count: i64,
     /// The length of the window, seconds.
     pub retry_secs: i64,
-    /// When the window began.
+    /// Start of the window.
     pub first_try_at: u64,
-    /// The last try; 0 before the second one.
+    /// The last attempt; 0 before the second one.
     pub latest_retry_at: u64,
 }
 
 impl RetryRecord {
-    /// Begins the record when a node has agreed to a version for the first time.
+    /// Creates the record when a node has agreed to a version for the first time.
     pub fn begin(priority: WorkloadPriority, now: u64) -> Self {
         Self {
             priority: priority.value,
@@ -108,8 +108,8 @@ impl RetryRecord {
         }
     }
 
-    /// Notes that the node has agreed again: another rank begins anew, the same rank counts one more try or, when its window
-    /// is over, begins a window with one try used.
+    /// Records that the node has agreed again: another rank starts over, the same rank counts one more attempt or, when its window
+    /// is over, starts a window with one attempt used.
     #[must_use]
     pub fn note_agreement(self, priority: WorkloadPriority, now: u64) -> Self {
         if priority.value != self.priority {
@@ -122,14 +122,14 @@ impl RetryRecord {
         Self { retry_count: self.retry_count.saturating_add(1), latest_retry_at: now, ..self }
     }
 
-    /// Notes that the version in use cannot be proposed at all, so that the next choice goes on to the next rank.
+    /// Records that the version in use cannot be proposed, so that the next choice continues with the next rank.
     #[must_use]
     pub fn exhaust(self, priority: WorkloadPriority, now: u64) -> Self {
         let retry_count = priority.retries.saturating_add(1);
         Self { retry_count, latest_retry_at: now, ..Self::begin(priority, now) }
     }
 
-    /// Returns what [`choose_workload`] is to be asked with for the next proposal.
+    /// Returns the input of [`choose_workload`] for the next proposal.
     pub fn next_tries(&self) -> Tries {
         let count = self.retry_count.saturating_add(1);
         Tries { priority: self.priority, count, first_try_at: self.first_try_at }

@@ -1,4 +1,4 @@
-//! Properties: what a node, a service or a policy says about itself, and the names that the system itself fills in.
+//! Properties of a node, a service or a policy, and the names of the built-in ones.
 //!
 //! Source: agreement protocol, "Properties".
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::version;
 
-/// Names of the properties that the system fills in by itself.
+/// Names of the built-in properties.
 pub mod builtin {
     /// Number of CPUs of the node (number).
     pub const CPU: &str = "openhorizon.cpu";
@@ -20,7 +20,7 @@ pub mod builtin {
     pub const ARCH: &str = "openhorizon.arch";
     /// Serial number of the machine, or a random one (string, devices only).
     pub const HARDWARE_ID: &str = "openhorizon.hardwareId";
-    /// On a node: may privileged services run here; on a service: does it need that (boolean, may be set by the user).
+    /// On a node: whether privileged services may run here; on a service: whether it needs that (boolean, may be set by the user).
     pub const ALLOW_PRIVILEGED: &str = "openhorizon.allowPrivileged";
     /// Version of the cluster's control plane (string, clusters only).
     pub const KUBERNETES_VERSION: &str = "openhorizon.kubernetesVersion";
@@ -28,32 +28,32 @@ pub mod builtin {
     pub const KUBERNETES_NAMESPACE: &str = "openhorizon.kubernetesNamespace";
     /// Whether the cluster agent is confined to its namespace (boolean, clusters only).
     pub const KUBERNETES_NAMESPACE_SCOPED: &str = "openhorizon.kubernetesNamespaceScoped";
-    /// Operating system of the node (string, empty when not recognised).
+    /// Operating system of the node (string, empty when not recognized).
     pub const OPERATING_SYSTEM: &str = "openhorizon.operatingSystem";
     /// Whether the agent runs in a container (boolean).
     pub const CONTAINERIZED: &str = "openhorizon.containerized";
 
     /// Name of the HA group that the node belongs to (string); absent when it belongs to none.
     ///
-    /// The hub derives it from the group membership whenever it evaluates constraints against a node and never takes it from
-    /// a node's policy, so that nobody can claim a membership. It lets a constraint ask for a group by name
-    /// (`openhorizon.hagroup == line-3`), for one of several (`openhorizon.hagroup in "line-3,line-4"`) or for any group
+    /// The hub derives it from the group membership whenever it evaluates constraints against a node and never takes it from a
+    /// node's policy, so that no node can claim a membership. It lets a constraint require a group by name
+    /// (`openhorizon.hagroup == line-3`), one of several (`openhorizon.hagroup in "line-3,line-4"`) or any group
     /// (`openhorizon.hagroup != none`, true in every group, because `none` is no group's name by convention and a missing
     /// property fails every operator). The reference has no such property.
     pub const HA_GROUP: &str = "openhorizon.hagroup";
 
     /// Name of the service (string).
     pub const SERVICE_URL: &str = "openhorizon.service.url";
-    /// Name of the service again (string).
+    /// Name of the service, repeated (string).
     pub const SERVICE_NAME: &str = "openhorizon.service.name";
-    /// Organisation of the service (string).
+    /// Organization of the service (string).
     pub const SERVICE_ORG: &str = "openhorizon.service.org";
     /// Version of the service (string).
     pub const SERVICE_VERSION: &str = "openhorizon.service.version";
     /// Hardware architecture the service runs on (string).
     pub const SERVICE_ARCH: &str = "openhorizon.service.arch";
 
-    /// Answers whether a name is one of those that an agent reports of its node.
+    /// Returns whether a property is one that an agent reports of its node.
     ///
     /// [`HA_GROUP`] is none of them: it comes from the hub.
     pub fn is_node_property(name: &str) -> bool {
@@ -71,7 +71,7 @@ pub mod builtin {
         )
     }
 
-    /// Answers whether a name is one of those that the agbot reports of a service.
+    /// Returns whether a property is one that the agbot reports of a service.
     pub fn is_service_property(name: &str) -> bool {
         matches!(
             name,
@@ -79,22 +79,22 @@ pub mod builtin {
         )
     }
 
-    /// Answers whether an agent overwrites this property of its node, whatever the user wrote.
+    /// Returns whether an agent overwrites this property of its node.
     pub fn is_read_only(name: &str) -> bool {
         is_node_property(name) && name != ALLOW_PRIVILEGED
     }
 }
 
-/// Most properties that one policy may hold.
+/// Maximum number of properties of one policy.
 pub const MAX_COUNT: usize = 1_000;
 
-/// Says why a property, or a list of them, is refused.
+/// The reason why a property, or a list of them, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PropertyError {
     /// The name is empty or the value is missing.
     #[error("property \"{name}\" needs a name and a value")]
     Incomplete { name: String },
-    /// The declared type is none of the known ones.
+    /// The declared type is unknown.
     #[error(
         "property \"{name}\" has type \"{declared}\", which is none of: version, string, int, boolean, float, list of strings"
     )]
@@ -108,12 +108,12 @@ pub enum PropertyError {
     /// The list is longer than allowed.
     #[error("{count} properties are more than the {MAX_COUNT} allowed")]
     TooMany { count: usize },
-    /// Another property of the list bears the name.
+    /// The list has another property of that name.
     #[error("property \"{name}\" is already there")]
     Duplicate { name: String },
 }
 
-/// What a property declares its value to be.
+/// The declared type of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum PropertyType {
     /// Nothing declared.
@@ -125,18 +125,18 @@ pub enum PropertyType {
     Version,
     /// True or false.
     Boolean,
-    /// A whole number.
+    /// An integer.
     Int,
     /// A number.
     Float,
     /// Text that holds several values, separated by commas.
     ListOfStrings,
-    /// Anything else: kept as it came, refused by validation.
+    /// Any other type: kept, but refused by validation.
     Unknown(String),
 }
 
 impl PropertyType {
-    /// Returns the wire's word, empty for [`PropertyType::Undeclared`].
+    /// Returns the wire's spelling, empty for [`PropertyType::Undeclared`].
     pub fn as_str(&self) -> &str {
         match self {
             Self::Undeclared => "",
@@ -183,7 +183,7 @@ impl<'de> Deserialize<'de> for PropertyType {
     }
 }
 
-/// One thing that a node, a service or a policy says about itself.
+/// A property of a node, a service or a policy.
 ///
 /// # Shape
 /// As on the wire `{"name","value","type"}`, `type` absent when undeclared. Reading accepts what validation refuses: a missing
@@ -196,24 +196,24 @@ pub struct Property {
     /// The value: boolean, number or string.
     #[serde(default)]
     pub value: Value,
-    /// What the value is declared to be.
+    /// The declared type of the value.
     #[serde(rename = "type", default, skip_serializing_if = "PropertyType::is_undeclared")]
     pub declared: PropertyType,
 }
 
 impl Property {
-    /// Makes a property without a declared type.
+    /// Creates a property without a declared type.
     pub fn new(name: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { name: name.into(), value: value.into(), declared: PropertyType::Undeclared }
     }
 
-    /// Makes a property with a declared type.
+    /// Creates a property with a declared type.
     pub fn typed(name: impl Into<String>, value: impl Into<Value>, declared: PropertyType) -> Self {
         Self { name: name.into(), value: value.into(), declared }
     }
 
-    /// Answers whether two properties say the same: same name, types equal or one undeclared, same kind of value and equal
-    /// values; of two lists the order does not matter.
+    /// Returns whether two properties are equal: same name, types equal or one undeclared, same kind of value and equal
+    /// values; the order of a list does not matter.
     pub fn is_same(&self, other: &Self) -> bool {
         let types_agree = self.declared == other.declared
             || self.declared.is_undeclared()
@@ -273,7 +273,7 @@ impl Property {
     }
 }
 
-/// The ends are powers of two and therefore exact.
+/// The bounds are powers of two and therefore exact.
 fn is_whole_64_bit_number(number: f64) -> bool {
     number.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number)
 }
@@ -293,12 +293,12 @@ fn is_same_set(left: &str, right: &str) -> bool {
 pub struct PropertyList(Vec<Property>);
 
 impl PropertyList {
-    /// Makes the empty list.
+    /// Creates the empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns whether the list holds nothing.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -308,15 +308,15 @@ impl PropertyList {
         self.0.iter().find(|property| property.name == name)
     }
 
-    /// Answers whether there is a property of that name.
+    /// Returns whether there is a property of that name.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Tests every property by itself; repeated names are allowed, as in the reference.
+    /// Validates every property; duplicate names are allowed, as in the reference.
     ///
     /// # Errors
-    /// [`PropertyError::TooMany`], or what [`Property::validate`] says of the first bad one.
+    /// [`PropertyError::TooMany`], or the error of [`Property::validate`] for the first invalid one.
     pub fn validate(&self) -> Result<(), PropertyError> {
         if self.len() > MAX_COUNT {
             return Err(PropertyError::TooMany { count: self.len() });
@@ -324,10 +324,10 @@ impl PropertyList {
         self.0.iter().try_for_each(Property::validate)
     }
 
-    /// Appends a property whose name is not there yet.
+    /// Appends a property whose name is new.
     ///
     /// # Errors
-    /// [`PropertyError::Duplicate`], or what [`Property::validate`] says; then the list is unchanged.
+    /// [`PropertyError::Duplicate`], or the error of [`Property::validate`]; then the list is unchanged.
     pub fn add(&mut self, property: Property) -> Result<(), PropertyError> {
         property.validate()?;
         if self.has(&property.name) {
@@ -337,10 +337,10 @@ impl PropertyList {
         Ok(())
     }
 
-    /// Puts a property in the place of the first one of that name, or appends it.
+    /// Replaces the first property of that name, or appends it.
     ///
     /// # Errors
-    /// What [`Property::validate`] says; then the list is unchanged.
+    /// The error of [`Property::validate`]; then the list is unchanged.
     pub fn replace(&mut self, property: Property) -> Result<(), PropertyError> {
         property.validate()?;
         match self.0.iter_mut().find(|existing| existing.name == property.name) {
@@ -350,15 +350,15 @@ impl PropertyList {
         Ok(())
     }
 
-    /// Takes away every property of that name.
+    /// Removes every property of that name.
     pub fn remove(&mut self, name: &str) {
         self.0.retain(|property| property.name != name);
     }
 
-    /// Adds the properties of another list; where a name is there already, `replaces` decides which one stays. Invalid ones
-    /// are left out in silence, as the reference does.
+    /// Adds the properties of another list; for an existing name `replaces` decides which one stays. Invalid ones are left out, as
+    /// in the reference.
     pub fn merge(&mut self, addition: &Self, replaces: bool) {
-        // Found by name and not by search: neither list need have been validated, so that both may be long.
+        // A map, because neither list need have been validated, so both may be long.
         let mut positions = BTreeMap::new();
         for (position, property) in self.0.iter().enumerate() {
             positions.entry(property.name.clone()).or_insert(position);
@@ -375,7 +375,7 @@ impl PropertyList {
         }
     }
 
-    /// Answers whether two lists of one length say the same, in any order.
+    /// Returns whether two lists of one length are equal, in any order.
     pub fn is_same(&self, other: &Self) -> bool {
         let others = other.by_name();
         let has_counterpart = |one: &Property| {
@@ -392,7 +392,7 @@ impl PropertyList {
         named
     }
 
-    /// Returns the name of a property to which the two lists give different values.
+    /// Returns the name of a property that has different values in the two lists.
     ///
     /// With `ignores_capacity` the memory and the number of CPUs may differ, because they change over time.
     /// # Source
@@ -407,7 +407,7 @@ impl PropertyList {
         differing.next().map(|property| property.name.as_str())
     }
 
-    /// Turns the texts "true" and "false" of the property that allows privileged services into booleans.
+    /// Converts the texts "true" and "false" of the property that allows privileged services into booleans.
     ///
     /// # Errors
     /// [`PropertyError::NotABoolean`] when it is anything else.
@@ -427,7 +427,7 @@ impl PropertyList {
         self.get(builtin::ALLOW_PRIVILEGED).and_then(|property| property.value.as_bool()).unwrap_or(false)
     }
 
-    /// Sets or takes away the property that names the HA group, whatever the list said before.
+    /// Sets or removes the property that names the HA group.
     pub fn set_ha_group(&mut self, group: Option<&str>) {
         self.remove(builtin::HA_GROUP);
         self.0.extend(group.map(|name| Property::new(builtin::HA_GROUP, name)));

@@ -1,4 +1,4 @@
-//! Which stored secret stands for which secret of a service.
+//! Bindings of stored secrets to the secrets of a service.
 //!
 //! Source: agreement protocol, "Secrets".
 
@@ -10,7 +10,7 @@ use super::internal::is_same_set;
 use super::user_input::ServiceKey;
 use crate::version::{Version, VersionError, VersionRange};
 
-/// A service's secret name and the store's name for it; one entry by custom.
+/// A service's secret name and the store's name for it; conventionally one entry.
 pub type BoundSecret = BTreeMap<String, String>;
 
 /// The bindings for the secrets of one service.
@@ -20,24 +20,24 @@ pub type BoundSecret = BTreeMap<String, String>;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SecretBinding {
-    /// The service's organisation.
+    /// The service's organization.
     pub service_orgid: String,
     /// The service's name.
     pub service_url: String,
-    /// The architecture; empty for every one.
+    /// The architecture; empty matches every one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_arch: String,
-    /// The versions; empty for every one.
+    /// The versions; empty matches every one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_version_range: String,
-    /// Whether a secret of the node goes before that of the organisation or user.
+    /// Whether a secret of the node takes precedence over that of the organization or user.
     pub enable_node_level_secrets: bool,
     /// The bindings.
     pub secrets: Vec<BoundSecret>,
 }
 
 impl SecretBinding {
-    /// Answers whether two bindings mean the same; an architecture that is not given equals every other.
+    /// Returns whether two bindings are equal; a missing architecture equals every other.
     pub fn is_same(&self, other: &Self) -> bool {
         let arches_agree = self.service_arch.is_empty()
             || other.service_arch.is_empty()
@@ -58,14 +58,14 @@ pub struct NeededSecret {
     pub secret: String,
     /// Its name in the store.
     pub stored_as: String,
-    /// Whether a secret of the node of that name goes before it.
+    /// Whether a secret of the node of that name takes precedence.
     pub prefers_node_level: bool,
 }
 
-/// Says why a service's secrets cannot be filled.
+/// The reason why a service's secrets cannot be filled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretBindingProblem {
-    /// Secrets are bound to nothing.
+    /// Secrets have no binding.
     #[error("no stored secret is bound to {} of service {service}", secrets.join(", "))]
     Unbound {
         /// The service.
@@ -73,12 +73,12 @@ pub enum SecretBindingProblem {
         /// The secrets, sorted.
         secrets: Vec<String>,
     },
-    /// The versions of a binding cannot be read.
+    /// The versions of a binding are invalid.
     #[error("a version range in the secret binding for service {service} cannot be read: {reason}")]
     Unreadable {
         /// The service.
         service: String,
-        /// What is wrong with it.
+        /// The error.
         reason: VersionError,
     },
 }
@@ -143,7 +143,7 @@ fn find_binding<'a>(
     Ok(None)
 }
 
-/// Answers whether two lists are of one length and everything in the first is in the second.
+/// Returns whether two lists are of one length and every element of the first has an equal in the second.
 pub(crate) fn is_same_list(left: &[SecretBinding], right: &[SecretBinding]) -> bool {
     is_same_set(left, right, SecretBinding::is_same)
 }

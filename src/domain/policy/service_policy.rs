@@ -1,4 +1,4 @@
-//! The policy of a service, the properties that the system adds to it, and its merge into a deployment policy.
+//! The policy of a service, its built-in properties, and its merge into a deployment policy.
 //!
 //! Source: agreement protocol, "External forms" and "How the policies are combined".
 
@@ -15,10 +15,10 @@ use super::property::{Property, PropertyError, PropertyList, builtin, null_as_de
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(from = "Members")]
 pub struct ServicePolicy {
-    /// A short name for people.
+    /// A short display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// A text for people.
+    /// A human-readable description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Properties and constraints.
@@ -26,7 +26,7 @@ pub struct ServicePolicy {
     pub policy: ExternalPolicy,
 }
 
-/// The members as they are read: one by one, because what is flattened cannot be read tolerantly.
+/// The members as read: one by one, because a flattened struct cannot be read leniently.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Members {
@@ -47,21 +47,21 @@ impl From<Members> for ServicePolicy {
 }
 
 impl ServicePolicy {
-    /// Tests and normalises the policy.
+    /// Validates and normalizes the policy.
     ///
     /// # Errors
-    /// [`PolicyError`] for the first thing that is wrong.
+    /// [`PolicyError`] for the first error.
     pub fn validate_and_normalize(&mut self) -> Result<(), PolicyError> {
         self.policy.validate_and_normalize()
     }
 }
 
-/// Which service the system describes by properties of its own.
+/// The identity of a service, from which its built-in properties are derived.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct ServiceIdentity {
-    /// The service's name, called url on the wire.
+    /// The service's name, `url` on the wire.
     pub name: String,
-    /// Its organisation.
+    /// Its organization.
     pub org: String,
     /// Its version.
     pub version: String,
@@ -89,7 +89,7 @@ impl ServiceIdentity {
     }
 }
 
-/// Returns the policy of a service with the properties that describe it, where it does not name them itself.
+/// Returns the policy of a service with its built-in properties, unless it sets them itself.
 pub fn with_builtin_properties(policy: Option<&ExternalPolicy>, service: &ServiceIdentity) -> ExternalPolicy {
     let builtin = service.builtin_policy();
     match policy {
@@ -106,7 +106,7 @@ pub fn with_builtin_properties(policy: Option<&ExternalPolicy>, service: &Servic
 /// node when it does.
 ///
 /// # Errors
-/// None that a boolean can cause; the signature keeps the rule of [`super::PropertyList::replace`] visible.
+/// None that a boolean can cause; the signature is that of [`super::PropertyList::replace`].
 /// # Source
 /// Agreement protocol, "How the policies are combined", step 2.
 pub fn set_privileged(policy: &mut ExternalPolicy, needs_privileges: bool) -> Result<(), PropertyError> {
@@ -118,7 +118,7 @@ pub fn set_privileged(policy: &mut ExternalPolicy, needs_privileges: bool) -> Re
 }
 
 /// Merges the policy of a service (with its built-in properties) into the properties and constraints of a deployment
-/// policy: the deployment policy's own properties win, constraints add up.
+/// policy: the deployment policy's own properties win, constraints are added.
 ///
 /// # Source
 /// Agreement protocol, "How the policies are combined", step 3.

@@ -1,5 +1,4 @@
-//! Two policies brought together: the test that they suit each other, the terms and conditions made of them, and the merge
-//! of two producers.
+//! Combining two policies: the compatibility test, the terms and conditions, and the merge of two producers.
 //!
 //! Source: agreement protocol, "Compatibility of a producer policy with a consumer policy" and "How the policies are
 //! combined".
@@ -17,18 +16,18 @@ use super::property::PropertyList;
 /// The protocol version that every proposal names.
 pub const PROTOCOL_VERSION: i64 = 1;
 
-/// Most failing comparisons that are told of one list of constraints.
-pub const MAX_TOLD_CLAUSES: usize = 1_000;
+/// Maximum number of failing comparisons reported for one list of constraints.
+pub const MAX_REPORTED_CLAUSES: usize = 1_000;
 
-/// Longest text value that is told as it is, in characters.
-const MAX_TOLD_VALUE: usize = 200;
+/// Maximum number of characters of a reported text value before it is shortened.
+const MAX_REPORTED_VALUE: usize = 200;
 
-/// A comparison that fails, with what it was made against.
+/// A failing comparison with the actual value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedClause {
     /// The comparison as written.
     pub clause: String,
-    /// The property it looks at.
+    /// The compared property.
     pub property: String,
     /// The property's value, shortened when it is a long text; `None` when there is no such property.
     pub actual: Option<Value>,
@@ -39,14 +38,14 @@ impl FailedClause {
         let name = predicate.property();
         let mut named = properties.iter().filter(|property| property.name == name);
         let decisive = named.clone().find(|property| predicate.compare(property).is_some());
-        let actual = decisive.or_else(|| named.next()).map(|property| told_value(&property.value));
+        let actual = decisive.or_else(|| named.next()).map(|property| reported_value(&property.value));
         Self { clause: predicate.to_string().trim().to_owned(), property: name.to_owned(), actual }
     }
 }
 
-fn told_value(value: &Value) -> Value {
+fn reported_value(value: &Value) -> Value {
     match value {
-        Value::String(text) => match text.char_indices().nth(MAX_TOLD_VALUE) {
+        Value::String(text) => match text.char_indices().nth(MAX_REPORTED_VALUE) {
             Some((end, _)) => Value::String(format!("{}…", &text[..end])),
             None => value.clone(),
         },
@@ -64,7 +63,7 @@ impl fmt::Display for FailedClause {
     }
 }
 
-/// Says why a producer's and a consumer's policy do not suit each other.
+/// The reason why a producer's and a consumer's policy are incompatible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PolicyMismatch {
     /// The schema versions differ.
@@ -73,20 +72,20 @@ pub enum PolicyMismatch {
     /// The producer's properties do not satisfy the consumer's constraints.
     #[error("properties of the node do not satisfy the deployment or service policy: {}", joined(.0))]
     NodeProperties(Vec<FailedClause>),
-    /// The consumer's constraints cannot be evaluated.
+    /// The consumer's constraints are invalid.
     #[error("constraints of the deployment or service policy cannot be evaluated: {0}")]
     ConsumerConstraintsUnreadable(ConstraintError),
     /// The consumer's properties do not satisfy the producer's constraints.
     #[error("properties of the deployment or service policy do not satisfy the node: {}", joined(.0))]
     ConsumerProperties(Vec<FailedClause>),
-    /// The producer's constraints cannot be evaluated.
+    /// The producer's constraints are invalid.
     #[error("constraints of the node cannot be evaluated: {0}")]
     NodeConstraintsUnreadable(ConstraintError),
-    /// No agreement protocol is common.
+    /// There is no common agreement protocol.
     #[error(transparent)]
     AgreementProtocol(#[from] NoCommonProtocol),
-    /// Data verification or metering cannot be brought together.
-    #[error("data verification or metering of the two sides cannot be brought together")]
+    /// Data verification or metering cannot be merged.
+    #[error("data verification or metering of the two sides cannot be merged")]
     DataVerification,
 }
 
@@ -94,7 +93,7 @@ fn joined(clauses: &[FailedClause]) -> String {
     clauses.iter().map(FailedClause::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Tests whether an agreement is possible between a producer and a consumer.
+/// Checks whether an agreement is possible between a producer and a consumer.
 ///
 /// # Errors
 /// The first [`PolicyMismatch`], in the order of the contract.
@@ -158,12 +157,12 @@ fn differ_in_data_verification(
     (!is_satisfied).then_some(PolicyMismatch::DataVerification)
 }
 
-/// Returns the comparisons that stand in the way, `None` when the properties satisfy the constraints.
+/// Returns the failing comparisons, `None` when the properties satisfy the constraints.
 ///
 /// # Shape
-/// In the order of the text, at most [`MAX_TOLD_CLAUSES`]; of alternatives that all fail, those of each.
+/// In the order of the text, at most [`MAX_REPORTED_CLAUSES`]; of alternatives that all fail, those of each.
 /// # Errors
-/// [`ConstraintError`] when the constraints cannot be read.
+/// [`ConstraintError`] when the constraints are invalid.
 pub fn failed_clauses(
     constraints: &ConstraintList,
     properties: &PropertyList,
@@ -173,11 +172,11 @@ pub fn failed_clauses(
     if collect_failing(&expression, properties, &mut failing) {
         return Ok(None);
     }
-    failing.truncate(MAX_TOLD_CLAUSES);
+    failing.truncate(MAX_REPORTED_CLAUSES);
     Ok(Some(failing.into_iter().map(|predicate| FailedClause::new(predicate, properties)).collect()))
 }
 
-/// Answers whether the properties satisfy the expression and appends what fails, looking at each comparison once.
+/// Returns whether the properties satisfy the expression and appends the failing comparisons, evaluating each once.
 fn collect_failing<'a>(
     expression: &'a Expression,
     properties: &PropertyList,
@@ -209,14 +208,14 @@ fn collect_failing<'a>(
     }
 }
 
-/// Makes the terms and conditions of an agreement: the consumer's policy with one workload, named after both sides.
+/// Builds the terms and conditions of an agreement: the consumer's policy with one workload, named after both sides.
 ///
 /// # Shape
 /// `workload` carries deployment, signatures and hashed password already, see [`Workload::password_to_hash`].
 /// # Units
-/// `default_interval_secs`: how long to wait for data where verification is on and no side says it.
+/// `default_interval_secs`: the wait for data where verification is enabled and neither side sets one.
 /// # Errors
-/// [`PolicyMismatch`] when the two do not suit each other.
+/// [`PolicyMismatch`] when the two are incompatible.
 /// # Source
 /// Agreement protocol, "How the policies are combined" (terms and conditions).
 pub fn terms_and_conditions(
@@ -256,24 +255,24 @@ fn chosen_protocol(mut protocol: AgreementProtocol) -> AgreementProtocol {
     protocol
 }
 
-/// Says why two producer policies cannot become one.
+/// The reason why two producer policies cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProducerConflict {
     /// The schema versions differ.
     #[error("the schema versions are \"{left}\" and \"{right}\"")]
     SchemaVersion { left: String, right: String },
-    /// No agreement protocol is common.
+    /// There is no common agreement protocol.
     #[error(transparent)]
     AgreementProtocol(#[from] NoCommonProtocol),
     /// A property has two values.
     #[error("the property \"{name}\" has different values")]
     Property { name: String },
-    /// Data verification cannot be brought together.
-    #[error("the data verifications name different places or users")]
+    /// Data verification cannot be merged.
+    #[error("the data verifications name different URLs or users")]
     DataVerification,
 }
 
-/// Merges two producer policies, as a node with several dependencies of a pattern offers them.
+/// Merges two producer policies of a node with several dependencies of a pattern.
 ///
 /// # Units
 /// `default_interval_secs` as in [`terms_and_conditions`].
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn clauses_are_told_only_of_alternatives_that_all_fail_and_long_values_are_shortened() {
+    fn clauses_are_reported_only_for_alternatives_that_all_fail_and_long_values_are_shortened() {
         let properties =
             PropertyList::from(vec![Property::new("a", 1), Property::new("long", "x".repeat(1_000))]);
         let failed = |text: &str| failed_clauses(&ConstraintList::from_iter([text]), &properties).unwrap();
@@ -384,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_of_policies_that_do_not_suit_each_other_are_refused() {
+    fn terms_of_incompatible_policies_are_refused() {
         let consumer = policy(json!({"constraints": ["site == north"]}));
         assert!(terms_and_conditions(&policy(json!({})), &consumer, Workload::default(), 0).is_err());
     }

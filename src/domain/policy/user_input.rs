@@ -1,4 +1,4 @@
-//! Values for the variables of services: how they are merged and whether they suffice.
+//! Values for the variables of services: their merge, and the check for missing ones.
 //!
 //! Source: agreement protocol, "User input".
 
@@ -29,18 +29,18 @@ impl Input {
     }
 }
 
-/// Values for the variables of one service, as deployment policies, patterns and nodes give them.
+/// Values for the variables of one service, from a deployment policy, pattern or node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct UserInput {
-    /// The service's organisation.
+    /// The service's organization.
     pub service_orgid: String,
     /// The service's name.
     pub service_url: String,
-    /// The architecture; empty for every one.
+    /// The architecture; empty matches every one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_arch: String,
-    /// The versions; empty for every one.
+    /// The versions; empty matches every one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_version_range: String,
     /// The values; `None` is written as null and means an empty list.
@@ -53,8 +53,8 @@ impl UserInput {
         self.inputs.as_deref().unwrap_or_default()
     }
 
-    /// Answers whether what this entry says is said by another one too; an architecture that is not given equals every
-    /// other, and the other one may hold further values.
+    /// Returns whether another entry contains everything in this one; a missing architecture equals every other, and the other
+    /// entry may hold further values.
     pub fn is_same(&self, other: &Self) -> bool {
         let arches_agree = self.service_arch.is_empty()
             || other.service_arch.is_empty()
@@ -66,7 +66,7 @@ impl UserInput {
             && self.inputs().iter().all(|one| other.inputs().iter().any(|two| one.is_same(two)))
     }
 
-    /// Returns this entry with the values of another one laid over it, variable by variable.
+    /// Returns this entry overlaid with the values of another one, variable by variable.
     pub fn overlay(&self, preferred: &Self) -> Self {
         if preferred.inputs().is_empty() {
             return self.clone();
@@ -85,15 +85,15 @@ impl UserInput {
     }
 }
 
-/// Answers whether two lists are of one length and everything in the first is in the second.
+/// Returns whether two lists are of one length and every element of the first has an equal in the second.
 pub(crate) fn is_same_list(left: &[UserInput], right: &[UserInput]) -> bool {
     is_same_set(left, right, UserInput::is_same)
 }
 
-/// Merges two lists: an entry of `preferred` is laid over the first entry for the same service, else appended.
+/// Merges two lists: an entry of `preferred` is merged into the first entry for the same service, else appended.
 ///
 /// # Shape
-/// Organisation, name and architecture (or one of the two not given) tell a service; versions are not looked at.
+/// Organization, name and architecture (or one of the two missing) identify a service; versions are ignored.
 pub fn merge_lists(base: &[UserInput], preferred: &[UserInput]) -> Vec<UserInput> {
     let is_same_service = |one: &UserInput, two: &UserInput| {
         one.service_orgid == two.service_orgid
@@ -112,10 +112,10 @@ pub fn merge_lists(base: &[UserInput], preferred: &[UserInput]) -> Vec<UserInput
     merged
 }
 
-/// Names the service whose variables are looked for.
+/// The service whose variables are searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceKey<'a> {
-    /// The organisation.
+    /// The organization.
     pub org: &'a str,
     /// The name.
     pub url: &'a str,
@@ -134,7 +134,7 @@ impl fmt::Display for ServiceKey<'_> {
 /// Returns the first entry that applies to a service.
 ///
 /// # Errors
-/// [`VersionError`] when a range on the way, or the service's version, is none.
+/// [`VersionError`] when a range before the match, or the service's version, is invalid.
 pub fn find_entry<'a>(
     entries: &'a [UserInput],
     service: ServiceKey<'_>,
@@ -166,12 +166,12 @@ fn applies_to(entry: &UserInput, service: ServiceKey<'_>) -> Result<bool, Versio
 pub struct Variable {
     /// The name.
     pub name: String,
-    /// A text for people.
+    /// A display name.
     pub label: String,
     /// `string`, `int`, `float`, `boolean` or `list of strings`; empty means `string`.
     #[serde(rename = "type")]
     pub declared: String,
-    /// The value without any input; empty means that an input is needed.
+    /// The default value; empty means that an input is required.
     #[serde(rename = "defaultValue")]
     pub default_value: String,
 }
@@ -182,7 +182,7 @@ impl Variable {
         !self.name.is_empty() && self.default_value.is_empty()
     }
 
-    /// Answers whether a value is of the declared type.
+    /// Returns whether a value is of the declared type.
     pub fn accepts(&self, value: &Value) -> bool {
         let declared = self.declared.as_str();
         match value {
@@ -198,10 +198,10 @@ impl Variable {
     }
 }
 
-/// Says why a service's variables cannot be set.
+/// The reason why a service's variables cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UserInputProblem {
-    /// Nobody gives any value for the service.
+    /// There are no values for the service.
     #[error("no user input is given for service {service}, which needs {}", variables.join(", "))]
     NoEntry {
         /// The service.
@@ -226,25 +226,25 @@ pub enum UserInputProblem {
         variable: String,
         /// The declared type.
         declared: String,
-        /// The value that was given, as JSON.
+        /// The given value, as JSON.
         value: String,
     },
-    /// The versions of an entry cannot be read.
+    /// The versions of an entry are invalid.
     #[error("a version range in the user input for service {service} cannot be read: {reason}")]
     Unreadable {
         /// The service.
         service: String,
-        /// What is wrong with it.
+        /// The error.
         reason: VersionError,
     },
 }
 
-/// Tests that each variable of one service has a value of its type or a default: the consumer's entry with the node's laid
-/// over it.
+/// Checks that each variable of one service has a value of its type or a default: the consumer's entry overlaid with the
+/// node's.
 ///
 /// # Shape
-/// Nothing is tested of a service all of whose variables have defaults, as in the reference. To be called for the top-level
-/// service and each of its dependencies, on devices only.
+/// A service all of whose variables have defaults is not checked, as in the reference. Call it for the top-level service and
+/// each of its dependencies, on devices only.
 /// # Errors
 /// [`UserInputProblem`] for the first variable that cannot be set.
 /// # Source
@@ -297,7 +297,7 @@ pub fn check_variables(
 /// Returns the environment variables of one service: the declared defaults, overridden by the merged input.
 ///
 /// # Shape
-/// Sorted by name. Values of no kind that an input can have are left out.
+/// Sorted by name. Values of unsupported types are left out.
 /// # Errors
 /// [`VersionError`] as in [`find_entry`].
 /// # Source
@@ -320,7 +320,7 @@ pub fn environment(
     Ok(environment)
 }
 
-/// Returns a value as text for the environment: whole numbers without, others with six decimals, lists joined by blanks.
+/// Returns a value as text for the environment: integers without decimals, other numbers with six, lists joined by blanks.
 ///
 /// # Shape
 /// `None` for null and objects.
@@ -338,7 +338,7 @@ pub fn environment_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Numbers are compared by value, whatever their spelling was.
+/// Numbers are compared by value, regardless of their spelling.
 fn is_same_value(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),

@@ -1,4 +1,4 @@
-//! Checks against the recorded answers of the reference implementation.
+//! Tests against the recorded results of the reference implementation.
 
 mod compatibility;
 mod constraints;

@@ -95,7 +95,7 @@ fn terms(vector: &Value) -> Result<(), String> {
     )
 }
 
-/// A line on which the reference crashed wants a refusal and nothing else.
+/// A line on which the reference crashed requires only a refusal.
 fn expect_outcome(vector: &Value, is_refused: bool, got: Value) -> Result<(), String> {
     if vector.get("fault").is_some() {
         return if is_refused { Ok(()) } else { Err("accepted what crashes the reference".to_owned()) };
@@ -117,6 +117,6 @@ fn read<T: DeserializeOwned>(vector: &Value, member: &str) -> Result<T, String> 
 }
 
 fn expect_members(vector: &Value, got: Value) -> Result<(), String> {
-    let Value::Object(members) = got else { return Err("the answer is no object".to_owned()) };
+    let Value::Object(members) = got else { return Err("the result is no object".to_owned()) };
     members.iter().try_for_each(|(member, got)| expect_same(member, &vector[member], got))
 }

@@ -49,10 +49,10 @@ fn sequence(vector: &Value, workloads: &[Workload]) -> Result<(), String> {
     let mut record: Option<RetryRecord> = None;
     for step in steps {
         let now = unsigned(step, "time");
-        let asked = record.as_ref().map(RetryRecord::next_tries).unwrap_or_default();
+        let tries = record.as_ref().map(RetryRecord::next_tries).unwrap_or_default();
         let wanted = json!([step["asked_priority"], step["asked_retry_count"], step["asked_first_try_time"]]);
-        expect_same("asked", &wanted, &json!([asked.priority, asked.count, asked.first_try_at]))?;
-        let chosen = choose_workload(workloads, asked, now).map_err(|error| error.to_string())?;
+        expect_same("asked", &wanted, &json!([tries.priority, tries.count, tries.first_try_at]))?;
+        let chosen = choose_workload(workloads, tries, now).map_err(|error| error.to_string())?;
         expect_version(step, Some(chosen))?;
         record = Some(match record {
             None => RetryRecord::begin(chosen.priority, now),

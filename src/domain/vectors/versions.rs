@@ -20,7 +20,7 @@ fn check(vector: &Value) -> Result<(), String> {
             "valid_property_version": is_property_version(text("version")),
             "valid_range_expression": is_range_expression(text("version")),
         }),
-        "compare" => answer("result", compare(text("left"), text("right"))),
+        "compare" => outcome("result", compare(text("left"), text("right"))),
         "parse_range" => match VersionRange::parse(text("range")) {
             Ok(range) => json!({
                 "error": false,
@@ -30,14 +30,14 @@ fn check(vector: &Value) -> Result<(), String> {
             }),
             Err(_) => json!({ "error": true }),
         },
-        "contains" => answer("contains", contains(text("range"), text("version"))),
+        "contains" => outcome("contains", contains(text("range"), text("version"))),
         "intersect" => intersect(text("left"), text("right")),
         "change_ceiling" => {
             let inclusive = vector["inclusive"].as_bool().unwrap_or_default();
             let changed = VersionRange::parse(text("range"))
                 .and_then(|range| range.with_ceiling(text("ceiling"), inclusive))
                 .map(|range| range.to_string());
-            answer("normalized", changed)
+            outcome("normalized", changed)
         }
         other => return Err(format!("unknown kind \"{other}\"")),
     };
@@ -48,14 +48,14 @@ fn compare_members(vector: &Value, got: &Value) -> Result<(), String> {
     let members = got.as_object().map(|members| members.keys()).into_iter().flatten();
     let has_crashed = vector.get("fault").is_some();
     for member in members {
-        // Where the reference crashed, the recorded error does not count: we refuse.
+        // Where the reference crashed, the recorded error does not count: this implementation refuses.
         let expected = if has_crashed && member == "error" { &Value::Bool(true) } else { &vector[member] };
         expect_same(&format!("{member} of {vector}"), expected, &got[member])?;
     }
     Ok(())
 }
 
-fn answer<T: Into<Value>>(member: &str, result: Result<T, VersionError>) -> Value {
+fn outcome<T: Into<Value>>(member: &str, result: Result<T, VersionError>) -> Value {
     match result {
         Ok(value) => json!({ "error": false, member: value.into() }),
         Err(_) => json!({ "error": true, member: null }),

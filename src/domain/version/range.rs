@@ -11,7 +11,7 @@ use super::single::{Version, is_version};
 
 /// A range of versions such as `[1.0.0,2.0.0)`.
 ///
-/// # Shape
+/// The start may be above the end: such a range is valid and empty.
 /// The start may lie above the end: such a range is valid and holds nothing.
 /// # Source
 /// Agreement protocol, "Versions and version ranges".
@@ -24,7 +24,7 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// Reads a range; a single version `v` means `[v,INFINITY)`.
+    /// Parses a range; a single version `v` means `[v,INFINITY)`.
     ///
     /// # Errors
     /// [`VersionError::NotARange`] when the brackets, the comma or one of the two versions is wrong, or a space occurs.
@@ -65,10 +65,10 @@ impl VersionRange {
         &self.end
     }
 
-    /// Answers whether a version lies in the range.
+    /// Returns whether a version is in the range.
     ///
-    /// A version written exactly like an end (in normal form) is decided by that end's bracket. One that only *means* the
-    /// same (`1.02.0` and `1.2.0`) is inside even where the bracket excludes it: a quirk of the reference, kept.
+    /// A version written exactly like an end (in normal form) is decided by that end's bracket. One that is only equal in value
+    /// (`1.02.0` and `1.2.0`) is inside even where the bracket excludes it: a quirk of the reference, kept.
     pub fn contains(&self, version: &Version) -> bool {
         let is_start = version.as_str() == self.start.as_str();
         let is_end = version.as_str() == self.end.as_str();
@@ -78,11 +78,11 @@ impl VersionRange {
         !is_start && !is_end && self.start <= *version && *version <= self.end
     }
 
-    /// Returns the part common to both ranges: the higher start, the lower end; where both name the same end it is part of
+    /// Returns the intersection of both ranges: the higher start, the lower end; where both name the same end it is part of
     /// the result only if it is part of both.
     ///
     /// # Shape
-    /// `None` when nothing is common. `[1.0.0,1.0.0)` still counts as something, as in the reference.
+    /// `None` when the intersection is empty. `[1.0.0,1.0.0)` does not count as empty, as in the reference.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let (start, start_inclusive) = match self.start.cmp(&other.start) {
             Ordering::Equal => (&self.start, self.start_inclusive && other.start_inclusive),
@@ -106,8 +106,8 @@ impl VersionRange {
     /// Returns the range with another upper end; an end at infinity is never part of the range.
     ///
     /// # Errors
-    /// [`VersionError::NotAVersion`] when `ceiling` is none; [`VersionError::CeilingBelowStart`] when it lies below the start,
-    /// or on it while one of the two is not part of the range.
+    /// [`VersionError::NotAVersion`] when `ceiling` is invalid; [`VersionError::CeilingBelowStart`] when it is below the start,
+    /// or equal to it while one of the two is not part of the range.
     pub fn with_ceiling(&self, ceiling: &str, inclusive: bool) -> Result<Self, VersionError> {
         let end = Version::parse(ceiling)?;
         let end_inclusive = inclusive && !end.is_infinity();
@@ -142,8 +142,8 @@ impl FromStr for VersionRange {
     }
 }
 
-/// The brackets matter only in their number of bytes: the constraint operator `in` treats a text as a range when one of its
-/// sides bears a bracket and what lies between the first and the last byte is two versions.
+/// Only the number of bytes of the brackets matters: the constraint operator `in` treats a text as a range when one of its
+/// ends has a bracket and the text between the first and the last byte is two versions.
 ///
 /// A text accepted here is therefore not always a range that parses.
 pub fn is_range_expression(text: &str) -> bool {
@@ -154,7 +154,7 @@ pub fn is_range_expression(text: &str) -> bool {
     let (Some(start), Some(end), None) = (versions.next(), versions.next(), versions.next()) else {
         return false;
     };
-    // `get` answers `None` on an empty text and inside a character; neither leaves a version behind.
+    // `get` returns `None` on an empty text and inside a character; in both cases there is no version.
     let start = start.get(1..);
     let end = end.len().checked_sub(1).and_then(|last| end.get(..last));
     start.is_some_and(is_version) && end.is_some_and(is_version)

@@ -10,14 +10,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::VersionError;
 
-/// The word for a version above all others.
+/// The spelling of the version above all others.
 pub const INFINITY: &str = "INFINITY";
 
 /// A version such as `2.1.0` or `2.1.0-rc1`, or the version above all others.
 ///
 /// # Shape
 /// The text is kept in normal form: always three groups of digits (leading zeros kept), then the pre-release if there is one.
-/// Equality and order are those of the *meaning*: `1.02.3` equals `1.2.3`, though the texts differ; see [`Version::as_str`].
+/// Equality and order use the *value*: `1.02.3` equals `1.2.3`, though the texts differ; see [`Version::as_str`].
 /// # Source
 /// Agreement protocol, "Versions and version ranges".
 #[derive(Debug, Clone)]
@@ -30,10 +30,10 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads a version.
+    /// Parses a version.
     ///
     /// # Errors
-    /// [`VersionError::NotAVersion`] when [`is_version`] says no.
+    /// [`VersionError::NotAVersion`] unless [`is_version`] accepts the text.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text == INFINITY {
             return Ok(Self::infinity());
@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// Answers whether a text is a version: one to three dot-separated groups of digits with an optional pre-release, or `INFINITY`.
+/// Returns whether a text is a version: one to three dot-separated groups of digits with an optional pre-release, or `INFINITY`.
 pub fn is_version(text: &str) -> bool {
     if text == INFINITY {
         return true;
@@ -145,7 +145,7 @@ pub fn is_version(text: &str) -> bool {
         && prerelease.chars().all(is_prerelease_char)
 }
 
-/// Answers whether a text may be the value of a property of type `version`: no pre-release and no leading zeros.
+/// Returns whether a text may be the value of a property of type `version`: no pre-release and no leading zeros.
 ///
 /// # Source
 /// Agreement protocol, "Properties".
@@ -162,13 +162,13 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The reference lower-cases each character before it looks it up, and two characters outside ASCII become ASCII letters by
-/// that: the Kelvin sign and the capital dotted I.
+/// The reference lower-cases each character before it classifies it, which turns two characters outside ASCII into ASCII letters:
+/// the Kelvin sign and the capital dotted I.
 fn is_prerelease_char(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '\u{212A}' | '\u{130}')
 }
 
-/// Reads digits, a number too large for 64 bits becoming the largest one.
+/// Parses digits; a number too large for 64 bits becomes the largest one.
 fn clamped_number(digits: &str) -> i64 {
     digits.parse().unwrap_or(i64::MAX)
 }
@@ -194,9 +194,9 @@ fn compare_prereleases(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Compares two fields of a pre-release: numbers by value and below everything else, the rest by their bytes.
+/// Compares two fields of a pre-release: numbers by value and below all texts, texts by their bytes.
 ///
-/// A field such as `-5` is a (negative) number and one that does not fit 64 bits is none, as in the reference.
+/// A field such as `-5` is a (negative) number, and one that does not fit 64 bits is a text, as in the reference.
 fn compare_identifiers(left: &str, right: &str) -> Ordering {
     match (left.parse::<i64>(), right.parse::<i64>()) {
         (Ok(left), Ok(right)) => left.cmp(&right),

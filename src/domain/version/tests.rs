@@ -154,7 +154,7 @@ fn the_ceiling_stays_above_the_start() {
 }
 
 #[test]
-fn a_range_expression_is_recognised_by_one_bracket() {
+fn a_range_expression_is_recognized_by_one_bracket() {
     for text in ["[1.0.0,2.0.0)", "[1,INFINITY]", "x1.0.0,2.0.0]", "[1.0.0,2.0.0x"] {
         assert!(is_range_expression(text), "{text}");
     }
@@ -179,7 +179,7 @@ fn any_range() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_readers_panic(text in "\\PC*", other in "[\\[(]?[0-9.,A-Z\\-]{0,12}[\\])]?") {
+    fn no_text_makes_the_parsers_panic(text in "\\PC*", other in "[\\[(]?[0-9.,A-Z\\-]{0,12}[\\])]?") {
         for text in [&text, &other] {
             let _ = (is_version(text), is_property_version(text), is_range_expression(text));
             if let Ok(range) = VersionRange::parse(text) {
@@ -222,7 +222,7 @@ proptest! {
         let common = left.intersect(&right);
         prop_assert_eq!(&common, &right.intersect(&left));
         let version = Version::parse(&version).unwrap();
-        // Ends that differ in writing only make membership depend on the writing, so that only clear cases are compared.
+        // Ends of equal value but different spelling make membership depend on the spelling, so only clear cases are compared.
         let is_an_end = [&left, &right].iter().any(|range| *range.start() == version || *range.end() == version);
         if !is_an_end {
             let is_in_common = common.is_some_and(|common| common.contains(&version));

@@ -1,10 +1,10 @@
-//! The check itself.
+//! The compatibility check.
 
 use serde_json::Value;
 
 use super::deployment::{self, UnreadableDeployment};
 use super::inputs::input_obstacles;
-use super::namespace::{NamespaceError, NamespaceQuestion, contradicts_own_namespace};
+use super::namespace::{NamespaceChoice, NamespaceError, contradicts_own_namespace};
 use super::report::{CheckError, CompatibilityReport, Incompatibility, ServiceVerdict};
 use super::resolve::{ResolveError, ResolvedService, find_service, resolve_dependencies, resolve_service};
 use super::service::{ServiceDefinition, ServiceSource, service_id};
@@ -28,10 +28,10 @@ pub enum NodeType {
 }
 
 impl NodeType {
-    /// Reads the wire's word; nothing means device.
+    /// Parses the wire's value; an empty one means device.
     ///
     /// # Errors
-    /// [`CheckError::NodeType`] for every other word.
+    /// [`CheckError::NodeType`] for every other value.
     pub fn parse(word: &str) -> Result<Self, CheckError> {
         match word {
             "" | "device" => Ok(Self::Device),
@@ -41,7 +41,7 @@ impl NodeType {
     }
 }
 
-/// What is known of the node besides its policy, from the exchange or from the command line.
+/// The facts of the node besides its policy, from the exchange or from the command line.
 ///
 /// # Shape
 /// Empty texts mean "not known": any architecture, the type device, the default namespace.
@@ -57,11 +57,11 @@ pub struct NodeFacts<'a> {
     pub cluster_namespace: &'a str,
     /// Whether a cluster agent is confined to its namespace.
     pub is_namespace_scoped: bool,
-    /// The HA group, as the hub knows it; whatever the node's policy says of it does not count.
+    /// The HA group, as the hub knows it; the node's policy cannot set it.
     pub ha_group: Option<&'a str>,
 }
 
-/// The question: may this node run a version of the service that this deployment policy names?
+/// The input of the check: a node and a deployment policy.
 #[derive(Debug)]
 pub struct PolicyCheck<'a, S> {
     /// The node.
@@ -74,15 +74,15 @@ pub struct PolicyCheck<'a, S> {
     pub deployment_policy: &'a DeploymentPolicy,
     /// One policy for all versions, from a file; `None` looks up each service's own.
     pub service_policy: Option<&'a ExternalPolicy>,
-    /// Definitions from files, looked at before `source` for the top-level service; only used with `service_policy`.
+    /// Definitions from files, searched before `source` for the top-level service; only used with `service_policy`.
     pub given_services: &'a [ServiceDefinition],
-    /// Where services and policies are found.
+    /// The source of services and policies.
     pub source: &'a S,
-    /// The node's values for variables: given, variables and secrets are tested too (on devices); `None` leaves them out.
+    /// The node's values for variables: if given, variables and secrets are tested too (on devices); `None` skips them.
     pub node_user_input: Option<&'a [UserInput]>,
 }
 
-// Derived, these would ask the source to be copied too, of which there is only a reference.
+// A derived implementation would require `S: Clone`, although only a reference is held.
 impl<S> Clone for PolicyCheck<'_, S> {
     fn clone(&self) -> Self {
         *self
@@ -92,7 +92,7 @@ impl<S> Clone for PolicyCheck<'_, S> {
 impl<S> Copy for PolicyCheck<'_, S> {}
 
 impl<S: ServiceSource> PolicyCheck<'_, S> {
-    /// Makes the check for every version of the policy.
+    /// Checks every version of the policy.
     ///
     /// # Errors
     /// [`CheckError`] when something is not valid, or missing in the exchange; with `service_policy` given, a missing or
@@ -121,7 +121,7 @@ impl<S: ServiceSource> PolicyCheck<'_, S> {
     }
 }
 
-/// A check whose input is known to be valid.
+/// A check with validated input.
 struct Run<'a, S> {
     check: &'a PolicyCheck<'a, S>,
     node_type: NodeType,
@@ -163,7 +163,7 @@ impl<S: ServiceSource> Run<'_, S> {
         Ok(report)
     }
 
-    /// Neither policy nor node names an architecture: each one that the exchange has of this version is looked at.
+    /// Neither policy nor node names an architecture: every one that the exchange has of this version is checked.
     fn every_arch(&self, workload: &Workload, report: &mut CompatibilityReport) -> Result<(), CheckError> {
         require_version(workload)?;
         let mut arches: Vec<&str> = Vec::new();
@@ -241,7 +241,7 @@ impl<S: ServiceSource> Run<'_, S> {
         }
     }
 
-    /// Everything that is in the way, in the order of the contract: type, namespace, policies, variables, secrets.
+    /// Returns every obstacle, in the order of the contract: type, namespace, policies, variables, secrets.
     fn obstacles(
         &self,
         service_policy: &ExternalPolicy,
@@ -252,7 +252,7 @@ impl<S: ServiceSource> Run<'_, S> {
         obstacles
             .extend(check_node_type(self.node_type, &service.deployment, &service.cluster_deployment).err());
         if self.node_type == NodeType::Cluster && obstacles.is_empty() {
-            match self.namespace_question().answer(&service.cluster_deployment) {
+            match self.namespace_choice().resolve(&service.cluster_deployment) {
                 Ok(_) => {}
                 Err(NamespaceError::Incompatible(obstacle)) => obstacles.push(obstacle),
                 Err(NamespaceError::NotText) => {
@@ -270,9 +270,9 @@ impl<S: ServiceSource> Run<'_, S> {
         Ok(obstacles)
     }
 
-    fn namespace_question(&self) -> NamespaceQuestion<'_> {
+    fn namespace_choice(&self) -> NamespaceChoice<'_> {
         let known = self.check.node.cluster_namespace;
-        NamespaceQuestion {
+        NamespaceChoice {
             agent: if known.is_empty() { &self.producer.cluster_namespace } else { known },
             is_scoped: self.check.node.is_namespace_scoped,
             deployer: &self.consumer.cluster_namespace,
@@ -281,7 +281,7 @@ impl<S: ServiceSource> Run<'_, S> {
     }
 }
 
-/// The exchange has the policies of single versions only, so a range says nothing there.
+/// The exchange has policies of single versions only, so a range is meaningless there.
 fn require_version(workload: &Workload) -> Result<(), CheckError> {
     let Workload { org, url, version, .. } = workload;
     if is_version(version) {
@@ -313,11 +313,11 @@ pub fn check_node_type(
     }
 }
 
-/// Returns the policy of a service with everything that the system adds: the properties that describe it and whether it, or
-/// a dependency, needs privileges.
+/// Returns the policy of a service with the built-in properties: those that describe it, and whether it or a dependency needs
+/// privileges.
 ///
 /// # Errors
-/// [`UnreadableDeployment`] when that cannot be told.
+/// [`UnreadableDeployment`] when a deployment is invalid.
 /// # Source
 /// Agreement protocol, "How the policies are combined", step 2.
 pub fn full_service_policy(

@@ -1,4 +1,4 @@
-//! What a service's deployment on devices demands of the node: whether it is there, readable, and in need of privileges.
+//! Requirements of a service's deployment on devices: whether it exists, is valid, and needs privileges.
 //!
 //! Source: agreement protocol, "Device deployment" and "How the policies are combined", step 2.
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::policy::reference_json::{DecodeError, from_text, from_value};
 
-/// Says that a deployment cannot be read, by which it is also unknown whether it needs privileges.
+/// The error of an invalid deployment, for which the need for privileges is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the deployment of {service} cannot be read: {reason}")]
 pub struct UnreadableDeployment {
     /// The service's qualified id.
     pub service: String,
-    /// What is wrong with it.
+    /// The error.
     pub reason: String,
 }
 
-/// Answers whether there is no deployment: absent, null, an empty text or an empty object.
+/// Returns whether there is no deployment: absent, null, an empty text or an empty object.
 pub fn is_empty(deployment: &Value) -> bool {
     match deployment {
         Value::Null => true,
@@ -29,19 +29,19 @@ pub fn is_empty(deployment: &Value) -> bool {
     }
 }
 
-/// Answers whether a deployment has a container that is privileged or uses the host's network.
+/// Returns whether a deployment has a container that is privileged or uses the host's network.
 ///
 /// # Shape
 /// `deployment` is the text or the object; nothing, null and the empty text need no privileges.
 /// # Errors
-/// [`UnreadableDeployment`] when it is not JSON or anything in it is of another kind than the contract says.
+/// [`UnreadableDeployment`] when it is not JSON or any part of it has another type than the contract defines.
 pub fn needs_privileges(service: &str, deployment: &Value) -> Result<bool, UnreadableDeployment> {
     let description = Description::read(service, deployment)?;
     let mut containers = description.services.values().flatten();
     Ok(containers.any(|container| container.privileged || container.network == "host"))
 }
 
-/// Returns the names of the secrets that the containers of a deployment use, all of them together.
+/// Returns the names of all secrets that the containers of a deployment use.
 ///
 /// # Shape
 /// As [`needs_privileges`].
@@ -64,7 +64,7 @@ impl Description {
     }
 }
 
-/// The whole deployment, because a wrong kind anywhere in it makes it unreadable.
+/// The whole deployment, because a wrong type anywhere in it makes it invalid.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Description {

@@ -10,8 +10,8 @@ use crate::policy::internal::InternalPolicy;
 use crate::policy::secret_binding::needed_secrets;
 use crate::policy::user_input::{ServiceKey, UserInput, check_variables};
 
-/// Returns everything about variables and secrets that keeps a service from running on a device: at most one obstacle of
-/// each kind per service, the top-level service first.
+/// Returns every variable and secret that prevents a service from running on a device: at most one obstacle of each kind per
+/// service, the top-level service first.
 pub fn input_obstacles(
     resolved: &ResolvedService<'_>,
     consumer: &InternalPolicy,

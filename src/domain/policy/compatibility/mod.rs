@@ -1,7 +1,6 @@
-//! The whole check whether a node may run the service of a deployment policy: behind `deploycheck policy`, `explain` and the
-//! agbot alike.
+//! The check whether a node may run the service of a deployment policy, used by `deploycheck policy`, `explain` and the agbot.
 //!
-//! [`check::PolicyCheck`] is the entry; its parts are public for those who ask one question only. Services come from a
+//! [`check::PolicyCheck`] is the entry; its parts are public for narrower checks. Services come from a
 //! [`service::ServiceSource`] that the caller fills beforehand, so that nothing here waits or fetches. Source: agreement
 //! protocol, "Compatibility …", "How the policies are combined", "Node type, architecture, namespace".
 

@@ -1,4 +1,4 @@
-//! Into which cluster namespace a service goes, and whether the agent may put it there.
+//! The cluster namespace of a service, and whether the agent may use it.
 //!
 //! Source: agreement protocol, "Node type, architecture, namespace".
 
@@ -12,20 +12,20 @@ use crate::policy::property::{Property, PropertyList, builtin};
 /// The namespace of a cluster agent that names none.
 pub const DEFAULT_NAMESPACE: &str = "openhorizon-agent";
 
-/// Says why a service has no namespace to go to.
+/// The reason why a service has no namespace.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NamespaceError {
     /// The service cannot run on the cluster.
     #[error(transparent)]
     Incompatible(#[from] Incompatibility),
-    /// The service names a namespace that is not text, which no check can answer.
+    /// The service names a namespace that is not text.
     #[error("the namespace in the metadata of the service's cluster deployment is not text")]
     NotText,
 }
 
-/// What the choice of a namespace depends on, apart from the service.
+/// The inputs that determine the namespace, apart from the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NamespaceQuestion<'a> {
+pub struct NamespaceChoice<'a> {
     /// The namespace of the agent; empty for [`DEFAULT_NAMESPACE`].
     pub agent: &'a str,
     /// Whether the agent is confined to it.
@@ -36,14 +36,14 @@ pub struct NamespaceQuestion<'a> {
     pub pattern_id: &'a str,
 }
 
-impl NamespaceQuestion<'_> {
-    /// Returns the namespace into which a service goes.
+impl NamespaceChoice<'_> {
+    /// Returns the namespace of a service.
     ///
     /// # Shape
     /// `cluster_deployment` is the text or the object.
     /// # Errors
-    /// [`NamespaceError::Incompatible`] with what keeps the service off the cluster, or [`NamespaceError::NotText`].
-    pub fn answer(&self, cluster_deployment: &Value) -> Result<String, NamespaceError> {
+    /// [`NamespaceError::Incompatible`] with the obstacle, or [`NamespaceError::NotText`].
+    pub fn resolve(&self, cluster_deployment: &Value) -> Result<String, NamespaceError> {
         let agent = if self.agent.is_empty() { DEFAULT_NAMESPACE } else { self.agent };
         if !self.pattern_id.is_empty() {
             self.check_pattern(agent)?;
@@ -65,7 +65,7 @@ impl NamespaceQuestion<'_> {
         }
     }
 
-    /// A confined agent takes patterns of its own namespace only, any other one patterns without namespace only.
+    /// A confined agent accepts patterns of its own namespace only, any other one patterns without namespace only.
     fn check_pattern(&self, agent: &str) -> Result<(), Incompatibility> {
         let wanted = if self.is_scoped { agent } else { "" };
         if self.deployer == wanted {
@@ -113,11 +113,11 @@ fn service_namespace(cluster_deployment: &Value) -> Result<Option<String>, Names
     Ok((!namespace.is_empty()).then_some(namespace))
 }
 
-/// Answers whether a deployment policy that names a namespace asks, in its own constraints, for agents of another one: then
-/// no agent that is confined to a namespace can take it.
+/// Returns whether a deployment policy that names a namespace requires, in its own constraints, agents of another one: then
+/// no agent that is confined to a namespace can accept it.
 ///
 /// # Shape
-/// `true` means that they contradict each other. Only comparisons of the agent's namespace count, all others are taken for
+/// `true` means that they contradict each other. Only comparisons of the agent's namespace count, all others are assumed
 /// satisfied.
 /// # Errors
 /// [`ConstraintError`] when the constraints cannot be read.
@@ -131,7 +131,7 @@ pub fn contradicts_own_namespace(policy: &DeploymentPolicy) -> Result<bool, Cons
     Ok(!about_namespace.is_satisfied_by(&properties))
 }
 
-/// Replaces the comparisons of every other property by what is always satisfied.
+/// Replaces the comparisons of every other property by one that is always satisfied.
 fn only_about(expression: &Expression, property: &str) -> Expression {
     let inside = |parts: &[Expression]| parts.iter().map(|part| only_about(part, property)).collect();
     match expression {

@@ -1,4 +1,4 @@
-//! The namespace inside a cluster operator: what the packed manifests of a service say when its metadata says nothing.
+//! The namespace inside a cluster operator: in the packed manifests of a service whose metadata names none.
 //!
 //! Reads just enough of the archive (base64, gzip, tar) and of the manifests to find one name; everything is bounded.
 //! Source: agreement protocol, "Cluster deployment" and "Node type, architecture, namespace".
@@ -10,28 +10,28 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-/// Most bytes that an unpacked archive may have.
+/// Maximum size of an unpacked archive in bytes.
 const MAX_UNPACKED: u64 = 16 * 1024 * 1024;
 const BLOCK: usize = 512;
 
-/// Says why an operator's archive cannot be read.
+/// The error of an invalid operator archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OperatorError {
     /// The text is not base64.
     #[error("the operator is not base64")]
     NotBase64,
-    /// The data does not begin like a gzip file.
+    /// The data does not begin with a gzip header.
     #[error("the operator is not a gzip archive")]
     NotGzip,
     /// The archive ends inside a file.
     #[error("the operator's archive is cut off")]
     CutOff,
-    /// The archive unpacks to too much.
+    /// The unpacked archive is too large.
     #[error("the operator unpacks to more than {MAX_UNPACKED} bytes")]
     TooLarge,
 }
 
-/// Returns the name of the namespace that an operator makes, else that of its deployment, else the empty text.
+/// Returns the name of the namespace that an operator creates, else that of its deployment, else the empty text.
 ///
 /// # Shape
 /// `archive`: base64 of a gzipped tar of manifests; several manifests may share a file.
@@ -57,7 +57,7 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, OperatorError> {
         return Err(OperatorError::NotGzip);
     }
     let mut unpacked = Vec::new();
-    // What was unpacked before an error counts; whether it suffices shows when the files are read.
+    // Data unpacked before an error counts; reading the files shows whether it suffices.
     let _whole = decoder.take(MAX_UNPACKED + 1).read_to_end(&mut unpacked);
     if u64::try_from(unpacked.len()).is_ok_and(|length| length > MAX_UNPACKED) {
         return Err(OperatorError::TooLarge);
@@ -65,7 +65,7 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, OperatorError> {
     Ok(unpacked)
 }
 
-/// Returns the contents of the archive's files; anything that is no header ends the archive.
+/// Returns the contents of the archive's files; an invalid header ends the archive.
 fn files(mut rest: &[u8]) -> Result<Vec<&[u8]>, OperatorError> {
     let mut found = Vec::new();
     while let Some((header, after)) = rest.split_at_checked(BLOCK) {
@@ -74,7 +74,7 @@ fn files(mut rest: &[u8]) -> Result<Vec<&[u8]>, OperatorError> {
         };
         let (kind, length) = (header[156], if header[156] == b'5' { 0 } else { length });
         let content = after.get(..length).ok_or(OperatorError::CutOff)?;
-        // Directories, and headers that say more about the next file.
+        // Directories, and headers with metadata of the next file.
         if !matches!(kind, b'5' | b'x' | b'g' | b'L' | b'K') {
             found.push(content);
         }
@@ -83,12 +83,12 @@ fn files(mut rest: &[u8]) -> Result<Vec<&[u8]>, OperatorError> {
     Ok(found)
 }
 
-/// Reads the length of a file from a header of 512 bytes; `None` when its sum of bytes is wrong.
+/// Reads the length of a file from a header of 512 bytes; `None` when its checksum is wrong.
 fn content_length(header: &[u8]) -> Option<usize> {
     let stated = octal(&header[148..156])?;
     let outside: usize = header.iter().map(|byte| usize::from(*byte)).sum();
     let inside: usize = header[148..156].iter().map(|byte| usize::from(*byte)).sum();
-    // The sum is made with blanks in its own place.
+    // The checksum is computed with blanks in its own field.
     (outside - inside + 8 * usize::from(b' ') == stated).then_some(())?;
     octal(&header[124..136])
 }
@@ -98,7 +98,7 @@ fn octal(field: &[u8]) -> Option<usize> {
     usize::from_str_radix(text.trim_matches(['\0', ' ']), 8).ok()
 }
 
-/// What matters of a manifest.
+/// The relevant part of a manifest.
 #[derive(Default)]
 struct Manifest {
     api_version: String,
@@ -150,7 +150,7 @@ impl Manifest {
         })
     }
 
-    /// A namespace's own manifest counts more than where a deployment goes.
+    /// The manifest of a namespace takes precedence over the namespace of a deployment.
     fn note(self, namespace: &mut String) {
         match (self.api_version.as_str(), self.kind.as_str()) {
             ("v1", "Namespace") => *namespace = self.name,
@@ -160,7 +160,7 @@ impl Manifest {
     }
 }
 
-/// A value without quotes and trailing comment.
+/// Returns a value without quotes and trailing comment.
 fn scalar(text: &str) -> String {
     let text = text.trim();
     for quote in ['"', '\''] {

@@ -1,4 +1,4 @@
-//! The answers of the check: reasons in words and the classes by which other programs know them.
+//! The results of the check: human-readable reasons and machine-readable classes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,13 +13,13 @@ use crate::policy::secret_binding::SecretBindingProblem;
 use crate::policy::terms::PolicyMismatch;
 use crate::policy::user_input::UserInputProblem;
 
-/// Says why the check itself could not be made.
+/// The reason why the check itself failed.
 ///
 /// # Shape
-/// [`CheckError::code`] is the number that the compatible API answers with.
+/// [`CheckError::code`] is the number that the compatible API returns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// The node type is none.
+    /// The node type is invalid.
     #[error("the node type \"{given}\" is neither device nor cluster")]
     NodeType { given: String },
     /// The node has no policy.
@@ -31,7 +31,7 @@ pub enum CheckError {
     /// The policy of a service is not valid.
     #[error("the policy of service {service} is not valid: {reason}")]
     ServicePolicy { service: String, reason: PolicyError },
-    /// The node's policy cannot be brought into the internal form.
+    /// The node's policy cannot be converted into the internal form.
     #[error("the node policy cannot be converted: {0}")]
     NodeConversion(NodeConversionError),
     /// The deployment policy is not valid.
@@ -40,19 +40,19 @@ pub enum CheckError {
     /// The cluster deployment of a service names a namespace that is not text.
     #[error("the cluster deployment of {service} names a namespace that is not text")]
     NamespaceNotText { service: String },
-    /// A service of the exchange has a deployment that cannot be read.
+    /// A service of the exchange has an invalid deployment.
     #[error(transparent)]
     Deployment(UnreadableDeployment),
     /// A service or dependency is missing in the exchange.
     #[error(transparent)]
     Service(ResolveError),
-    /// The constraints about the cluster namespace cannot be read.
+    /// The constraints about the cluster namespace are invalid.
     #[error("the constraints about the cluster namespace cannot be read: {0}")]
     NamespaceConstraint(ConstraintError),
 }
 
 impl CheckError {
-    /// Returns the number of the compatible API: 10 input, 11 validation, 12 conversion, 13 merging, 14 exchange,
+    /// Returns the code of the compatible API: 10 input, 11 validation, 12 conversion, 13 merging, 14 exchange,
     /// 15 general, 0 other.
     pub fn code(&self) -> u8 {
         match self {
@@ -65,11 +65,11 @@ impl CheckError {
     }
 }
 
-/// Says why a service cannot run on a node.
+/// The reason why a service cannot run on a node.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Incompatibility {
     /// The policy wants another architecture than the node has.
-    #[error("the policy asks for architecture {policy}, the node has {node}")]
+    #[error("the policy requires architecture {policy}, the node has {node}")]
     Architecture { policy: String, node: String },
     /// The service cannot run on devices.
     #[error("the service has no deployment for nodes of type device")]
@@ -77,7 +77,7 @@ pub enum Incompatibility {
     /// The service cannot run on clusters.
     #[error("the service has no deployment for nodes of type cluster")]
     NoClusterDeployment,
-    /// The policies do not suit each other.
+    /// The policies are incompatible.
     #[error(transparent)]
     Policies(#[from] PolicyMismatch),
     /// The policy names another namespace than the agent is confined to.
@@ -89,7 +89,7 @@ pub enum Incompatibility {
          name another one"
     )]
     ServiceNamespace { service: String, agent: String },
-    /// The pattern names another namespace than the agent takes patterns of.
+    /// The pattern names another namespace than the agent accepts patterns of.
     #[error(
         "the pattern names the namespace \"{pattern}\", but the agent takes patterns of \"{wanted}\" only"
     )]
@@ -115,13 +115,13 @@ pub enum Incompatibility {
     /// No version of the policy is for the node's architecture.
     #[error("no service of the deployment policy is for architecture {arch}")]
     NoServiceForArchitecture { arch: String },
-    /// There is no service at all.
+    /// There is no matching service.
     #[error("no service of the deployment policy is defined")]
     NoServices,
 }
 
 impl Incompatibility {
-    /// Returns the class of the reason, a word for programs.
+    /// Returns the machine-readable class of the reason.
     pub fn class(&self) -> &'static str {
         match self {
             Self::Architecture { .. } => "arch_mismatch",
@@ -154,12 +154,12 @@ fn policy_class(mismatch: &PolicyMismatch) -> &'static str {
     }
 }
 
-/// What the check found out about one version of the service.
+/// The result for one version of the service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceVerdict {
     /// The service's qualified id; its architecture is empty where neither policy nor node names one.
     pub service_id: String,
-    /// Everything that is in the way, in the order of the tests; empty when the service can run.
+    /// All obstacles, in the order of the tests; empty when the service can run.
     pub obstacles: Vec<Incompatibility>,
 }
 
@@ -175,7 +175,7 @@ impl ServiceVerdict {
     }
 }
 
-/// In words, with every obstacle; in the form that the compatible command line understands.
+/// Formats every obstacle, in the form that the compatible command line uses.
 impl fmt::Display for ServiceVerdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_compatible() {
@@ -196,9 +196,9 @@ impl fmt::Display for ServiceVerdict {
 pub struct CompatibilityReport {
     /// Whether at least one version can run.
     pub is_compatible: bool,
-    /// One verdict per version and architecture that was looked at, in the order of the policy, each id once.
+    /// One verdict per version and architecture that was checked, in the order of the policy, each id once.
     pub services: Vec<ServiceVerdict>,
-    /// What is in the way of all versions alike; then `services` is empty.
+    /// The obstacle of all versions alike; then `services` is empty.
     pub general: Option<Incompatibility>,
 }
 
@@ -207,7 +207,7 @@ impl CompatibilityReport {
         Self { is_compatible: false, services: Vec::new(), general: Some(general) }
     }
 
-    /// Adds a verdict; of two with one id the later stays, but what was found compatible once keeps the result so.
+    /// Adds a verdict; of two with one id the later stays, but the overall result stays compatible once it was.
     pub(super) fn push(&mut self, verdict: ServiceVerdict) {
         self.is_compatible |= verdict.is_compatible();
         match self.services.iter_mut().find(|existing| existing.service_id == verdict.service_id) {
@@ -216,7 +216,7 @@ impl CompatibilityReport {
         }
     }
 
-    /// Returns the reasons in words by service id, or under `general`.
+    /// Returns the human-readable reasons by service id, or under `general`.
     pub fn reasons(&self) -> BTreeMap<String, String> {
         let general = self
             .general
@@ -231,8 +231,7 @@ impl CompatibilityReport {
         general.chain(self.services.iter().map(|one| (one.service_id.as_str(), one.class()))).collect()
     }
 
-    /// Returns the report of a check that stops at the first version that can run and passes over other architectures in
-    /// silence.
+    /// Returns the report of a check that stops at the first version that can run and skips other architectures.
     pub fn brief(&self, node_arch: &str) -> Self {
         if let Some(first) = self.services.iter().find(|one| one.is_compatible()) {
             return Self { services: vec![first.clone()], ..self.clone() };

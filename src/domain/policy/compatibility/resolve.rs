@@ -1,4 +1,4 @@
-//! From a service's name to its definition and those of all its dependencies.
+//! Resolves a service and all its dependencies to their definitions.
 //!
 //! Source: agreement protocol, "How the policies are combined"; a dependency is the highest version in its range.
 
@@ -7,25 +7,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::service::{ServiceDefinition, ServiceDependency, ServiceSource};
 use crate::version::{Version, VersionError, VersionRange, is_range_expression, is_version};
 
-/// Most dependencies, direct and indirect, that one service may have.
+/// Maximum number of direct and indirect dependencies of a service.
 pub const MAX_DEPENDENCIES: usize = 1_000;
 
-/// Says why a service and its dependencies cannot be put together.
+/// The reason why a service and its dependencies cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// There is no such service.
     #[error("there is no service {org}/{url} of version {version} for architecture \"{arch}\"")]
     NotFound { org: String, url: String, version: String, arch: String },
-    /// The wanted version, or one that is there, cannot be read.
+    /// The requested version, or an existing one, is invalid.
     #[error("the versions of service {org}/{url} cannot be compared: {reason}")]
     Version { org: String, url: String, reason: VersionError },
     /// A dependency is for another architecture than the service that needs it.
     #[error("{service} needs {org}/{url} for architecture \"{arch}\", which is not its own")]
     OtherArchitecture { service: String, org: String, url: String, arch: String },
-    /// A service needs itself, directly or through others.
+    /// A service depends on itself, directly or through others.
     #[error("{service} depends on itself")]
     Cycle { service: String },
-    /// There are more dependencies than anybody needs.
+    /// There are too many dependencies.
     #[error("{service} has more than {limit} dependencies")]
     TooMany { service: String, limit: usize },
 }
@@ -35,7 +35,7 @@ pub enum ResolveError {
 pub struct ResolvedService<'a> {
     /// The qualified id.
     pub id: String,
-    /// The organisation, also where the definition does not name it.
+    /// The organization, even if the definition does not name it.
     pub org: String,
     /// The definition.
     pub definition: &'a ServiceDefinition,
@@ -43,7 +43,7 @@ pub struct ResolvedService<'a> {
     pub dependencies: BTreeMap<String, &'a ServiceDefinition>,
 }
 
-/// Finds a service: of a version exactly that one, of a range (or of nothing) the highest.
+/// Finds a service: of a version exactly that one, of a range (or an empty one) the highest.
 ///
 /// # Errors
 /// [`ResolveError::NotFound`] or [`ResolveError::Version`].
@@ -83,7 +83,7 @@ pub fn find_service<'a>(
 /// Finds a service with all its dependencies.
 ///
 /// # Errors
-/// [`ResolveError`] for the first thing that is missing or wrong.
+/// [`ResolveError`] for the first missing or invalid service.
 pub fn resolve_service<'a>(
     source: &'a impl ServiceSource,
     org: &str,
@@ -97,8 +97,8 @@ pub fn resolve_service<'a>(
     Ok(ResolvedService { id, org: org.to_owned(), definition, dependencies })
 }
 
-/// Finds the dependencies of a definition that a user gives in a file; the architecture of its direct dependencies is not
-/// compared with its own, as in the reference.
+/// Finds the dependencies of a definition from a user's file; the architecture of its direct dependencies is not compared with
+/// its own, as in the reference.
 ///
 /// # Errors
 /// As [`resolve_service`].
@@ -130,7 +130,7 @@ fn find_dependency<'a>(
     find_service(source, org, url, &range.to_string(), arch)
 }
 
-/// A walk through the dependencies, depth first, that keeps its own stack so that no definition can exhaust the program's.
+/// A depth-first walk through the dependencies, with its own stack so that no definition can overflow the program's.
 struct Walk<'a, S> {
     source: &'a S,
     found: BTreeMap<String, &'a ServiceDefinition>,

@@ -1,4 +1,4 @@
-//! Service definitions as the check sees them, and where it finds them.
+//! Service definitions for the check, and their source.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::policy::user_input::Variable;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceDefinition {
-    /// The organisation; may be empty in a user's file, then it means that of the policy.
+    /// The organization; if empty in a user's file, that of the policy.
     pub org: String,
     /// The name.
     pub url: String,
@@ -26,14 +26,14 @@ pub struct ServiceDefinition {
     pub arch: String,
     /// `exclusive`, `singleton` (formerly `single`) or `multiple`.
     pub sharable: String,
-    /// The services it needs.
+    /// Its dependencies.
     pub required_services: Vec<ServiceDependency>,
     /// The variables it declares.
     #[serde(rename = "userInput")]
     pub variables: Vec<Variable>,
-    /// How to run it on a device.
+    /// The deployment on a device.
     pub deployment: Value,
-    /// How to run it on a cluster.
+    /// The deployment on a cluster.
     pub cluster_deployment: Value,
 }
 
@@ -43,7 +43,7 @@ impl ServiceDefinition {
         service_id(&self.org, &self.url, &self.version, &self.arch)
     }
 
-    /// Brings the deployments into the exchange's form: text, empty when absent.
+    /// Converts the deployments into the exchange's form: text, empty when absent.
     pub fn into_exchange_form(mut self) -> Self {
         for deployment in [&mut self.deployment, &mut self.cluster_deployment] {
             let text = match deployment.take() {
@@ -57,15 +57,15 @@ impl ServiceDefinition {
     }
 }
 
-/// A service that another one needs.
+/// A dependency of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceDependency {
     /// The name.
     pub url: String,
-    /// The organisation.
+    /// The organization.
     pub org: String,
-    /// A version from which on, in old definitions.
+    /// A minimum version, in old definitions.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// The range of versions.
@@ -75,15 +75,15 @@ pub struct ServiceDependency {
 }
 
 impl ServiceDependency {
-    /// Returns the range of versions: the given one, else everything from the old version on, else everything.
+    /// Returns the range of versions: the given one, else everything from the old minimum version on, else everything.
     pub fn range(&self) -> &str {
         let given = [self.version_range.as_str(), self.version.as_str()];
         given.into_iter().find(|text| !text.is_empty()).unwrap_or("[0.0.0,INFINITY)")
     }
 }
 
-/// Makes the qualified id that the exchange gives a service: a scheme before the name is dropped, characters that do not
-/// belong into a path become dashes.
+/// Returns the qualified id that the exchange gives a service: a scheme before the name is dropped, characters that are invalid
+/// in a path become dashes.
 pub fn service_id(org: &str, url: &str, version: &str, arch: &str) -> String {
     let is_scheme =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'));
@@ -95,7 +95,7 @@ pub fn service_id(org: &str, url: &str, version: &str, arch: &str) -> String {
     format!("{org}/{name}_{version}_{arch}")
 }
 
-/// Where the check finds services and their policies.
+/// Provides services and their policies to the check.
 pub trait ServiceSource {
     /// Returns every version and architecture of a service, in any order, their deployments as text.
     fn definitions(&self, org: &str, url: &str) -> Vec<&ServiceDefinition>;
@@ -112,19 +112,19 @@ pub struct ServiceCatalog {
 }
 
 impl ServiceCatalog {
-    /// Makes the empty catalogue.
+    /// Creates an empty catalog.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts a definition in, in the place of one with the same id.
+    /// Inserts a definition, replacing one with the same id.
     pub fn insert(&mut self, definition: ServiceDefinition) {
         let key = (definition.org.clone(), definition.url.clone());
         let definition = definition.into_exchange_form();
         self.definitions.entry(key).or_default().insert(definition.id(), definition);
     }
 
-    /// Puts the policy of a service in.
+    /// Inserts the policy of a service.
     pub fn insert_policy(&mut self, service_id: impl Into<String>, policy: ExternalPolicy) {
         self.policies.insert(service_id.into(), policy);
     }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::deployment::{declared_secrets, is_empty, needs_privileges};
-use super::namespace::{NamespaceError, NamespaceQuestion};
+use super::namespace::{NamespaceChoice, NamespaceError};
 use super::resolve::resolve_service;
 use super::service::service_id;
 use super::*;
@@ -59,7 +59,7 @@ fn check<'a>(
 const RUNNABLE: &str = r#"{"services":{"m":{"image":"x"}}}"#;
 
 #[test]
-fn every_obstacle_is_told_in_words_with_actual_values() {
+fn every_obstacle_is_reported_with_actual_values() {
     let catalog = ServiceCatalog::from_iter([camera("1.0.0", json!(null))]);
     let policy = policy(json!({"constraints": ["site == north", "floor > 2"]}));
     let report = run(json!({"properties": [{"name": "site", "value": "south"}]}), &policy, &catalog).unwrap();
@@ -73,7 +73,7 @@ fn every_obstacle_is_told_in_words_with_actual_values() {
 }
 
 #[test]
-fn privilege_of_a_dependency_asks_the_node_for_permission() {
+fn privilege_of_a_dependency_requires_permission_of_the_node() {
     let mut top = camera("1.0.0", json!(RUNNABLE));
     top.required_services = serde_json::from_value(json!([dependency("gps", "[1.0.0,2.0.0)")])).unwrap();
     let gps = |version: &str, network: &str| {
@@ -89,7 +89,7 @@ fn privilege_of_a_dependency_asks_the_node_for_permission() {
 }
 
 #[test]
-fn only_the_hub_says_to_which_ha_group_a_node_belongs() {
+fn only_the_hub_sets_the_ha_group_of_a_node() {
     let catalog = ServiceCatalog::from_iter([camera("1.0.0", json!(RUNNABLE))]);
     let policy = policy(json!({"constraints": ["openhorizon.hagroup == line-3"]}));
     let node: NodePolicy =
@@ -205,7 +205,7 @@ fn long_chain_of_dependencies_is_resolved_and_a_longer_one_refused_without_recur
 }
 
 #[test]
-fn dependency_needed_on_two_ways_is_no_cycle() {
+fn dependency_reached_on_two_paths_is_no_cycle() {
     let top = json!({"url": "a", "version": "1.0.0", "requiredServices": [dependency("b", ""), dependency("c", "")]});
     let left = json!({"url": "b", "version": "1.0.0", "requiredServices": [dependency("d", "")]});
     let right = json!({"url": "c", "version": "1.0.0", "requiredServices": [dependency("d", "")]});
@@ -251,32 +251,32 @@ fn service_ids_are_made_as_the_exchange_makes_them() {
 
 #[test]
 fn confined_agent_takes_its_own_namespace_only() {
-    let question = NamespaceQuestion { agent: "ns", is_scoped: true, deployer: "", pattern_id: "" };
+    let choice = NamespaceChoice { agent: "ns", is_scoped: true, deployer: "", pattern_id: "" };
     let named = |namespace: &str| json!({"metadata": {"namespace": namespace}});
-    let class = |question: NamespaceQuestion<'_>, deployment: Value| {
-        question.answer(&deployment).map_err(|refusal| match refusal {
+    let class = |choice: NamespaceChoice<'_>, deployment: Value| {
+        choice.resolve(&deployment).map_err(|refusal| match refusal {
             NamespaceError::Incompatible(obstacle) => obstacle.class(),
             NamespaceError::NotText => "not text",
         })
     };
-    assert_eq!(class(question, named("ns")), Ok("ns".into()));
-    assert_eq!(class(question, named("other")), Err("service_namespace_mismatch"));
-    assert_eq!(class(NamespaceQuestion { deployer: "ns", ..question }, named("other")), Ok("ns".into()));
+    assert_eq!(class(choice, named("ns")), Ok("ns".into()));
+    assert_eq!(class(choice, named("other")), Err("service_namespace_mismatch"));
+    assert_eq!(class(NamespaceChoice { deployer: "ns", ..choice }, named("other")), Ok("ns".into()));
     assert_eq!(
-        class(NamespaceQuestion { deployer: "x", ..question }, named("ns")),
+        class(NamespaceChoice { deployer: "x", ..choice }, named("ns")),
         Err("policy_namespace_mismatch")
     );
-    assert_eq!(class(NamespaceQuestion { is_scoped: false, ..question }, named("other")), Ok("other".into()));
+    assert_eq!(class(NamespaceChoice { is_scoped: false, ..choice }, named("other")), Ok("other".into()));
     assert_eq!(
-        class(NamespaceQuestion { pattern_id: "o/p", ..question }, json!({})),
+        class(NamespaceChoice { pattern_id: "o/p", ..choice }, json!({})),
         Err("pattern_namespace_mismatch")
     );
-    let anywhere = NamespaceQuestion { agent: "", is_scoped: false, ..question };
+    let anywhere = NamespaceChoice { agent: "", is_scoped: false, ..choice };
     assert_eq!(class(anywhere, Value::Null), Ok("openhorizon-agent".into()));
     for unreadable in [json!("x"), json!([1]), json!({"metadata": null})] {
-        assert_eq!(class(question, unreadable), Err("cluster_deployment_unreadable"));
+        assert_eq!(class(choice, unreadable), Err("cluster_deployment_unreadable"));
     }
-    assert_eq!(class(question, json!({"metadata": {"namespace": 5}})), Err("not text"));
+    assert_eq!(class(choice, json!({"metadata": {"namespace": 5}})), Err("not text"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a constraint means: whether a list of properties satisfies it.
+//! Evaluation of a constraint: whether a list of properties satisfies it.
 //!
 //! Source: agreement protocol, "Constraint language" (table of evaluation).
 
@@ -9,15 +9,15 @@ use crate::policy::property::{Property, PropertyList, PropertyType};
 use crate::version::is_version;
 
 impl Expression {
-    /// Answers whether the properties satisfy the expression.
+    /// Returns whether the properties satisfy the expression.
     ///
-    /// Where the reference crashes over a property's value (see [`Predicate::compare`]) before it has come to an answer, the
-    /// answer is no, even if an alternative further on would be satisfied.
+    /// Where the reference crashes over a property's value (see [`Predicate::compare`]) before it has a result, the result is
+    /// `false`, even if a later alternative would be satisfied.
     pub fn is_satisfied_by(&self, properties: &PropertyList) -> bool {
         self.evaluate(properties).unwrap_or(false)
     }
 
-    /// Goes from left to right and stops as soon as the answer is known, or at a crash of the reference, which is `None`.
+    /// Evaluates from left to right and stops as soon as the result is known, or with `None` at a crash of the reference.
     fn evaluate(&self, properties: &PropertyList) -> Option<bool> {
         let (parts, decisive) = match self {
             Self::All(parts) => (parts, false),
@@ -32,9 +32,9 @@ impl Expression {
         Some(!decisive)
     }
 
-    /// Returns the predicates that stand in the way: empty exactly when the properties satisfy the expression.
+    /// Returns the failing predicates: empty exactly when the properties satisfy the expression.
     ///
-    /// Of alternatives that all fail, the failing predicates of each are part of the answer.
+    /// Of alternatives that all fail, the failing predicates of each are included.
     pub fn failing_predicates(&self, properties: &PropertyList) -> Vec<&Predicate> {
         if self.is_satisfied_by(properties) {
             return Vec::new();
@@ -48,21 +48,20 @@ impl Expression {
     }
 }
 
-/// What came of comparing a predicate with one property.
+/// The result of comparing a predicate with one property.
 enum Comparison {
-    /// The property fits, or does not.
+    /// Whether the property satisfies the predicate.
     Decided(bool),
     /// The operator does not compare values of that kind (null, lists, objects; truth values with `in`), so that the property
     /// counts as absent.
     Skipped,
-    /// The value holds a quotation mark that stands alone, over which the reference crashes; nothing is satisfied by it.
+    /// The value holds a single quotation mark, over which the reference crashes; nothing is satisfied by it.
     Refused,
 }
 
 impl Predicate {
-    /// Answers whether the properties satisfy the predicate: the first property of that name decides, unless its value cannot
-    /// be compared by the operator at all; then the next of that name is asked. Without one the answer is no, for every
-    /// operator.
+    /// Returns whether the properties satisfy the predicate: the first property of that name decides, unless the operator cannot
+    /// compare its value at all; then the next of that name decides. Without one the result is `false`, for every operator.
     pub fn is_satisfied_by(&self, properties: &PropertyList) -> bool {
         self.evaluate(properties).unwrap_or(false)
     }
@@ -71,7 +70,7 @@ impl Predicate {
         let named = properties.iter().filter(|property| property.name == self.property());
         for comparison in named.map(|property| self.compare_in_detail(property)) {
             match comparison {
-                Comparison::Decided(answer) => return Some(answer),
+                Comparison::Decided(result) => return Some(result),
                 Comparison::Refused => return None,
                 Comparison::Skipped => {}
             }
@@ -79,15 +78,15 @@ impl Predicate {
         Some(false)
     }
 
-    /// Compares with one property, whatever its name.
+    /// Compares with one property, regardless of its name.
     ///
     /// # Shape
     /// `None` when the operator does not compare values of that kind, so that the property counts as absent: null, lists,
-    /// objects, and truth values with `in`. A text with a quotation mark that stands alone, over which the reference crashes,
-    /// satisfies nothing.
+    /// objects, and truth values with `in`. A text with a single quotation mark, over which the reference crashes, satisfies
+    /// nothing.
     pub fn compare(&self, property: &Property) -> Option<bool> {
         match self.compare_in_detail(property) {
-            Comparison::Decided(answer) => Some(answer),
+            Comparison::Decided(result) => Some(result),
             Comparison::Refused => Some(false),
             Comparison::Skipped => None,
         }
@@ -106,7 +105,7 @@ impl Predicate {
         }
     }
 
-    // Numbers are exact where they are compared, not results of calculations.
+    // Compared numbers are exact, not results of calculations.
     #[expect(clippy::float_cmp, reason = "the language compares numbers exactly")]
     fn compare_number(&self, number: f64) -> bool {
         let Some(operand) = self.operand().number() else {
@@ -134,7 +133,7 @@ impl Predicate {
         }
     }
 
-    /// `None` where the reference crashes: on a quotation mark that stands alone.
+    /// `None` where the reference crashes: on a single quotation mark.
     fn compare_text(&self, raw: &str, declared: &PropertyType) -> Option<bool> {
         let is_list = *declared == PropertyType::ListOfStrings;
         let operand = self.operand();
@@ -155,7 +154,7 @@ impl Predicate {
     }
 }
 
-/// Answers whether a text split at its commas holds a value.
+/// Returns whether a text split at its commas holds a value.
 fn list_holds(list: &str, value: &str) -> Option<bool> {
     let value = bare_element(value)?;
     for element in list.split(',') {
@@ -166,7 +165,7 @@ fn list_holds(list: &str, value: &str) -> Option<bool> {
     Some(false)
 }
 
-/// Answers whether one of the values is among the elements.
+/// Returns whether one of the values is among the elements.
 fn is_one_in<'a>(values: impl Iterator<Item = &'a str>, elements: &[String]) -> Option<bool> {
     for value in values {
         let value = bare_element(bare_element(value)?)?;
@@ -177,12 +176,12 @@ fn is_one_in<'a>(values: impl Iterator<Item = &'a str>, elements: &[String]) -> 
     Some(false)
 }
 
-/// Takes one pair of quotation marks away, then spaces; `None` for a single quotation mark, on which the reference crashes.
+/// Removes one pair of quotation marks, then spaces; `None` for a single quotation mark, on which the reference crashes.
 pub(super) fn bare(text: &str) -> Option<&str> {
     without_quotes(text).map(|text| text.trim_matches(' '))
 }
 
-/// Takes spaces away, then one pair of quotation marks; `None` as in [`bare`].
+/// Removes spaces, then one pair of quotation marks; `None` as in [`bare`].
 pub(super) fn bare_element(text: &str) -> Option<&str> {
     without_quotes(text.trim_matches(' '))
 }

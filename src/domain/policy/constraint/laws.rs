@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::policy::{Property, PropertyList, PropertyType};
 
-/// Texts made of pieces of the language, valid ones among them.
+/// Generates texts from fragments of the language, including valid ones.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => "(a|n|s|in|inside|xin|initial|größe|場所)",
@@ -19,7 +19,7 @@ fn any_text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Valid texts: predicates joined and nested by the grammar.
+/// Generates valid texts: predicates joined and nested by the grammar.
 fn valid_text() -> impl Strategy<Value = String> {
     let predicate = ("(a|n|s|xs)", "( == |=| != )", "(5|abc|\"a b\"|1\\.2\\.3|true|-1)")
         .prop_map(|(name, operator, value)| format!("{name}{operator}{value}"));
@@ -65,7 +65,7 @@ fn any_properties() -> impl Strategy<Value = PropertyList> {
 
 proptest! {
     #[test]
-    fn no_text_makes_reading_or_evaluating_panic(
+    fn no_text_makes_parsing_or_evaluating_panic(
         text in prop_oneof![any_text(), "\\PC*"], properties in any_properties(),
     ) {
         let list = ConstraintList::from_iter([text]);
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn texts_made_by_the_grammar_are_accepted(text in valid_text()) {
+    fn generated_valid_texts_are_accepted(text in valid_text()) {
         let list = ConstraintList::from_iter([text]);
         prop_assert_eq!(list.validate(), Ok(()));
         prop_assert!(list.parse().is_ok());

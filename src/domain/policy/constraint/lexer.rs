@@ -1,8 +1,8 @@
 //! Tokens of the constraint language.
 //!
-//! A token is searched afresh at the start of whatever text remains: the kinds are tried in a fixed order and the first that
-//! fits wins, without going back inside a kind. That order is part of the language: `12abc` begins with a number, `in.x`
-//! with the name `in.x`, and ` in` with the operator wherever whitespace precedes it.
+//! A token is searched at the start of the remaining text: the kinds are tried in a fixed order and the first that fits wins,
+//! without backtracking inside a kind. That order is part of the language: `12abc` begins with a number, `in.x` with the name
+//! `in.x`, and ` in` with the operator wherever whitespace precedes it.
 //! Source: agreement protocol, "Constraint language", checked against the reference's own tokens.
 
 use super::SyntaxProblem;
@@ -52,8 +52,8 @@ pub(super) struct Token<'a> {
 /// Returns the token that the text begins with, `None` at the end of the text.
 ///
 /// # Errors
-/// [`SyntaxProblem::NoToken`] when none fits, and where the reference's tokenizer drops a character on the way: what it does
-/// afterwards always ends in a refusal.
+/// [`SyntaxProblem::NoToken`] when none fits, and where the reference's tokenizer drops a character: its input is then always
+/// refused in the end.
 pub(super) fn first_token(text: &str) -> Result<Option<Token<'_>>, SyntaxProblem> {
     if text.is_empty() {
         return Ok(None);
@@ -103,7 +103,7 @@ const RULES: [(Kind, Rule); 14] = [
     (Kind::List, |cursor| quoted(cursor, is_list_char)),
 ];
 
-/// The place a rule has come to.
+/// The position of a rule in the text.
 struct Cursor<'a> {
     rest: &'a str,
     has_dropped: bool,
@@ -120,7 +120,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Passes over any number of characters; always true so that it chains.
+    /// Skips any number of characters; always true so that it chains.
     fn skip(&mut self, is_wanted: fn(char) -> bool) -> bool {
         self.rest = self.rest.trim_start_matches(is_wanted);
         true
@@ -130,11 +130,11 @@ impl Cursor<'_> {
         self.one(is_wanted) && self.skip(is_wanted)
     }
 
-    /// Reads an ASCII word. When its first character fits and a later one does not, what was read stays read and the character
-    /// that did not fit is dropped, unless the text ends there: the reference does not go back.
+    /// Reads an ASCII word. When its first character fits and a later one does not, the read characters stay consumed and the one
+    /// that did not fit is dropped, unless the text ends there: the reference does not backtrack.
     fn word(&mut self, word: &str) -> bool {
         let fitting = self.rest.bytes().zip(word.bytes()).take_while(|(left, right)| left == right).count();
-        // Only ASCII bytes were equal, so this is the start of a character.
+        // Only ASCII bytes were equal, so this is a character boundary.
         self.rest = &self.rest[fitting..];
         if fitting > 0
             && fitting < word.len()
@@ -196,12 +196,12 @@ fn version_range(cursor: &mut Cursor<'_>) -> bool {
         && cursor.skip(is_whitespace)
         && cursor.one(|character| character == ',')
         && cursor.skip(is_whitespace)
-        // Digits that the first alternative has passed over stay passed over.
+        // Digits consumed by the first alternative stay consumed.
         && (version(cursor) || cursor.word("INFINITY"))
         && cursor.one(|character| matches!(character, ']' | ')'))
 }
 
-/// Three groups of digits, each of which may be empty.
+/// Reads three groups of digits, each of which may be empty.
 fn version(cursor: &mut Cursor<'_>) -> bool {
     let digits = |cursor: &mut Cursor<'_>| cursor.skip(|character| character.is_ascii_digit());
     let dot = |cursor: &mut Cursor<'_>| cursor.one(|character| character == '.');

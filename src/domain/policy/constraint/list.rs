@@ -12,25 +12,25 @@ use super::tree::Expression;
 use super::{ConstraintError, limits};
 use crate::policy::property::PropertyList;
 
-/// How much of the input an error message quotes, in characters.
+/// Maximum number of quoted input characters in an error message.
 const QUOTED_LENGTH: usize = 40;
 
 /// The constraints of a policy in the order in which they were given, as written.
 ///
 /// # Shape
-/// Every one must be satisfied; an empty list asks for nothing. Nothing is checked when a list is read: see
+/// Every one must be satisfied; an empty list is always satisfied. Nothing is validated when a list is read: see
 /// [`ConstraintList::validate`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ConstraintList(Vec<String>);
 
 impl ConstraintList {
-    /// Makes the empty list.
+    /// Creates the empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns whether the list asks for nothing because it holds nothing.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -40,9 +40,9 @@ impl ConstraintList {
         self.0.push(constraint.into());
     }
 
-    /// Appends the constraints of another list that are not there yet, compared by their text.
+    /// Appends the constraints of another list that are not in this one, compared by their text.
     pub fn merge(&mut self, addition: &Self) {
-        // Neither list need have been validated, so that both may be long.
+        // Neither list need have been validated, so both may be long.
         let mut known: BTreeSet<String> = self.0.iter().cloned().collect();
         for constraint in &addition.0 {
             if known.insert(constraint.clone()) {
@@ -51,27 +51,27 @@ impl ConstraintList {
         }
     }
 
-    /// Answers whether two lists of one length hold the same texts, in any order.
+    /// Returns whether two lists of one length hold the same texts, in any order.
     pub fn is_same(&self, other: &Self) -> bool {
         let texts = |list: &Self| list.0.iter().cloned().collect::<BTreeSet<_>>();
         self.0.len() == other.0.len() && texts(self) == texts(other)
     }
 
-    /// Decides whether a policy may hold these constraints.
+    /// Checks whether a policy may hold these constraints.
     ///
     /// # Errors
-    /// [`ConstraintError`] for the first thing that is wrong; limits are tested before anything is read.
+    /// [`ConstraintError`] for the first error; limits are tested before anything is parsed.
     pub fn validate(&self) -> Result<(), ConstraintError> {
         self.check_size(limits::MAX_COUNT)?;
         self.accept_all()
     }
 
-    /// Decides whether a policy may hold this much, whatever the texts say.
+    /// Checks the limits on the size of a policy's constraints.
     ///
-    /// For whoever keeps policies without reading them: the reference stores texts outside of the language, too.
+    /// For callers that store policies without parsing them: the reference also stores texts outside of the language.
     ///
     /// # Errors
-    /// [`ConstraintError`] when there is too much of something or parentheses are nested too deeply, never for the syntax.
+    /// [`ConstraintError`] when a limit is exceeded or parentheses are nested too deeply, never for the syntax.
     pub fn check_limits(&self) -> Result<(), ConstraintError> {
         self.check_size(limits::MAX_COUNT)?;
         match self.errors().into_iter().find(|error| matches!(error, ConstraintError::TooDeep { .. })) {
@@ -80,21 +80,21 @@ impl ConstraintList {
         }
     }
 
-    /// Returns what is wrong with each constraint that cannot be read; a policy with one of them selects nothing.
+    /// Returns the error of each invalid constraint; a policy with one of them selects nothing.
     ///
     /// # Shape
-    /// In the order of the constraints, at most one error for each; empty exactly when [`ConstraintList::parse`] finds no fault in a text.
+    /// In the order of the constraints, at most one error for each; empty exactly when [`ConstraintList::parse`] succeeds.
     pub fn errors(&self) -> Vec<ConstraintError> {
         let texts = self.0.iter().enumerate();
         let read = |text| parser::accept(text).and_then(|()| parser::build(text).map(drop));
         texts.filter_map(|(position, text)| Some(describe(read(text).err()?, position, text))).collect()
     }
 
-    /// Builds the tree that means the whole list.
+    /// Builds the tree of the whole list.
     ///
     /// # Errors
     /// As [`ConstraintList::validate`], except that merged policies may hold more constraints; and a syntax error for the few
-    /// texts that validation lets pass but that have no meaning, or nesting that is too deep.
+    /// texts that validation accepts but that have no tree, or nesting that is too deep.
     pub fn parse(&self) -> Result<Expression, ConstraintError> {
         self.check_size(limits::MAX_MERGED_COUNT)?;
         self.accept_all()?;
@@ -105,9 +105,9 @@ impl ConstraintList {
         trees.collect::<Result<Vec<_>, _>>().map(Expression::all)
     }
 
-    /// Answers whether the properties satisfy every constraint.
+    /// Returns whether the properties satisfy every constraint.
     ///
-    /// Whoever asks more than once keeps the tree of [`ConstraintList::parse`] instead.
+    /// For repeated evaluation keep the tree of [`ConstraintList::parse`] instead.
     /// # Errors
     /// As [`ConstraintList::parse`].
     pub fn is_satisfied_by(&self, properties: &PropertyList) -> Result<bool, ConstraintError> {
@@ -141,7 +141,7 @@ fn describe(problem: Problem<'_>, position: usize, text: &str) -> ConstraintErro
     match problem {
         Problem::TooDeep => ConstraintError::TooDeep { position, limit: limits::MAX_NESTING },
         Problem::Syntax { reason, at } => {
-            // Where the whitespace before it ends.
+            // The end of the whitespace before it.
             let before = text.len() - at.trim_start().len();
             let column = text.get(..before).unwrap_or(text).chars().count() + 1;
             ConstraintError::Syntax {

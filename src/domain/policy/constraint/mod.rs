@@ -1,7 +1,7 @@
-//! Constraints: what one side asks of the properties of the other, in the compatible text language.
+//! Constraints: requirements of one side on the properties of the other, in the compatible text language.
 //!
 //! The language is accepted exactly as the reference accepts it, accidents included, because a policy that is valid on one
-//! hub must be valid, and mean the same, on the other. Reading goes through `lexer` (tokens), `parser` (acceptance and tree),
+//! hub must be valid, and mean the same, on the other. Parsing consists of `lexer` (tokens), `parser` (acceptance and tree),
 //! `tree` (the public tree) and `evaluate` (its meaning). Everything is bounded: see [`limits`].
 //! Source: agreement protocol, "Constraint language".
 
@@ -20,21 +20,21 @@ mod tests;
 pub use list::ConstraintList;
 pub use tree::{Expression, Operand, Operator, Predicate};
 
-/// How much a policy may ask; beyond it a policy is refused before any work is done on it.
+/// Limits on a policy's constraints; a policy beyond them is refused before it is parsed.
 pub mod limits {
     /// Longest single constraint, in bytes.
     pub const MAX_LENGTH: usize = 65_536;
-    /// Longest list of constraints, all together, in bytes.
+    /// Maximum total length of a list of constraints, in bytes.
     pub const MAX_TOTAL_LENGTH: usize = 1_048_576;
-    /// Most constraints that one policy may hold.
+    /// Maximum number of constraints of one policy.
     pub const MAX_COUNT: usize = 1_000;
-    /// Most constraints that may come together when policies are merged.
+    /// Maximum number of constraints of merged policies.
     pub const MAX_MERGED_COUNT: usize = 4_000;
     /// Deepest nesting of parentheses.
     pub const MAX_NESTING: usize = 128;
 }
 
-/// Says why constraints are refused.
+/// The reason why constraints are refused.
 ///
 /// # Shape
 /// `position` counts the constraints of the list from zero, `column` the characters of the constraint from one. Texts taken
@@ -53,7 +53,7 @@ pub enum ConstraintError {
     /// Parentheses are nested too deeply.
     #[error("constraint {position} nests parentheses deeper than the {limit} levels allowed")]
     TooDeep { position: usize, limit: usize },
-    /// The constraint does not follow the language.
+    /// The constraint has a syntax error.
     #[error("constraint {position} is wrong at character {column}{}: {reason}", quoted(near))]
     Syntax { position: usize, column: usize, reason: SyntaxProblem, near: String },
 }
@@ -62,7 +62,7 @@ fn quoted(near: &str) -> String {
     if near.trim().is_empty() { ", its end".to_owned() } else { format!(", near \"{near}\"") }
 }
 
-/// Says what is wrong with the text of a constraint.
+/// A syntax error of a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxProblem {
     /// No token begins here.
@@ -89,13 +89,13 @@ pub enum SyntaxProblem {
     /// A list stands after another operator than `in`.
     #[error("a list can only be used with the operator in")]
     ListNeedsIn,
-    /// An order is asked of something that is no number.
+    /// An order operator is applied to a value that is no number.
     #[error("only numbers have an order")]
     NumberExpected,
-    /// The operator `in` stands before something else than a list, a quoted text, a version or a range.
+    /// The operator `in` is not followed by a list, a quoted text, a version or a range.
     #[error("the operator in needs a quoted list, a quoted text, a version or a version range")]
     InNeedsSet,
-    /// The version range is none.
+    /// The version range is invalid.
     #[error("this is not a version range")]
     NotARange,
 }

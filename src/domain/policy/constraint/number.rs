@@ -1,9 +1,9 @@
-//! Numbers and truth values as the reference's language runtime reads them from text.
+//! Numbers and truth values, parsed as the reference's language runtime does.
 //!
 //! Numbers follow the literals of Go: a sign, decimal or hexadecimal digits (the latter with a binary exponent), underscores
 //! between digits, and the words for infinity and "not a number". A number too large for 64 bits is refused.
 
-/// Reads a number.
+/// Parses a number.
 pub(super) fn parse_number(text: &str) -> Option<f64> {
     let (sign, unsigned) = match text.as_bytes().first()? {
         b'+' => (1.0, &text[1..]),
@@ -26,7 +26,7 @@ pub(super) fn parse_number(text: &str) -> Option<f64> {
     number.is_finite().then_some(sign * number)
 }
 
-/// Reads a truth value.
+/// Parses a truth value.
 pub(super) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -35,7 +35,7 @@ pub(super) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Takes underscores away, each of which must stand between digits (or after the prefix of a hexadecimal number).
+/// Removes underscores, each of which must be between digits (or after the prefix of a hexadecimal number).
 fn without_underscores(text: &str) -> Option<String> {
     if !text.contains('_') {
         return Some(text.to_owned());
@@ -57,7 +57,7 @@ fn without_underscores(text: &str) -> Option<String> {
     (!previous_is_underscore).then(|| text.replace('_', ""))
 }
 
-/// Digits with at most one dot, at least one digit, and optionally an exponent.
+/// Returns whether the text is digits with at most one dot, at least one digit, and optionally an exponent.
 fn is_decimal(text: &str) -> bool {
     let (mantissa, exponent) = text.split_once('e').map_or((text, None), |(left, right)| (left, Some(right)));
     is_mantissa(mantissa, |byte| byte.is_ascii_digit()) && exponent.is_none_or(is_exponent)
@@ -73,7 +73,7 @@ fn is_exponent(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Reads what follows `0x`: a mantissa and a binary exponent, which must be there; rounds to the nearest, ties to even.
+/// Parses the text after `0x`: a mantissa and a mandatory binary exponent; rounds to the nearest, ties to even.
 fn parse_hexadecimal(text: &str) -> Option<f64> {
     let (mantissa, exponent) = text.split_once('p')?;
     if !is_mantissa(mantissa, |byte| byte.is_ascii_hexdigit()) || !is_exponent(exponent) {
@@ -102,7 +102,7 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
     Some(scale(significand | u64::from(has_lost_bits), exponent))
 }
 
-/// Returns `significand * 2^exponent`, rounded once; the lowest bit of the significand may stand for lost ones.
+/// Returns `significand * 2^exponent`, rounded once; the lowest bit of the significand may represent lost ones.
 fn scale(significand: u64, exponent: i64) -> f64 {
     if significand == 0 {
         return 0.0;
@@ -112,7 +112,7 @@ fn scale(significand: u64, exponent: i64) -> f64 {
     if unbiased > 1023 {
         return f64::INFINITY;
     }
-    // How many low bits do not fit: all beyond 53, and more of them for numbers too small for a full significand.
+    // Number of low bits that do not fit: all beyond 53, and more for numbers too small for a full significand.
     let surplus = (highest - 52).max(-1074 - exponent);
     if surplus <= 0 {
         return significand as f64 * power_of_two(exponent);
@@ -126,7 +126,7 @@ fn scale(significand: u64, exponent: i64) -> f64 {
     rounded as f64 * power_of_two(exponent + surplus)
 }
 
-/// Exact from the smallest subnormal to the largest power; a product of a 53-bit whole number with it is exact or infinite.
+/// Exact from the smallest subnormal to the largest power; a product of a 53-bit integer with it is exact or infinite.
 fn power_of_two(exponent: i64) -> f64 {
     if exponent < -1022 {
         // Below the normal range the bits of the number count up from the smallest.

@@ -1,9 +1,9 @@
 //! Acceptance of a constraint, and its tree.
 //!
-//! The reference reads a constraint twice, with two readers that do not agree in everything: the first only decides whether
-//! the text is valid, the second builds what is evaluated. The second stops at the first parenthesis that closes nothing and
-//! ignores the rest (`a == b) OR (c == d` is valid and means `a == b`), and it stumbles over a few texts that the first lets
-//! pass (`()a == b`). Both are kept apart here as well: [`accept`] and [`build`].
+//! The reference parses a constraint twice, with two parsers that differ: the first only decides whether the text is valid, the
+//! second builds the tree. The second stops at the first unmatched closing parenthesis and ignores the remaining text
+//! (`a == b) OR (c == d` is valid and means `a == b`), and it fails on a few texts that the first accepts (`()a == b`). Both are
+//! kept separate here as well: [`accept`] and [`build`].
 //! Source: agreement protocol, "Constraint language".
 
 use super::SyntaxProblem;
@@ -12,7 +12,7 @@ use super::limits;
 use super::tree::{Expression, Operator, Predicate};
 use crate::version::VersionRange;
 
-/// What is wrong, and the text from there on.
+/// The syntax error, and the text from there on.
 #[derive(Debug)]
 pub(super) enum Problem<'a> {
     Syntax { reason: SyntaxProblem, at: &'a str },
@@ -21,7 +21,7 @@ pub(super) enum Problem<'a> {
 
 type Parsed<'a, T> = Result<(T, &'a str), Problem<'a>>;
 
-/// What connects two predicates.
+/// The connective of two predicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connective {
     And,
@@ -31,7 +31,7 @@ enum Connective {
     End,
 }
 
-/// Decides whether a text is a valid constraint.
+/// Checks whether a text is a valid constraint.
 pub(super) fn accept(text: &str) -> Result<(), Problem<'_>> {
     let mut rest = text;
     let mut open = Vec::new();
@@ -93,7 +93,7 @@ fn build_level(text: &str, depth: usize) -> Parsed<'_, Expression> {
             (connective, rest) = next_connective(rest)?;
         }
         match connective {
-            // A parenthesis right after a closed one is met again as the start of the next round.
+            // A parenthesis right after a closed one is handled at the start of the next iteration.
             Connective::And | Connective::Open => {}
             Connective::Or => alternatives.push(Expression::all(std::mem::take(&mut conjunction))),
             Connective::Close | Connective::End => {
@@ -104,7 +104,7 @@ fn build_level(text: &str, depth: usize) -> Parsed<'_, Expression> {
     }
 }
 
-/// Reads the predicate at the start of the text: none when the text is blank or begins with a parenthesis.
+/// Parses the predicate at the start of the text: none when the text is blank or begins with a parenthesis.
 fn next_predicate(text: &str) -> Parsed<'_, Option<Predicate>> {
     if text.trim().is_empty() {
         return Ok((None, ""));
@@ -122,7 +122,7 @@ fn next_predicate(text: &str) -> Parsed<'_, Option<Predicate>> {
         check_pair(second, value, after_second)?;
         (name.text, Operator::from_text(second.text.trim()), value, rest)
     } else {
-        // A name that ends in `in` carries the operator in itself, and then any value will do.
+        // A name that ends in `in` contains the operator, and then any value is accepted.
         let Some(property) = name.text.strip_suffix("in").filter(|_| name.text.len() > 3) else {
             return refuse(SyntaxProblem::OperatorExpected, after_name);
         };
@@ -133,7 +133,7 @@ fn next_predicate(text: &str) -> Parsed<'_, Option<Predicate>> {
     Ok((Some(Predicate::new(property, operator, value.text.trim(), source)), rest))
 }
 
-/// Reads what stands between two predicates.
+/// Parses the connective between two predicates.
 fn next_connective(text: &str) -> Parsed<'_, Connective> {
     if text.trim().is_empty() {
         return Ok((Connective::End, ""));
@@ -161,7 +161,7 @@ fn require_value<'a>(token: Token<'_>, at: &'a str) -> Result<(), Problem<'a>> {
     if token.kind.is_value() { Ok(()) } else { refuse(SyntaxProblem::ValueExpected, at) }
 }
 
-/// Decides whether an operator may stand before a value of that kind.
+/// Checks whether an operator may precede a value of that kind.
 fn check_pair<'a>(operator: Token<'_>, value: Token<'_>, at: &'a str) -> Result<(), Problem<'a>> {
     match (operator.kind, value.kind) {
         (Kind::Equality, Kind::VersionRange) => refuse(SyntaxProblem::RangeNeedsIn, at),

@@ -23,7 +23,7 @@ fn one(text: &str) -> ConstraintList {
     ConstraintList::from_iter([text])
 }
 
-fn answer(text: &str) -> Result<bool, ConstraintError> {
+fn satisfied(text: &str) -> Result<bool, ConstraintError> {
     one(text).is_satisfied_by(&properties())
 }
 
@@ -60,7 +60,7 @@ fn true_constraints_of_the_protocol_table_are_satisfied() {
         "   ",
     ];
     for text in texts {
-        assert_eq!(answer(text), Ok(true), "{text}");
+        assert_eq!(satisfied(text), Ok(true), "{text}");
     }
 }
 
@@ -81,7 +81,7 @@ fn false_constraints_of_the_protocol_table_are_not_satisfied() {
         "(s == xyz OR n == 5) AND b == false",
     ];
     for text in texts {
-        assert_eq!(answer(text), Ok(false), "{text}");
+        assert_eq!(satisfied(text), Ok(false), "{text}");
     }
 }
 
@@ -115,37 +115,37 @@ fn wrong_constraints_of_the_protocol_table_are_refused() {
         "in == 5",
     ];
     for text in texts {
-        assert!(matches!(answer(text), Err(ConstraintError::Syntax { .. })), "{text}");
+        assert!(matches!(satisfied(text), Err(ConstraintError::Syntax { .. })), "{text}");
         assert!(one(text).validate().is_err(), "{text}");
     }
 }
 
 #[test]
 fn accidents_of_the_reference_are_part_of_the_language() {
-    // Whitespace after a connective makes up for a missing predicate, which asks for nothing.
-    assert_eq!(answer("s == xyz OR "), Ok(true));
-    assert_eq!(answer("s == abc AND "), Ok(true));
-    // What follows a parenthesis that closes nothing is ignored.
-    assert_eq!(answer("s == abc) OR (n == 6"), Ok(true));
-    assert_eq!(answer("s == xyz) OR (n == 5"), Ok(false));
-    // A name may carry the operator in itself and then takes any value.
-    assert_eq!(answer("nstrin 5"), Ok(true));
+    // Whitespace after a connective replaces a missing predicate, which is always satisfied.
+    assert_eq!(satisfied("s == xyz OR "), Ok(true));
+    assert_eq!(satisfied("s == abc AND "), Ok(true));
+    // The text after an unmatched closing parenthesis is ignored.
+    assert_eq!(satisfied("s == abc) OR (n == 6"), Ok(true));
+    assert_eq!(satisfied("s == xyz) OR (n == 5"), Ok(false));
+    // A name may contain the operator and then accepts any value.
+    assert_eq!(satisfied("nstrin 5"), Ok(true));
     // Whitespace before the first name belongs to the name.
-    assert_eq!(answer(" s == abc"), Ok(false));
-    // Some names cannot be written, because a character is lost on the way.
-    assert!(answer("initial == 5").is_err());
-    // Valid, but without a meaning.
+    assert_eq!(satisfied(" s == abc"), Ok(false));
+    // Some names cannot be written, because the tokenizer loses a character.
+    assert!(satisfied("initial == 5").is_err());
+    // Valid, but without a tree.
     assert_eq!(one("()s == abc").validate(), Ok(()));
-    assert!(answer("()s == abc").is_err());
+    assert!(satisfied("()s == abc").is_err());
 }
 
 #[test]
 fn numbers_are_read_as_the_reference_reads_them() {
     for text in ["n == +5", "n == +5e0", "n == +0x5p0", "n < inf", "n > -inf"] {
-        assert_eq!(answer(text), Ok(true), "{text}");
+        assert_eq!(satisfied(text), Ok(true), "{text}");
     }
-    assert_eq!(answer("n in \"5\""), Ok(false));
-    assert!(answer("n < +1e400").is_err());
+    assert_eq!(satisfied("n in \"5\""), Ok(false));
+    assert!(satisfied("n < +1e400").is_err());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_lone_quotation_mark_satisfies_nothing() {
 }
 
 #[test]
-fn a_group_can_be_asked_for() {
+fn a_group_can_be_required() {
     let group = |name: Option<&str>| {
         let mut properties = PropertyList::new();
         properties.set_ha_group(name);
@@ -216,10 +216,12 @@ fn the_longest_constraint_allowed_is_read_quickly() {
     let blank = format!("s == abc{}", " ".repeat(limits::MAX_LENGTH - 20));
     let repeated = format!("{} == abc", "in".repeat(limits::MAX_LENGTH / 2 - 10));
     let (done, waiting) = std::sync::mpsc::channel();
-    std::thread::spawn(move || done.send((answer(&text), answer(&blank), answer(&repeated).is_err())));
-    let answers =
+    std::thread::spawn(move || {
+        done.send((satisfied(&text), satisfied(&blank), satisfied(&repeated).is_err()))
+    });
+    let results =
         waiting.recv_timeout(std::time::Duration::from_secs(10)).expect("reading takes linear time");
-    assert_eq!(answers, (Ok(true), Ok(true), true));
+    assert_eq!(results, (Ok(true), Ok(true), true));
 }
 
 #[test]
@@ -254,7 +256,7 @@ fn failing_predicates_explain_a_refusal() {
 }
 
 #[test]
-fn trivial_expressions_are_recognised() {
+fn trivial_expressions_are_recognized() {
     for text in ["", " ", "()", "s == x OR ", "() AND ()"] {
         assert!(one(text).parse().unwrap().is_trivial(), "{text:?}");
     }
@@ -263,7 +265,7 @@ fn trivial_expressions_are_recognised() {
 }
 
 #[test]
-fn a_syntax_error_names_place_and_reason() {
+fn a_syntax_error_names_position_and_reason() {
     let list = ConstraintList::from_iter(["a == b", "n == 5 AND sp == two words"]);
     let error = list.validate().unwrap_err();
     assert_eq!(
@@ -282,7 +284,7 @@ fn a_syntax_error_names_place_and_reason() {
         "camera ==",
         "a == b) OR c == d)",
     ]);
-    let places: Vec<_> = list
+    let positions: Vec<_> = list
         .errors()
         .into_iter()
         .map(|error| match error {
@@ -290,7 +292,7 @@ fn a_syntax_error_names_place_and_reason() {
             other => panic!("{other}"),
         })
         .collect();
-    assert_eq!(places, [(0, 10), (2, 12), (3, 10), (4, 7)]);
+    assert_eq!(positions, [(0, 10), (2, 12), (3, 10), (4, 7)]);
     let text = "constraint 3 is wrong at character 10, its end: a value was expected after the operator";
     assert_eq!(list.errors()[2].to_string(), text);
 }

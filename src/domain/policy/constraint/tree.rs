@@ -11,7 +11,7 @@ use crate::version::{Version, VersionRange, is_range_expression};
 ///
 /// # Shape
 /// Conjunctions and alternatives never hold exactly one part. The empty conjunction is always satisfied; the empty
-/// alternative, which no text means, never is. Depth is bounded by [`super::limits::MAX_NESTING`].
+/// alternative, which no text produces, never is. Depth is bounded by [`super::limits::MAX_NESTING`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
     /// Satisfied when every part is.
@@ -43,7 +43,7 @@ impl Expression {
         }
     }
 
-    /// Answers whether every list of properties satisfies the expression because it asks for nothing.
+    /// Returns whether every list of properties satisfies the expression.
     pub fn is_trivial(&self) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(Self::is_trivial),
@@ -77,7 +77,7 @@ impl Expression {
     }
 }
 
-/// Writes the expression in the language it was read from; reading that again gives an equal expression.
+/// Writes the expression in the constraint language; parsing it again gives an equal expression.
 impl fmt::Display for Expression {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parts, connective, is_conjunction) = match self {
@@ -99,7 +99,7 @@ impl fmt::Display for Expression {
     }
 }
 
-/// How a predicate compares.
+/// The comparison operator of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// `=` or `==`.
@@ -114,15 +114,15 @@ pub enum Operator {
     Greater,
     /// `>=`.
     GreaterOrEqual,
-    /// `=<`, `=>` and the like: written like an order, but the reference compares numbers for equality and knows no such
-    /// operator for anything else.
+    /// `=<`, `=>` and the like: written like an order, but the reference compares numbers for equality and does not support the
+    /// operator for other values.
     MisspelledOrder,
     /// `in`.
     In,
 }
 
 impl Operator {
-    /// Reads the text of a token that the lexer has taken for an operator.
+    /// Parses the text of an operator token.
     pub(super) fn from_text(text: &str) -> Self {
         match text {
             "=" | "==" => Self::Equal,
@@ -136,7 +136,7 @@ impl Operator {
         }
     }
 
-    /// Returns the operator as people write it.
+    /// Returns the operator as users write it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "==",
@@ -154,7 +154,7 @@ impl Operator {
 /// One comparison of a property with a value.
 ///
 /// # Shape
-/// Equality looks at property, operator and value, not at how they were written.
+/// Equality compares property, operator and value, not their spelling.
 #[derive(Debug, Clone)]
 pub struct Predicate {
     property: String,
@@ -173,7 +173,7 @@ impl Predicate {
         }
     }
 
-    /// Returns the name of the property, exactly as it must occur.
+    /// Returns the name of the property.
     pub fn property(&self) -> &str {
         &self.property
     }
@@ -203,7 +203,7 @@ impl fmt::Display for Predicate {
     }
 }
 
-/// The value of a predicate, read once in every way in which it may be compared.
+/// The value of a predicate, parsed once in every form in which it may be compared.
 #[derive(Debug, Clone)]
 pub struct Operand {
     written: String,
@@ -234,12 +234,12 @@ impl Operand {
         &self.written
     }
 
-    /// Returns the value as a number; quoted numbers are none.
+    /// Returns the value as a number; `None` for quoted numbers.
     pub fn number(&self) -> Option<f64> {
         self.number
     }
 
-    /// Returns the value as a truth value; quoted ones are none.
+    /// Returns the value as a truth value; `None` for quoted ones.
     pub fn boolean(&self) -> Option<bool> {
         self.boolean
     }
@@ -259,7 +259,7 @@ impl Operand {
         self.range.as_ref()
     }
 
-    /// Answers whether the operator `in` treats the value as a range also for properties that are not declared as versions.
+    /// Returns whether the operator `in` treats the value as a range even for properties that are not declared as versions.
     pub fn is_range_expression(&self) -> bool {
         self.is_range_expression
     }

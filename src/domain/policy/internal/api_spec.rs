@@ -1,4 +1,4 @@
-//! Requirements and offers of dependencies, as patterns use them.
+//! Requirements and offers of dependencies, used by patterns.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,22 +11,22 @@ pub struct ApiSpec {
     /// The service's name.
     #[serde(rename = "specRef")]
     pub url: String,
-    /// Its organisation.
+    /// Its organization.
     #[serde(rename = "organization")]
     pub org: String,
     /// The needed range or the offered version.
     pub version: String,
-    /// Whether an instance of its own is needed.
+    /// Whether a separate instance is needed.
     #[serde(rename = "exclusiveAccess")]
     pub is_exclusive: bool,
     /// The hardware architecture.
     pub arch: String,
 }
 
-/// Answers whether offered dependencies fulfil the required ones.
+/// Returns whether offered dependencies fulfil the required ones.
 ///
 /// # Errors
-/// The first offer that no requirement asks for (the reference tests in this direction), or `None` when there are fewer
+/// The first offer that no requirement matches (the reference tests in this direction), or `None` when there are fewer
 /// offers than requirements.
 /// # Source
 /// Agreement protocol, "How the policies are combined" (pattern case).
@@ -55,7 +55,7 @@ fn is_supported(offer: &ApiSpec, need: &ApiSpec) -> bool {
         }
 }
 
-/// Returns the union of two lists, the first one's order first.
+/// Returns the union of two lists, in the first one's order.
 pub(crate) fn merge_api_specs(left: &[ApiSpec], right: &[ApiSpec]) -> Vec<ApiSpec> {
     let mut merged = left.to_vec();
     if left.is_empty() {

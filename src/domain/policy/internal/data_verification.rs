@@ -1,4 +1,4 @@
-//! Verification of received data and metering: an old feature that is still compared and merged.
+//! Data verification and metering: an obsolete feature that is still compared and merged.
 //!
 //! Source: agreement protocol, "Compatibility of a producer policy with a consumer policy" and "How the policies are combined".
 
@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 
 use super::is_zero;
 
-/// The shortest pause between two metering notifications that is chosen by default, seconds.
+/// The shortest interval between two metering notifications that is chosen by default, seconds.
 const DEFAULT_NOTIFICATION_SECS: i64 = 10;
 
-/// Says why the section is not valid.
+/// The error of an invalid section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DataVerificationError {
     /// Tokens and time unit must come together, a notification interval needs both, and the unit must be known.
     #[error("the metering is not complete, or its unit is none of min, hour, day")]
     Metering,
-    /// The wait for data is shorter than the pause between two looks.
+    /// The wait for data is shorter than the check interval.
     #[error("the interval {interval_secs} is shorter than the check rate {check_secs}")]
     IntervalTooShort { interval_secs: i64, check_secs: i64 },
 }
 
-/// How the receipt of data is verified.
+/// Settings of the verification of received data.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataVerification {
-    /// Whether it is.
+    /// Whether it is enabled.
     #[serde(rename = "enabled", skip_serializing_if = "std::ops::Not::not")]
     pub is_enabled: bool,
-    /// Where to ask.
+    /// The URL to check.
     #[serde(rename = "URL", skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// As whom to ask.
+    /// The user of the check.
     #[serde(rename = "URLUser", skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// With which password.
+    /// The password of the check.
     #[serde(rename = "URLPassword", skip_serializing_if = "String::is_empty")]
     pub password: String,
-    /// How long to wait for data, seconds.
+    /// The maximum wait for data, seconds.
     #[serde(rename = "interval", skip_serializing_if = "is_zero")]
     pub interval_secs: i64,
-    /// The pause between two looks, seconds.
+    /// The check interval, seconds.
     #[serde(rename = "check_rate", skip_serializing_if = "is_zero")]
     pub check_secs: i64,
-    /// What is paid.
+    /// The payment.
     pub metering: Metering,
 }
 
@@ -62,13 +62,13 @@ impl DataVerification {
         Ok(())
     }
 
-    /// Answers whether two sections mean the same; passwords are not looked at.
+    /// Returns whether two sections are equal; passwords are ignored.
     pub fn is_same(&self, other: &Self) -> bool {
         let without_password = |section: &Self| Self { password: String::new(), ..section.clone() };
         without_password(self) == without_password(other)
     }
 
-    /// Answers whether two sections can be brought together: not when both are enabled and name different places or users.
+    /// Returns whether two sections can be merged: not when both are enabled and name different URLs or users.
     pub fn agrees_with(&self, other: &Self) -> bool {
         let differ = |left: &str, right: &str| !left.is_empty() && !right.is_empty() && left != right;
         !(self.is_enabled
@@ -76,7 +76,7 @@ impl DataVerification {
             && (differ(&self.url, &other.url) || differ(&self.user, &other.user)))
     }
 
-    /// Answers whether the consumer's section suits this producer's.
+    /// Returns whether the consumer's section is compatible with this producer's.
     pub fn is_satisfied_by(&self, consumer: &Self) -> bool {
         self.agrees_with(consumer) && self.metering.is_satisfied_by(&consumer.metering)
     }
@@ -84,7 +84,7 @@ impl DataVerification {
     /// Merges the consumer's section into this producer's, for terms and conditions; passwords are left out.
     ///
     /// # Units
-    /// `default_interval_secs`: the wait for data where verification is on and no side names one.
+    /// `default_interval_secs`: the wait for data where verification is enabled and neither side sets one.
     pub fn merge_consumer(&self, consumer: &Self, default_interval_secs: u64) -> Self {
         let mut merged = self.merge_settings(consumer, default_interval_secs);
         let metering =
@@ -129,7 +129,7 @@ impl DataVerification {
     }
 }
 
-/// The shorter of two spans where 0 means that it is not given.
+/// Returns the shorter of two spans, where 0 means unset.
 ///
 /// # Shape
 /// `None` when neither is given. A negative span beside an absent one counts as 0, as in the reference.
@@ -143,7 +143,7 @@ fn shorter_nonzero(left: i64, right: i64) -> Option<i64> {
     }
 }
 
-/// What is paid for data.
+/// The payment for data.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metering {
@@ -153,18 +153,18 @@ pub struct Metering {
     /// The time unit: `min`, `hour` or `day`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub per_time_unit: String,
-    /// The pause between two notifications, seconds.
+    /// The interval between two notifications, seconds.
     #[serde(rename = "notification_interval", skip_serializing_if = "is_zero")]
     pub notification_secs: i64,
 }
 
 impl Metering {
-    /// Returns whether nothing is given.
+    /// Returns whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Answers whether the fields fit together.
+    /// Returns whether the fields are consistent.
     pub fn is_valid(&self) -> bool {
         let has_unit = !self.per_time_unit.is_empty();
         (self.tokens != 0) == has_unit
@@ -172,7 +172,7 @@ impl Metering {
             && (!has_unit || units_per_day(&self.per_time_unit) != 0)
     }
 
-    /// Answers whether an offer is as high as this requirement; nothing given on either side is always fine.
+    /// Returns whether an offer is as high as this requirement; an unset one on either side is always accepted.
     pub fn is_satisfied_by(&self, offer: &Self) -> bool {
         self.is_empty() || offer.is_empty() || offer.tokens_per_day() >= self.tokens_per_day()
     }
@@ -207,7 +207,7 @@ impl Metering {
     }
 }
 
-/// How many of a unit make a day; 0 for an unknown unit.
+/// Returns how many of a time unit make a day; 0 for an unknown one.
 fn units_per_day(unit: &str) -> u64 {
     match unit {
         "min" => 1440,

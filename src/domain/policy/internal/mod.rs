@@ -1,8 +1,8 @@
-//! The internal policy: the one form into which node, deployment policy and pattern are brought to be compared, and which
-//! travels in proposals.
+//! The internal policy: the common form into which node, deployment policy and pattern are converted to be compared, and which
+//! is sent in proposals.
 //!
-//! Making one: [`super::deployment_policy`], [`super::pattern`], [`InternalPolicy::from_node`]. Combining two:
-//! [`super::terms`]. Source: agreement protocol, "Internal policy object".
+//! Conversion: [`super::deployment_policy`], [`super::pattern`], [`InternalPolicy::from_node`]. Merging: [`super::terms`].
+//! Source: agreement protocol, "Internal policy object".
 
 mod api_spec;
 mod data_verification;
@@ -34,16 +34,16 @@ use super::user_input::UserInput;
 /// The schema version that both sides of an agreement must name.
 pub const SCHEMA_VERSION: &str = "2.0";
 
-/// Most entries that a list of a received policy may have, so that comparing two stays quick.
+/// Maximum number of entries of a list of a received policy, so that comparing two stays quick.
 pub const MAX_ENTRIES: usize = 4_000;
 
-/// Says why a node's policy cannot be brought into the internal form.
+/// The reason why a node's policy cannot be converted into the internal form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeConversionError {
-    /// Properties or constraints are wrong.
+    /// Properties or constraints are invalid.
     #[error("the node policy is not valid")]
     Invalid(#[from] PolicyError),
-    /// A property is there twice.
+    /// A property is a duplicate.
     #[error("the node policy cannot be converted")]
     Property(#[from] PropertyError),
     /// The namespace of a cluster agent is not text.
@@ -79,7 +79,7 @@ pub struct InternalPolicy {
     /// Required or offered dependencies (pattern case only).
     #[serde(rename = "apiSpec", skip_serializing_if = "Vec::is_empty")]
     pub api_specs: Vec<ApiSpec>,
-    /// The agreement protocols that are acceptable; none means any.
+    /// The acceptable agreement protocols; none means any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreement_protocols: Vec<AgreementProtocol>,
     /// The versions of the service that may be deployed.
@@ -90,61 +90,61 @@ pub struct InternalPolicy {
     pub device_type: String,
     /// Unused, kept when passed on.
     pub value_exchange: ValueExchange,
-    /// How the receipt of data is verified (old feature).
+    /// Settings of data verification (obsolete).
     pub data_verification: DataVerification,
     /// Unused, kept when passed on.
     pub proposal_rejection: ProposalRejection,
-    /// The most agreements that a producer makes; 0 means any number.
+    /// Maximum number of agreements of a producer; 0 means no limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub max_agreements: i64,
-    /// What this side says about itself.
+    /// The properties of this side.
     #[serde(skip_serializing_if = "is_empty_properties", serialize_with = "reference_json::properties")]
     pub properties: PropertyList,
-    /// What this side asks of the properties of the other.
+    /// Its constraints on the properties of the other side.
     #[serde(skip_serializing_if = "is_empty_constraints")]
     pub constraints: ConstraintList,
     /// Unused, kept when passed on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub required_workload: String,
-    /// When a node counts as lost.
+    /// The condition under which a node counts as lost.
     pub node_health: NodeHealth,
     /// Values for the variables of services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_input: Vec<UserInput>,
-    /// Which stored secret stands for which secret of a service.
+    /// The stored secrets bound to secrets of a service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secret_binding: Vec<SecretBinding>,
     /// The secrets' values, in proposals only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secret_details: Vec<SecretBinding>,
-    /// The cluster namespace into which the service goes.
+    /// The cluster namespace of the service.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_namespace: String,
 }
 
 impl InternalPolicy {
-    /// Makes an empty policy of that name.
+    /// Creates an empty policy of that name.
     pub fn named(name: impl Into<String>) -> Self {
         let header = PolicyHeader { name: name.into(), version: SCHEMA_VERSION.to_owned() };
         Self { header, ..Self::default() }
     }
 
-    /// Makes the producer policy of a node from its effective deployment policy.
+    /// Creates the producer policy of a node from its effective deployment policy.
     ///
     /// # Shape
     /// `node_id` is qualified; the name becomes `Policy for org/node`, by which the agent finds its own policy.
     /// # Errors
-    /// [`NodeConversionError`] for the first thing that is wrong.
+    /// [`NodeConversionError`] for the first error.
     pub fn from_node(node_id: &str, policy: &NodePolicy) -> Result<Self, NodeConversionError> {
         let effective = policy.deployment_policy();
-        // The text of the namespace is looked at on the way, as the reference does, before later properties.
+        // The namespace is checked before later properties, as in the reference.
         Self::from_external(&producer_name(node_id), effective)
     }
 
-    /// Makes an internal policy of a pair of properties and constraints.
+    /// Creates an internal policy from properties and constraints.
     ///
     /// # Errors
-    /// [`NodeConversionError`] for the first thing that is wrong.
+    /// [`NodeConversionError`] for the first error.
     pub fn from_external(name: &str, mut policy: ExternalPolicy) -> Result<Self, NodeConversionError> {
         policy.validate_and_normalize()?;
         let mut internal = Self::named(name);
@@ -159,7 +159,7 @@ impl InternalPolicy {
         Ok(internal)
     }
 
-    /// Reads a policy as it travels in proposals.
+    /// Parses the text of a policy in a proposal.
     ///
     /// # Errors
     /// [`DecodeError`] when the text is not the JSON of a policy, or one of its lists has more than [`MAX_ENTRIES`] entries.
@@ -181,7 +181,7 @@ impl InternalPolicy {
         Ok(policy)
     }
 
-    /// Writes the policy as it travels in proposals, byte by byte as the reference writes it.
+    /// Returns the text of the policy in a proposal, byte by byte as the reference writes it.
     pub fn to_text(&self) -> String {
         reference_json::to_text(self)
     }
@@ -191,7 +191,7 @@ impl InternalPolicy {
         ExternalPolicy { properties: self.properties.clone(), constraints: self.constraints.clone() }
     }
 
-    /// Merges a pair of properties and constraints in: own properties win, constraints add up.
+    /// Merges properties and constraints: own properties win, constraints are added.
     ///
     /// # Source
     /// Agreement protocol, "How the policies are combined", step 3.
@@ -202,35 +202,35 @@ impl InternalPolicy {
         merged
     }
 
-    /// Replaces every value of a secret by asterisks, for display.
+    /// Replaces every value of a secret with asterisks, for display.
     pub fn mask_secret_details(&mut self) {
         let values = self.secret_details.iter_mut().flat_map(|binding| &mut binding.secrets);
         values.flat_map(|secret| secret.values_mut()).for_each(|value| *value = "********".to_owned());
     }
 }
 
-/// Returns the name that the producer policy of a node bears.
+/// Returns the name of a node's producer policy.
 pub fn producer_name(node_id: &str) -> String {
     format!("Policy for {node_id}")
 }
 
-/// When a node counts as lost, in seconds; 0 means never.
+/// The condition under which a node counts as lost, in seconds; 0 means never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeHealth {
-    /// How long heartbeats may be missing.
+    /// Maximum age of the last heartbeat.
     #[serde(rename = "missing_heartbeat_interval", skip_serializing_if = "is_zero")]
     pub missing_heartbeat_secs: i64,
-    /// How often the node's record of the agreement is looked for.
+    /// Interval between checks of the node's record of the agreement.
     #[serde(rename = "check_agreement_status", skip_serializing_if = "is_zero")]
     pub check_agreement_secs: i64,
 }
 
-/// What is exchanged for the service; unused.
+/// The payment for the service; unused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ValueExchange {
-    /// The kind of exchange.
+    /// The kind of payment.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The value.
@@ -239,19 +239,19 @@ pub struct ValueExchange {
     /// Seconds between payments.
     #[serde(rename = "paymentRate", skip_serializing_if = "is_zero")]
     pub payment_secs: i64,
-    /// Who uses the value.
+    /// The currency or unit of the value.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub token: String,
 }
 
-/// When to stop proposing; unused.
+/// The limit on repeated proposals; unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProposalRejection {
-    /// Rejections until then.
+    /// Maximum number of rejections.
     #[serde(rename = "number", skip_serializing_if = "is_zero")]
     pub count: i64,
-    /// Seconds until the next try.
+    /// Seconds until the next attempt.
     #[serde(rename = "duration", skip_serializing_if = "is_zero")]
     pub pause_secs: i64,
 }

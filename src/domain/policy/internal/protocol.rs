@@ -1,6 +1,6 @@
 //! The agreement protocols that a policy accepts.
 //!
-//! There is one, `Basic`; lists of ledgers come from protocols that no longer exist and are only compared.
+//! There is only `Basic`; lists of ledgers come from former protocols and are only compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::is_zero;
 /// The one protocol.
 pub const BASIC_PROTOCOL: &str = "Basic";
 
-/// Says that two policies have no agreement protocol in common.
+/// The error that two policies have no agreement protocol in common.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("one side accepts the agreement protocols [{}], the other [{}]", left.join(", "), right.join(", "))]
 pub struct NoCommonProtocol {
@@ -34,19 +34,19 @@ pub struct AgreementProtocol {
 }
 
 impl AgreementProtocol {
-    /// Names a protocol in version 1.
+    /// Creates a protocol in version 1.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), version: 1, blockchains: Vec::new() }
     }
 
-    /// Answers whether two entries mean the same; the versions 0 and 1 are one.
+    /// Returns whether two entries are equal; versions 0 and 1 are the same.
     pub fn is_same(&self, other: &Self) -> bool {
         let version = |protocol: &Self| if protocol.version == 0 { 1 } else { protocol.version };
         let ledgers_agree = self.blockchains.iter().all(|ledger| other.blockchains.contains(ledger));
         self.name == other.name && ledgers_agree && version(self) == version(other)
     }
 
-    /// Answers whether the protocol is known and needs no ledger.
+    /// Returns whether the protocol is known and needs no ledger.
     pub fn is_supported(&self) -> bool {
         self.name == BASIC_PROTOCOL && self.blockchains.iter().all(|ledger| ledger.kind.is_empty())
     }
@@ -61,7 +61,7 @@ pub struct Blockchain {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// The organisation that defines it.
+    /// Its organization.
     #[serde(rename = "organization")]
     pub org: String,
 }

@@ -1,4 +1,4 @@
-//! The test by which a stored agreement's policy still counts as the current one.
+//! The comparison by which a stored agreement's policy still counts as current.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::policy::constraint::ConstraintList;
 use crate::policy::secret_binding::is_same_list as is_same_secret_bindings;
 use crate::policy::user_input::is_same_list as is_same_user_input;
 
-/// Names the first part in which two policies differ.
+/// The first part in which two policies differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyDifference {
     /// Name or schema version.
@@ -46,10 +46,10 @@ pub enum PolicyDifference {
 }
 
 impl InternalPolicy {
-    /// Returns the first difference from another policy, `None` when both mean the same.
+    /// Returns the first difference from another policy, `None` when both are equal.
     ///
-    /// Node health, cluster namespace and pattern id are not looked at. The order matters: of user input and ledgers only
-    /// what *this* policy names is looked for in the other.
+    /// Node health, cluster namespace and pattern id are ignored. The direction matters: user input and ledgers of *this* policy are
+    /// searched in the other.
     /// # Source
     /// Agreement protocol, "How the policies are combined" (the same policy).
     pub fn difference_from(&self, other: &Self) -> Option<PolicyDifference> {
@@ -74,19 +74,19 @@ impl InternalPolicy {
         tests.into_iter().find(|(_, is_same)| !is_same).map(|(difference, _)| difference)
     }
 
-    /// Answers whether two policies mean the same, see [`InternalPolicy::difference_from`].
+    /// Returns whether two policies are equal, see [`InternalPolicy::difference_from`].
     pub fn is_same(&self, other: &Self) -> bool {
         self.difference_from(other).is_none()
     }
 }
 
-/// A repeated constraint asks nothing more, so the lengths may differ.
+/// A repeated constraint has no effect, so the lengths may differ.
 fn is_same_texts(left: &ConstraintList, right: &ConstraintList) -> bool {
     let texts = |list: &ConstraintList| list.iter().cloned().collect::<BTreeSet<_>>();
     texts(left) == texts(right)
 }
 
-/// Answers whether two lists are of one length and each element of the first has an equal in the second.
+/// Returns whether two lists are of one length and each element of the first has an equal in the second.
 pub(crate) fn is_same_set<T>(left: &[T], right: &[T], is_same: impl Fn(&T, &T) -> bool) -> bool {
     left.len() == right.len() && left.iter().all(|one| right.iter().any(|two| is_same(one, two)))
 }

@@ -1,10 +1,10 @@
-//! The test that a policy does not contradict itself.
+//! The check that a policy does not contradict itself.
 
 use std::collections::BTreeSet;
 
 use super::{DataVerificationError, InternalPolicy, Workload};
 
-/// Says how a policy contradicts itself.
+/// The contradiction inside a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelfConsistencyError {
     /// The data verification section is not valid.
@@ -19,16 +19,16 @@ pub enum SelfConsistencyError {
     /// Two versions share a rank.
     #[error("the priority {value} is given to more than one version")]
     DuplicatePriority { value: i64 },
-    /// Some elements name a service, others carry a deployment, or name and organisation are not both given.
+    /// Some elements name a service, others carry a deployment, or name and organization are not both given.
     #[error("the service versions mix named services with embedded deployments")]
     MixedForms,
-    /// The versions belong to different organisations.
-    #[error("the service versions belong to the organisations \"{first}\" and \"{second}\"")]
-    MixedOrganisations { first: String, second: String },
+    /// The versions belong to different organizations.
+    #[error("the service versions belong to the organizations \"{first}\" and \"{second}\"")]
+    MixedOrganizations { first: String, second: String },
 }
 
 impl InternalPolicy {
-    /// Tests that the policy does not contradict itself; signatures are not looked at.
+    /// Checks that the policy does not contradict itself; signatures are not verified.
     ///
     /// # Errors
     /// [`SelfConsistencyError`] for the first contradiction.
@@ -54,7 +54,7 @@ impl InternalPolicy {
             }
             if first.org != workload.org {
                 let (first, second) = (first.org.clone(), workload.org.clone());
-                return Err(SelfConsistencyError::MixedOrganisations { first, second });
+                return Err(SelfConsistencyError::MixedOrganizations { first, second });
             }
         }
         Ok(())

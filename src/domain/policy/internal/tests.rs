@@ -77,7 +77,7 @@ fn contradictions_inside_a_policy_are_found() {
 }
 
 #[test]
-fn offered_dependencies_must_be_asked_for_and_lie_in_the_range() {
+fn offered_dependencies_must_be_required_and_in_range() {
     let spec = |url: &str, version: &str| ApiSpec {
         url: url.into(),
         org: "o".into(),

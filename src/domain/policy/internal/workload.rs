@@ -7,37 +7,37 @@ use super::is_zero;
 /// A deployable version of a service.
 ///
 /// # Shape
-/// Policies name the service only; in terms and conditions the deployment texts and their signatures are filled in. The texts
-/// are signed as they are and must not be written anew.
+/// Policies only name the service; terms and conditions carry the deployment texts and their signatures. The texts are signed
+/// as they are and must not be reformatted.
 /// # Source
 /// Agreement protocol, "Internal policy object" (workload element).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Workload {
-    /// How to run the service on a device.
+    /// The deployment on a device.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deployment: String,
     /// The signature of `deployment`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deployment_signature: String,
-    /// Old feature, kept when passed on.
+    /// Obsolete, kept when passed on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deployment_user_info: String,
-    /// The hashed password by which the service knows its caller.
+    /// The hashed password by which the service authenticates its caller.
     #[serde(rename = "workload_password", skip_serializing_if = "String::is_empty")]
     pub password: String,
-    /// How to run the service on a cluster.
+    /// The deployment on a cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_deployment: String,
     /// The signature of `cluster_deployment`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_deployment_signature: String,
-    /// Its place among the versions.
+    /// Its rank among the versions.
     pub priority: WorkloadPriority,
     /// The service's name.
     #[serde(rename = "workloadUrl", skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// The service's organisation.
+    /// The service's organization.
     #[serde(rename = "organization", skip_serializing_if = "String::is_empty")]
     pub org: String,
     /// The version.
@@ -55,8 +55,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Answers whether two elements mean the same: of a named service its name decides and the texts do not matter; an
-    /// architecture that is not given equals every other.
+    /// Returns whether two elements are equal: a named service is identified by its name, whatever the texts; a missing
+    /// architecture equals every other.
     pub fn is_same(&self, other: &Self) -> bool {
         if self.password != other.password || self.priority != other.priority {
             return false;
@@ -77,8 +77,8 @@ impl Workload {
             && self.deployment_overrides_signature == other.deployment_overrides_signature
     }
 
-    /// Returns what is to be hashed (bcrypt, default cost) into the password of the proposal: the configured password, else
-    /// that of the policy, followed by the agreement id, cut to 72 bytes; `None` when there is no password.
+    /// Returns the text to hash (bcrypt, default cost) into the password of the proposal: the configured password, else that of
+    /// the policy, followed by the agreement id, cut to 72 bytes; `None` when there is no password.
     pub fn password_to_hash(&self, configured: &str, agreement_id: &str) -> Option<Vec<u8>> {
         let password = if configured.is_empty() { self.password.as_str() } else { configured };
         if password.is_empty() {
@@ -90,28 +90,28 @@ impl Workload {
     }
 }
 
-/// Answers whether an architecture stands for every one.
+/// Returns whether an architecture matches every other.
 pub(crate) fn is_any_arch(arch: &str) -> bool {
     arch.is_empty() || arch == "*"
 }
 
-/// The place of a version among those of its policy.
+/// The rank of a version in its policy.
 ///
 /// # Shape
 /// All zero when the policy has one version only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkloadPriority {
-    /// The rank; the smaller, the earlier it is tried.
+    /// The rank; lower ranks are tried first.
     #[serde(rename = "priority_value", skip_serializing_if = "is_zero")]
     pub value: i64,
-    /// Tries within `retry_secs` before the next version is taken.
+    /// Attempts within `retry_secs` before the next version is used.
     #[serde(skip_serializing_if = "is_zero")]
     pub retries: i64,
-    /// The length of the window for the tries, seconds.
+    /// The length of the window for the attempts, seconds.
     #[serde(rename = "retry_durations", skip_serializing_if = "is_zero")]
     pub retry_secs: i64,
-    /// Old feature without effect, seconds.
+    /// Obsolete, seconds.
     #[serde(rename = "verified_durations", skip_serializing_if = "is_zero")]
     pub verified_secs: i64,
 }
@@ -122,7 +122,7 @@ impl WorkloadPriority {
         self.value == 0 && self.retries == 0 && self.retry_secs == 0
     }
 
-    /// Answers whether the fields fit together: a rank needs tries and a window, no rank allows neither.
+    /// Returns whether the fields are consistent: a rank needs attempts and a window, no rank allows neither.
     pub fn is_complete(&self) -> bool {
         if self.value == 0 {
             self.retries == 0 && self.retry_secs == 0 && self.verified_secs == 0

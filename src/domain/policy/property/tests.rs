@@ -70,7 +70,7 @@ fn equal_properties_agree_in_type_and_value() {
 }
 
 #[test]
-fn merging_keeps_the_first_unless_told_to_replace() {
+fn merging_keeps_the_first_unless_replacing() {
     let base = list(json!([{"name": "a", "value": 1}, {"name": "b", "value": 2}]));
     let addition = list(json!([{"name": "b", "value": 3}, {"name": "c", "value": 4}, {"name": "d"}]));
     let mut kept = base.clone();
@@ -117,7 +117,7 @@ fn membership_of_a_group_comes_from_the_hub_alone() {
 }
 
 #[test]
-fn builtin_names_are_told_apart() {
+fn builtin_names_are_distinguished() {
     assert!(builtin::is_node_property(builtin::ARCH) && builtin::is_read_only(builtin::ARCH));
     assert!(
         builtin::is_node_property(builtin::ALLOW_PRIVILEGED)
@@ -142,9 +142,9 @@ fn long_lists_are_refused_and_still_merge_in_bounded_time() {
         merged.merge(&right, true);
         done.send((merged.len(), merged.is_same(&left), left.conflict_with(&right, false).is_none()))
     });
-    let answers =
+    let results =
         waiting.recv_timeout(std::time::Duration::from_secs(20)).expect("merging takes nearly linear time");
-    assert_eq!(answers, (75_000, false, true));
+    assert_eq!(results, (75_000, false, true));
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! JSON as the reference reads and writes it, where that differs from the usual.
+//! JSON as the reference reads and writes it, where that deviates from the standard.
 //!
-//! Reading ([`from_text`], [`from_value`]): names of members match without regard to case, null means "not there". Writing
-//! ([`to_text`]): `<`, `>` and `&` are escaped, numbers have the reference's spelling, so that a text can be compared byte by
+//! Reading ([`from_text`], [`from_value`]): names of members match regardless of case, null means absent. Writing
+//! ([`to_text`]): `<`, `>` and `&` are escaped, numbers have the reference's spelling, so that texts can be compared byte by
 //! byte. Source: agreement protocol, "Internal policy object", and the recorded texts.
 
 mod read;
@@ -14,18 +14,18 @@ pub(crate) use write::{plain_value, properties};
 #[cfg(test)]
 mod tests;
 
-/// Says why a text was not understood.
+/// The error of an invalid text.
 #[derive(Debug, thiserror::Error)]
 #[error("the text is not the JSON that was expected")]
 pub struct DecodeError(#[from] serde_json::Error);
 
 impl DecodeError {
-    /// Makes an error of what only the wanted structure can know.
+    /// Creates an error from the wanted structure's own checks.
     pub(crate) fn custom(reason: &str) -> Self {
         Self(serde::de::Error::custom(reason))
     }
 
-    /// Returns in words what is wrong and where.
+    /// Returns the human-readable error and its position.
     pub fn reason(&self) -> String {
         self.0.to_string()
     }

@@ -1,4 +1,4 @@
-//! The tolerant reader: a deserializer over a JSON value.
+//! The lenient reader: a deserializer over a JSON value.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -24,10 +24,10 @@ pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, DecodeError> 
     Ok(T::deserialize(Tolerant(value))?)
 }
 
-/// A value that reads as the reference would read it.
+/// A value that deserializes as in the reference.
 struct Tolerant<'a>(&'a Value);
 
-/// Reads null as the empty value of the wanted kind, everything else as usual.
+/// Reads null as the empty value of the wanted type, everything else as usual.
 macro_rules! null_is {
     ($($method:ident => $visit:ident($empty:expr);)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -119,7 +119,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
     }
 }
 
-/// The members of an object that the wanted structure knows, each once, under the name that the structure uses.
+/// The members of an object that the wanted structure has, each once, under the structure's name for it.
 struct Members<'de> {
     members: std::vec::IntoIter<(&'de str, &'de Value)>,
     value: Option<&'de Value>,
@@ -130,7 +130,7 @@ impl<'de> Members<'de> {
         Self { members: Vec::new().into_iter(), value: None }
     }
 
-    /// With no wanted fields every member stays as it is: then a map is read, not a structure.
+    /// Without wanted fields every member is kept: then a map is read, not a structure.
     fn new(members: &'de Map<String, Value>, fields: &'static [&'static str]) -> Self {
         let kept: Vec<(&str, &Value)> = if fields.is_empty() {
             members.iter().map(|(name, value)| (name.as_str(), value)).collect()
@@ -141,7 +141,7 @@ impl<'de> Members<'de> {
     }
 }
 
-/// The last member of that name, case aside, that is not null.
+/// Returns the last member of that name, ignoring case, that is not null.
 fn last_member<'de>(members: &'de Map<String, Value>, field: &str) -> Option<&'de Value> {
     let mut matching = members.iter().filter(|(name, value)| is_same_name(name, field) && !value.is_null());
     matching.next_back().map(|(_, value)| value)
@@ -170,7 +170,7 @@ impl<'de> MapAccess<'de> for Members<'de> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        // A reader that asks for a value before a name gets what an absent value reads as.
+        // A reader that requests a value before a name gets the value of an absent member.
         seed.deserialize(Tolerant(self.value.take().unwrap_or(&Value::Null)))
     }
 }

@@ -1,4 +1,4 @@
-//! The writer whose text equals the reference's.
+//! The writer, whose text equals the reference's.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use serde_json::ser::Formatter;
 
 use crate::policy::property::{Property, PropertyList};
 
-/// Writes a value as the reference would.
+/// Writes a value as the reference does.
 ///
 /// # Panics
-/// Never for the types of this crate: they serialise into strings, numbers, lists and objects with text keys only.
+/// Never for the types of this crate: they serialize into strings, numbers, lists and objects with text keys only.
 pub fn to_text<T: Serialize>(value: &T) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, ReferenceFormatter);
@@ -20,13 +20,12 @@ pub fn to_text<T: Serialize>(value: &T) -> String {
     String::from_utf8(bytes).expect("the writer puts out text only")
 }
 
-/// Serialises a value of any kind in the form that the reference gives it: members sorted by name, numbers as it knows them
-/// (64-bit floating point).
+/// Serializes any value in the reference's form: members sorted by name, numbers as 64-bit floating point.
 pub(crate) fn plain_value<S: Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
     Plain(value).serialize(serializer)
 }
 
-/// Serialises properties with [`plain_value`] for their values.
+/// Serializes properties with [`plain_value`] for their values.
 pub(crate) fn properties<S: Serializer>(list: &PropertyList, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(list.iter().map(PlainProperty))
 }
@@ -57,7 +56,7 @@ impl Serialize for Plain<'_> {
     }
 }
 
-/// Whole numbers stay whole for every writer; minus zero and what exceeds 53 bits go the way of the other numbers.
+/// Integers stay integers for every writer; minus zero and integers beyond 53 bits are written as floating point.
 fn plain_number<S: Serializer>(number: f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let is_whole =
@@ -107,7 +106,7 @@ impl Formatter for ReferenceFormatter {
     }
 }
 
-/// The shortest digits that read back as the number; with an exponent below 1e-6 and from 1e21 on.
+/// Returns the shortest digits that read back as the number; with an exponent below 1e-6 and from 1e21 on.
 fn number_text(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {

@@ -39,7 +39,7 @@ fn entry_for_other_versions_does_not_apply() {
 }
 
 #[test]
-fn missing_value_wrong_type_and_missing_entry_are_told_apart() {
+fn missing_value_wrong_type_and_missing_entry_are_distinguished() {
     let variables = [variable("RATE", "int", ""), variable("MODE", "string", "slow")];
     let check = |inputs: Value| check_variables(SERVICE, &variables, &[entry("", inputs)], &[]);
     assert_eq!(check(json!([{"name": "RATE", "value": 3.0}])), Ok(()));
