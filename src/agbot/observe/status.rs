@@ -199,6 +199,10 @@ mod tests {
         }
         assert_eq!(polled, ["a", "b", "c"]);
         turns.want(nodes(&["d"]));
-        assert_eq!(name(turns.next(1)).as_deref(), Some("d"), "nodes that no decision waits for are left out");
+        assert_eq!(
+            name(turns.next(1)).as_deref(),
+            Some("d"),
+            "nodes that no decision waits for are left out"
+        );
     }
 }
