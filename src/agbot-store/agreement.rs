@@ -1,4 +1,4 @@
-//! The agbot's agreements, and what it remembers of attempts.
+//! The agbot's agreements, and the usage and back-off of attempts.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -15,14 +15,14 @@ pub struct UsageRow {
     pub policy: String,
     /// Rollback state.
     pub usage: Option<Value>,
-    /// Pause after failures.
+    /// Back-off after failures.
     pub backoff: Option<Value>,
 }
 
-/// Inserts an agreement; false when it is there already.
+/// Inserts an agreement; false when it already exists.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] on `agreement_node_policy_live_key` when another one is alive for the node and policy.
+/// [`StoreError::Conflict`] on `agreement_node_policy_live_key` when another one is live for the node and policy.
 pub async fn insert_agreement(
     tx: &mut PgConnection,
     id: &str,
@@ -46,7 +46,7 @@ pub async fn insert_agreement(
     Ok(done.rows_affected() > 0)
 }
 
-/// Reads an agreement for a change.
+/// Reads an agreement and locks its row.
 pub async fn lock_agreement(tx: &mut PgConnection, id: &str) -> Result<Option<Value>, StoreError> {
     let row = sqlx::query!(
         "-- agreement.lock_agreement
@@ -58,7 +58,7 @@ pub async fn lock_agreement(tx: &mut PgConnection, id: &str) -> Result<Option<Va
     Ok(row.map(|row| row.record))
 }
 
-/// Replaces the record of an agreement; with `ended_at` it is over.
+/// Replaces the record of an agreement; `ended_at` marks it as ended.
 pub async fn update_agreement(
     tx: &mut PgConnection,
     id: &str,
@@ -77,7 +77,7 @@ pub async fn update_agreement(
     Ok(())
 }
 
-/// Replaces the record of an agreement and leaves open whether it is over.
+/// Replaces the record of an agreement without changing whether it has ended.
 pub async fn replace_record(tx: &mut PgConnection, id: &str, record: &Value) -> Result<(), StoreError> {
     sqlx::query!(
         "-- agreement.replace_record
@@ -90,7 +90,7 @@ pub async fn replace_record(tx: &mut PgConnection, id: &str, record: &Value) -> 
     Ok(())
 }
 
-/// Lists the agreements that are alive, or ended at `ended_since` or later, or whose instances are not known to have stopped.
+/// Lists the agreements that are live, or ended at `ended_since` or later, or whose instances are not known to have stopped.
 pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Result<Vec<Value>, StoreError> {
     let rows = sqlx::query!(
         "-- agreement.list_recent
@@ -104,8 +104,8 @@ pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Res
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Lists agreements of an organization's nodes that are alive: by node and policy, those after the given pair, at most `limit`; only of
-/// the given nodes (`org/node`) when there are any given.
+/// Lists live agreements of an organization's nodes: by node and policy, those after the given pair, at most `limit`; only of the
+/// given nodes (`org/node`) if any are given.
 ///
 /// # Shape
 /// Node, policy and record.
@@ -136,7 +136,7 @@ pub async fn list_live_of_org(
     Ok(rows.into_iter().map(|row| (row.node, row.policy, row.record)).collect())
 }
 
-/// Lists the newest agreements of an organization's nodes that are over; only of the given nodes (`org/node`) when there are any given.
+/// Lists the newest ended agreements of an organization's nodes; only of the given nodes (`org/node`) if any are given.
 pub async fn list_ended(
     conn: &mut PgConnection,
     org: &str,
@@ -199,7 +199,7 @@ pub async fn upsert_usage(tx: &mut PgConnection, row: &UsageRow) -> Result<(), S
     Ok(())
 }
 
-/// Stores only the usage and leaves the back-off as it is.
+/// Stores only the usage and keeps the back-off.
 pub async fn set_usage(
     tx: &mut PgConnection,
     node: &str,

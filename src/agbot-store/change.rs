@@ -1,7 +1,7 @@
 //! The log of changed records that every agbot tails.
 //!
-//! Triggers append to the log in the transaction of each change. Transactions commit in another order than they take numbers, so a position
-//! in the log is a snapshot and not a number: the next read returns the rows that the snapshot did not show. Source: docs/adr/0015.
+//! Triggers append to the log in the transaction of each change. Transactions commit in another order than they take sequence numbers,
+//! so a position in the log is a snapshot and not a number: the next read returns the rows that the snapshot did not show. Source: docs/adr/0015.
 
 use std::collections::BTreeSet;
 
@@ -42,13 +42,13 @@ impl RecordKey {
 /// A position in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// Shows every row before the position.
+    /// Contains every row before the position.
     snapshot: String,
-    /// Last removal of old rows that the snapshot shows.
+    /// Last removal of old rows that the snapshot contains.
     round: i64,
 }
 
-/// The records with certain keys.
+/// The records found for a set of keys.
 #[derive(Debug, Default, PartialEq)]
 pub struct Records {
     /// Agreements.
@@ -102,7 +102,7 @@ pub async fn list_after(
     Ok(Some((keys.collect::<Result<_, _>>()?, end)))
 }
 
-/// Reads the records with these keys as they are now; those that do not exist are left out.
+/// Reads the current records with these keys; missing ones are left out.
 pub async fn read_records(
     conn: &mut PgConnection,
     keys: &BTreeSet<RecordKey>,
@@ -133,7 +133,7 @@ pub async fn read_records(
     Ok(records)
 }
 
-/// Keys with two parts, for a statement that unnests them.
+/// Keys with two parts, as columns for a statement that unnests them.
 #[derive(Default)]
 struct Pairs<'k> {
     first: Vec<&'k str>,
@@ -219,7 +219,7 @@ async fn read_rollouts(conn: &mut PgConnection, keys: &Pairs<'_>) -> Result<Vec<
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Reads all records, of agreements those that are alive or ended at `ended_since` or later.
+/// Reads all records; of agreements those that are live or ended at `ended_since` or later.
 pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result<Records, StoreError> {
     Ok(Records {
         agreements: agreement::list_recent(conn, ended_since).await?,
@@ -229,9 +229,9 @@ pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result
     })
 }
 
-/// Removes rows that are older than `retention_secs`, unless that was done less than so long ago; a row is kept at most twice as long.
+/// Removes rows that are older than `retention_secs`, unless that was done within this time; a row is kept at most twice as long.
 ///
-/// Rows of transactions that have not begun here come from another server's dump and are removed too.
+/// Rows of transactions that have not begun on this server come from another server's dump and are removed too.
 pub async fn delete_old(tx: &mut PgConnection, retention_secs: f64) -> Result<u64, StoreError> {
     let due = sqlx::query!(
         r#"-- agbot_change.lock_retention

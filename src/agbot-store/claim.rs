@@ -1,6 +1,6 @@
-//! Claims: which member of an HA group is being upgraded.
+//! Claims: the members of HA groups that may be disrupted now.
 //!
-//! What a decision rests on is read without a lock, and a claim is inserted only if the revision of its group is still the same. Source:
+//! Decisions read without a lock, and a claim is inserted only if the revision of its group is unchanged. Source:
 //! orchestration E5.1; seed 004, "Agent Upgrades".
 
 use std::collections::BTreeSet;
@@ -15,28 +15,28 @@ use uuid::Uuid;
 use super::partition::LeaseRow;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// One claim.
+/// A claim.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ClaimRow {
     /// `org/group`.
     pub ha_group: String,
     /// `agent`, or `org/policy`.
     pub scope: String,
-    /// `org/node` that holds it.
+    /// The holder, `org/node`.
     pub node: String,
-    /// What for.
+    /// The purpose.
     pub purpose: Value,
     /// Wanted version.
     pub version: String,
-    /// Number that commands under the claim state.
+    /// Fencing number that commands under the claim carry.
     pub fencing: i64,
-    /// How far.
+    /// The phase.
     pub phase: String,
     /// When it was taken.
     pub since: Timestamp,
     /// When the phase began.
     pub phase_at: Timestamp,
-    /// When it is given up.
+    /// Expiry of the claim.
     pub deadline: Timestamp,
 }
 
@@ -51,24 +51,24 @@ pub struct WaitRow {
     pub refreshed_at: Timestamp,
 }
 
-/// What is stored of a group at one moment.
+/// The stored state of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupRow {
     /// `org/group`.
     pub ha_group: String,
-    /// Grows with every claim of the group that is taken or released.
+    /// Incremented with every claim of the group that is taken or released.
     pub revision: i64,
     /// When an agent claim of the group was released last.
     pub released_at: Option<Timestamp>,
     /// Its claims, in the order of their scopes.
     pub claims: Vec<ClaimRow>,
-    /// Its members that were refused an agent upgrade, the longest waiting first; also those that have not asked for long.
+    /// Its members that were refused an agent upgrade, the longest waiting first; including those whose last request is long ago.
     pub waits: Vec<WaitRow>,
 }
 
-/// Reads what decisions about claims of groups rest on, in the order of their names; nothing is locked.
+/// Reads the inputs of decisions about claims of groups, in the order of their names; nothing is locked.
 ///
-/// The subselect around the names hides how many there are, so that the server does not plan anew for every number of them.
+/// The subselect around the names hides their number, so that the server does not plan again for each number.
 pub async fn read_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<Vec<GroupRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- claim.read_groups
@@ -97,7 +97,7 @@ pub async fn read_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<
         .collect())
 }
 
-/// Makes the rows of groups that have none yet.
+/// Inserts the rows of groups that have none yet.
 pub async fn insert_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<(), StoreError> {
     sqlx::query!(
         "-- claim.insert_groups
@@ -138,10 +138,10 @@ pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreErr
 
 /// Waits for other transactions that take a claim of a policy under a limit, and returns the groups that hold one.
 ///
-/// Until the transaction ends no other one that calls this for the policy goes on. To be called after locking a lease and
-/// before [`insert_claims`], which locks groups.
+/// Until the transaction ends, other callers for the policy wait. Call it after locking a lease and before [`insert_claims`],
+/// which locks groups.
 pub async fn lock_policy(tx: &mut PgConnection, policy: &str) -> Result<Vec<String>, StoreError> {
-    // The assignment changes nothing: it locks a row that is there already.
+    // The assignment changes nothing: it locks an existing row.
     sqlx::query!(
         "-- claim.lock_policy
         INSERT INTO claim_policy (policy) VALUES ($1)
@@ -150,7 +150,7 @@ pub async fn lock_policy(tx: &mut PgConnection, policy: &str) -> Result<Vec<Stri
     )
     .execute(&mut *tx)
     .await?;
-    // A statement of its own: it sees what was committed while the lock was awaited.
+    // A separate statement: it sees what was committed while waiting for the lock.
     let groups = sqlx::query_scalar!(
         "-- claim.list_groups_of_policy
         SELECT ha_group FROM claim WHERE scope = $1 AND scope <> 'agent' ORDER BY ha_group",
@@ -163,7 +163,7 @@ pub async fn lock_policy(tx: &mut PgConnection, policy: &str) -> Result<Vec<Stri
 
 /// Deletes the lock rows of policies that hold no claim.
 ///
-/// A row that another transaction holds is left for the next time.
+/// A row that another transaction has locked is left for the next time.
 pub async fn delete_unused_policies(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "-- claim.delete_unused_policies
@@ -182,20 +182,20 @@ pub async fn delete_unused_policies(conn: &mut PgConnection) -> Result<(), Store
 /// A claim to insert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewClaim {
-    /// The row; its number is not looked at.
+    /// The row; its fencing number is ignored.
     pub row: ClaimRow,
-    /// Revision of the group on which the decision rests.
+    /// Revision of the group at the time of the decision.
     pub revision: i64,
-    /// Members that the decision counted on, for the record of what happened.
+    /// Members that the decision counted on, for the event.
     pub seen_running: Value,
-    /// For a claim that its node waited for: that it does is forgotten, and with it waits of the group not renewed since this instant.
+    /// For a claim that its node waited for: its wait is removed, and waits of the group that were not renewed since this instant.
     pub waits_end_before: Option<Timestamp>,
 }
 
-/// Inserts claims with the next fencing numbers and records that they were granted. Answers the numbers in the order of the claims: none for
-/// a claim of a group that has another revision by now, of which nothing is written.
+/// Inserts claims with the next fencing numbers and their events. Returns the fencing numbers in the order of the claims: none for a
+/// claim of a group whose revision has changed, of which nothing is written.
 ///
-/// Groups are locked in the order of their names; who waited for a lock sees the new revision.
+/// Groups are locked in the order of their names; a transaction that waited for a lock sees the new revision.
 pub async fn insert_claims(
     conn: &mut PgConnection,
     claims: &[NewClaim],
@@ -262,7 +262,7 @@ pub async fn insert_claims(
     Ok(rows.into_iter().map(|row| row.fencing).collect())
 }
 
-/// Moves a claim to its next phase; false when the row is gone or has another number.
+/// Moves a claim to its next phase; false when the row is gone or has another fencing number.
 pub async fn advance_claim(
     tx: &mut PgConnection,
     ha_group: &str,
@@ -288,7 +288,7 @@ pub async fn advance_claim(
     Ok(done.rows_affected() > 0)
 }
 
-/// Whether the claim is still there under this number; holds the row until the transaction ends.
+/// Returns whether the claim still exists with this fencing number, and locks its row until the transaction ends.
 pub async fn lock_claim(
     tx: &mut PgConnection,
     ha_group: &str,
@@ -314,27 +314,27 @@ pub struct EndedClaim {
     pub ha_group: String,
     /// `agent`, or `org/policy`.
     pub scope: String,
-    /// The number it was taken with.
+    /// Its fencing number.
     pub fencing: i64,
-    /// Why it ends, for the record of what happened.
+    /// The reason, for the event.
     pub why: String,
-    /// The lease under which this was decided, if under one.
+    /// The lease under which this was decided, if any.
     pub lease: Option<LeaseRow>,
 }
 
-/// What became of a claim to remove.
+/// The result of removing a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimEnding {
-    /// It is removed.
+    /// Removed.
     Removed,
-    /// It was gone already.
+    /// Already gone.
     Absent,
-    /// The lease is not this agbot's any more; nothing was done.
+    /// The lease is no longer this agbot's; nothing was done.
     LeaseLost,
 }
 
-/// Removes exactly the claims with these numbers, notes when an agent claim of their groups was released last, and records that they were
-/// released. Leases are those of `owner`, and are held until the transaction ends, so that a hand-over waits.
+/// Removes exactly the claims with these fencing numbers, records the last release of an agent claim per group, and inserts the
+/// events. Leases are those of `owner`, locked until the transaction ends, so that a release of the partition waits.
 ///
 /// Leases are locked first, then groups, each in order.
 pub async fn delete_claims(
@@ -410,7 +410,7 @@ pub async fn delete_claims(
         .collect())
 }
 
-/// Notes that agent upgrades of members (group and node) were refused; keeps since when they wait.
+/// Records refused agent upgrades of members (group and node); keeps the start of their wait.
 pub async fn upsert_waits(
     conn: &mut PgConnection,
     waits: &BTreeSet<(&str, &str)>,

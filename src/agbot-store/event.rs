@@ -1,4 +1,4 @@
-//! What the agbot did and why.
+//! Events of the agbot: its actions and their reasons.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,20 +6,20 @@ use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRow {
-    /// When.
+    /// Time of the event.
     pub happened_at: Timestamp,
-    /// What, for instance `hagroup.lock-granted`.
+    /// Kind, for instance `hagroup.lock-granted`.
     pub kind: String,
-    /// `org/group` it is about.
+    /// The group, `org/group`, if it concerns one.
     pub ha_group: Option<String>,
-    /// `org/node` it is about.
+    /// The node, `org/node`, if it concerns one.
     pub node: Option<String>,
-    /// `org/policy` it is about.
+    /// The policy, `org/policy`, if it concerns one.
     pub policy: Option<String>,
-    /// Reason and numbers.
+    /// Reason and counts.
     pub detail: Value,
 }
 
@@ -40,7 +40,7 @@ pub async fn insert_event(tx: &mut PgConnection, event: &EventRow) -> Result<(),
     Ok(())
 }
 
-/// Which events are meant; none means any.
+/// The filter of events; none matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
     /// `org/group`.
@@ -51,8 +51,8 @@ pub struct EventFilter {
     pub policy: Option<String>,
 }
 
-/// The newest events of an organization, newest first: those about its nodes, groups or policies, or only those about the given nodes
-/// (`org/node`) when there are any given.
+/// Lists the newest events of an organization, newest first: those about its nodes, groups or policies, or only those about the given
+/// nodes (`org/node`) if any are given.
 pub async fn list_newest(
     conn: &mut PgConnection,
     org: &str,
@@ -99,17 +99,17 @@ pub async fn list_newest(
 pub struct NodeEvent {
     /// `org/node`.
     pub node: String,
-    /// What, begins with `node.`.
+    /// Kind, begins with `node.`.
     pub kind: &'static str,
     /// The kind of the change in the other direction.
     pub opposite: &'static str,
-    /// Whether it ends what the opposite began, so that it is recorded only after that.
+    /// Whether it ends the opposite condition, so that it is recorded only after that.
     pub is_end: bool,
-    /// Reason and numbers.
+    /// Reason and counts.
     pub detail: Value,
 }
 
-/// Appends changes of the conditions of nodes, without those that the newest event of the node tells already.
+/// Appends changes of the conditions of nodes, except those that the newest event of the node already records.
 pub async fn insert_node_events(
     conn: &mut PgConnection,
     events: &[NodeEvent],
@@ -145,7 +145,7 @@ pub async fn insert_node_events(
     Ok(())
 }
 
-/// Lists the newest changes of the conditions of all nodes: node and kind, for each node and each condition one.
+/// Lists the newest changes of the conditions of all nodes: node and kind, one for each node and condition.
 pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(String, String)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_node_conditions

@@ -1,4 +1,4 @@
-//! Organizations that the agbot began to serve by itself.
+//! Organizations that the agbot serves by default.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 use evenkeel_store::StoreError;
 
-/// Lists them.
+/// Lists the organizations.
 pub async fn list_offered(conn: &mut PgConnection) -> Result<BTreeSet<String>, StoreError> {
     let rows = sqlx::query!(
         "-- offered.list_offered
@@ -17,7 +17,7 @@ pub async fn list_offered(conn: &mut PgConnection) -> Result<BTreeSet<String>, S
     Ok(rows.into_iter().map(|row| row.org).collect())
 }
 
-/// Notes that an organization was served; noted already is fine.
+/// Records that an organization was served; already recorded is fine.
 pub async fn insert_offered(conn: &mut PgConnection, org: &str) -> Result<(), StoreError> {
     sqlx::query!(
         "-- offered.insert_offered
@@ -29,7 +29,7 @@ pub async fn insert_offered(conn: &mut PgConnection, org: &str) -> Result<(), St
     Ok(())
 }
 
-/// Forgets an organization that is gone: another one of its name is a new one.
+/// Removes a deleted organization: another one of its name is a new one.
 pub async fn delete_offered(conn: &mut PgConnection, org: &str) -> Result<(), StoreError> {
     sqlx::query!(
         "-- offered.delete_offered

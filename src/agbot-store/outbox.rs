@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// One effect that is not delivered yet.
+/// An effect that is not delivered yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
     /// Position in the queue.
@@ -18,14 +18,14 @@ pub struct OutboxRow {
     pub node: String,
     /// The agreement it belongs to.
     pub agreement: String,
-    /// What to do.
+    /// The effect.
     pub effect: Value,
 }
 
-/// Whose effects are inserted.
+/// The owner of the inserted effects.
 #[derive(Debug, Clone, Copy)]
 pub struct OutboxKey<'a> {
-    /// Share of the work that the node belongs to.
+    /// Partition of the node.
     pub partition: i32,
     /// `org/node`.
     pub node: &'a str,
@@ -33,7 +33,7 @@ pub struct OutboxKey<'a> {
     pub agreement: &'a str,
 }
 
-/// What waits in the outbox of all agbots.
+/// The backlog of the outbox of all agbots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutboxBacklog {
     /// Number of rows.
@@ -42,7 +42,7 @@ pub struct OutboxBacklog {
     pub oldest_at: Option<Timestamp>,
 }
 
-/// Appends effects in the given order; with `skips_queued` without those that the agreement has in the queue already.
+/// Appends effects in the given order; with `skips_queued` without those that the agreement already has in the queue.
 pub async fn insert_effects(
     tx: &mut PgConnection,
     key: OutboxKey<'_>,
@@ -71,7 +71,7 @@ pub async fn insert_effects(
     Ok(())
 }
 
-/// Drops what is still to be delivered for an agreement, because its end makes it pointless.
+/// Drops the undelivered effects of an agreement, because its end makes them pointless.
 pub async fn delete_of_agreement(tx: &mut PgConnection, agreement: &str) -> Result<(), StoreError> {
     sqlx::query!(
         "-- outbox.delete_of_agreement
@@ -83,9 +83,9 @@ pub async fn delete_of_agreement(tx: &mut PgConnection, agreement: &str) -> Resu
     Ok(())
 }
 
-/// Lists effects of the partitions that `owner` holds, oldest first, without those of the nodes in `except`.
+/// Lists effects of the partitions that `owner` leases, oldest first, without those of the nodes in `except`.
 ///
-/// A node that changed its partition may have earlier rows that another agbot delivers; its later rows wait for those.
+/// A node that moved to another partition may have earlier rows that another agbot delivers; its later rows wait for those.
 pub async fn list_deliverable(
     conn: &mut PgConnection,
     owner: Uuid,
@@ -132,7 +132,7 @@ pub async fn delete_delivered(conn: &mut PgConnection, sequences: &[i64]) -> Res
     Ok(())
 }
 
-/// Counts what waits, for all agbots of the database.
+/// Counts the undelivered effects of all agbots of the database.
 pub async fn get_backlog(conn: &mut PgConnection) -> Result<OutboxBacklog, StoreError> {
     let row = sqlx::query!(
         r#"-- outbox.get_backlog

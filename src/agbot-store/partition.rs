@@ -1,4 +1,4 @@
-//! Leased partitions: which agbot works on which share.
+//! Partition leases: the share of the work of each agbot.
 //!
 //! Times are the database's, so that clocks of agbots need not agree. Source: design, "Several agbots".
 
@@ -12,11 +12,11 @@ use evenkeel_store::StoreError;
 pub struct LeaseRow {
     /// Number of the partition.
     pub partition: i32,
-    /// Number of the hand-over.
+    /// Fencing number.
     pub fencing: i64,
 }
 
-/// Makes the rows of all partitions.
+/// Inserts the rows of all partitions.
 pub async fn insert_partitions(conn: &mut PgConnection, count: i32) -> Result<(), StoreError> {
     sqlx::query!(
         "-- partition.insert_partitions
@@ -28,7 +28,7 @@ pub async fn insert_partitions(conn: &mut PgConnection, count: i32) -> Result<()
     Ok(())
 }
 
-/// Tells that this agbot is alive; returns how many are.
+/// Records that this agbot is alive; returns the number of live agbots.
 pub async fn refresh_instance(
     conn: &mut PgConnection,
     instance: Uuid,
@@ -80,7 +80,7 @@ pub async fn extend_leases(
         .collect())
 }
 
-/// Takes at most `most` partitions that nobody holds (or whose lease is over).
+/// Takes at most `most` partitions without an owner or with an expired lease.
 pub async fn take_free(
     conn: &mut PgConnection,
     owner: Uuid,
@@ -111,7 +111,7 @@ pub async fn take_free(
         .collect())
 }
 
-/// Gives partitions back: the named ones, or all of this agbot when none is named.
+/// Releases partitions: the given ones, or all of this agbot when none is given.
 pub async fn release(conn: &mut PgConnection, owner: Uuid, partitions: &[i32]) -> Result<(), StoreError> {
     sqlx::query!(
         "-- partition.release
@@ -125,7 +125,7 @@ pub async fn release(conn: &mut PgConnection, owner: Uuid, partitions: &[i32]) -
     Ok(())
 }
 
-/// Removes the sign that this agbot is alive.
+/// Removes the liveness record of this agbot.
 pub async fn delete_instance(conn: &mut PgConnection, instance: Uuid) -> Result<(), StoreError> {
     sqlx::query!(
         "-- partition.delete_instance
@@ -137,7 +137,7 @@ pub async fn delete_instance(conn: &mut PgConnection, instance: Uuid) -> Result<
     Ok(())
 }
 
-/// Whether the lease is still this agbot's, under this number; holds the row until the transaction ends, so that a hand-over waits.
+/// Returns whether the lease is still this agbot's with this fencing number; locks the row until the transaction ends, so that a release waits.
 pub async fn lock_lease(tx: &mut PgConnection, owner: Uuid, lease: LeaseRow) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         "-- partition.lock_lease

@@ -37,7 +37,7 @@ pub async fn list_rollouts(conn: &mut PgConnection) -> Result<Vec<Value>, StoreE
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Reads one rollout and holds its row until the transaction ends.
+/// Reads one rollout and locks its row until the transaction ends.
 pub async fn lock_rollout(
     tx: &mut PgConnection,
     ha_group: &str,
@@ -54,7 +54,7 @@ pub async fn lock_rollout(
     Ok(row.map(|row| row.record))
 }
 
-/// Reads the rollouts of a policy, in one group or (none) in all, and holds their rows until the transaction ends.
+/// Reads the rollouts of a policy, in one group or (none) in all, and locks their rows until the transaction ends.
 pub async fn lock_of_policy(
     tx: &mut PgConnection,
     policy: &str,
@@ -72,7 +72,7 @@ pub async fn lock_of_policy(
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Removes rollouts that were completed or abandoned before an instant. A completed one that led back is kept: it says which version
+/// Removes rollouts that were completed or abandoned before an instant. A completed rollback is kept: it records the version that
 /// failed.
 pub async fn delete_finished_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
     let done = sqlx::query!(

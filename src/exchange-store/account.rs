@@ -1,4 +1,4 @@
-//! People who may log in.
+//! Accounts of users.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -6,14 +6,14 @@ use uuid::Uuid;
 
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// A person's account as stored.
+/// An account as stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccountRow {
     /// Organization.
     pub org: String,
     /// Name inside the organization.
     pub name: String,
-    /// Id that never changes.
+    /// Immutable id.
     pub id: Uuid,
     /// Hash of the password; none disables the login.
     pub password_hash: Option<String>,
@@ -25,7 +25,7 @@ pub struct AccountRow {
     pub is_hub_admin: bool,
     /// Last change.
     pub updated_at: Timestamp,
-    /// `org/name` of who made the last change.
+    /// The author of the last change, `org/name`.
     pub updated_by: String,
 }
 
@@ -111,7 +111,7 @@ pub async fn lock_account(
     Ok(row.map(AccountRow::from))
 }
 
-/// Makes an account.
+/// Inserts an account.
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `account_org_name_key` when it exists, [`StoreError::ParentMissing`] with `account_org_fk` when the
@@ -136,7 +136,7 @@ pub async fn insert_account(tx: &mut PgConnection, account: &AccountRow) -> Resu
     Ok(())
 }
 
-/// Replaces what may change of an account.
+/// Replaces the mutable columns of an account.
 pub async fn update_account(tx: &mut PgConnection, account: &AccountRow) -> Result<(), StoreError> {
     sqlx::query!(
         "-- account.update_account
@@ -157,7 +157,7 @@ pub async fn update_account(tx: &mut PgConnection, account: &AccountRow) -> Resu
     Ok(())
 }
 
-/// Logins of nodes and agbots that belong to an account: organization and id.
+/// Lists the nodes and agbots that an account owns: organization and id.
 pub async fn list_owned_logins(
     tx: &mut PgConnection,
     org: &str,

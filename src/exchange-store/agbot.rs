@@ -1,4 +1,4 @@
-//! Agbots and what they serve.
+//! Agbots and the policies and patterns they serve.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -22,7 +22,7 @@ pub struct AgbotRow {
     pub msg_end_point: String,
     /// Key for messages to the agbot.
     pub public_key: String,
-    /// Last stored sign of life.
+    /// Last stored heartbeat.
     pub seen_at: Timestamp,
 }
 
@@ -77,7 +77,7 @@ pub async fn find_agbot(
     Ok(row.map(AgbotRow::from))
 }
 
-/// Finds one agbot and keeps others from changing it until the end of the transaction.
+/// Finds one agbot and locks its row until the end of the transaction.
 pub async fn lock_agbot(
     tx: &mut PgConnection,
     org: &str,
@@ -90,7 +90,7 @@ pub async fn lock_agbot(
     Ok(row.map(AgbotRow::from))
 }
 
-/// Which agbots of an organization a list shall hold: patterns with `%` and `_`.
+/// The filter of a list of agbots of an organization: patterns with `%` and `_`.
 #[derive(Debug, Clone, Default)]
 pub struct AgbotFilter {
     /// Pattern of `org/agbot`.
@@ -130,7 +130,7 @@ pub async fn list_agbots(
     Ok(rows.into_iter().map(AgbotRow::from).collect())
 }
 
-/// Makes an agbot.
+/// Inserts an agbot.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] `agbot_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the agbot does.
@@ -154,7 +154,7 @@ pub async fn insert_agbot(tx: &mut PgConnection, row: &AgbotRow, token_hash: &st
     Ok(())
 }
 
-/// Writes every attribute of an existing agbot, the owner too; the token only when one is given.
+/// Updates every attribute of an existing agbot, including the owner; the token only when one is given.
 pub async fn update_agbot(
     tx: &mut PgConnection,
     row: &AgbotRow,
@@ -181,7 +181,7 @@ pub async fn update_agbot(
     Ok(())
 }
 
-/// Whether the agbot exists.
+/// Returns whether the agbot exists.
 pub async fn has_agbot(conn: &mut PgConnection, org: &str, agbot: &str) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         r#"-- agbot.has_agbot
@@ -194,7 +194,7 @@ pub async fn has_agbot(conn: &mut PgConnection, org: &str, agbot: &str) -> Resul
     Ok(row.is_there)
 }
 
-/// The key for messages of an agbot; `None` when the agbot does not exist.
+/// Finds the message key of an agbot; `None` when the agbot does not exist.
 pub async fn find_public_key(
     conn: &mut PgConnection,
     org: &str,

@@ -16,7 +16,7 @@ pub struct AgentFiles {
     pub cert: Vec<String>,
 }
 
-/// Finds the versions of an organization and when they were written; none when they never were.
+/// Finds the versions of an organization and when they were written; none when they were never written.
 pub async fn find_versions(
     conn: &mut PgConnection,
     org: &str,
@@ -65,7 +65,7 @@ pub async fn upsert_versions(
     Ok(())
 }
 
-/// Removes all versions; when they were last written stays.
+/// Removes all versions; the time of the last write is kept.
 pub async fn clear_versions(tx: &mut PgConnection, org: &str) -> Result<(), StoreError> {
     sqlx::query!(
         "-- agent_file.clear_versions

@@ -1,6 +1,6 @@
 //! Agreements as nodes and agbots record them.
 //!
-//! An id is unique over all nodes, and over all agbots: recording it again under another one moves it there.
+//! An id is unique over all nodes, and over all agbots: recording it again for another one moves it there.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -173,7 +173,7 @@ pub async fn upsert_of_agbot(
     Ok(())
 }
 
-/// Removes one agreement of a node, or all; answers how many there were.
+/// Removes one agreement of a node, or all; returns how many there were.
 pub async fn delete_of_node(
     tx: &mut PgConnection,
     org: &str,
@@ -192,7 +192,7 @@ pub async fn delete_of_node(
     Ok(done.rows_affected())
 }
 
-/// Removes one agreement of an agbot, or all; answers how many there were.
+/// Removes one agreement of an agbot, or all; returns how many there were.
 pub async fn delete_of_agbot(
     tx: &mut PgConnection,
     org: &str,
@@ -249,7 +249,7 @@ pub async fn count_others_of_agbot(
     Ok(row.count)
 }
 
-/// Whether an active agreement belongs to the given agbot, or to any agbot of the given owner.
+/// Returns whether an active agreement belongs to the given agbot, or to any agbot of the given owner.
 pub async fn is_active(
     conn: &mut PgConnection,
     agreement: &str,

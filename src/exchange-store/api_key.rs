@@ -13,7 +13,7 @@ pub struct ApiKey {
     pub id: Uuid,
     /// Organization of the account.
     pub org: String,
-    /// Account it belongs to.
+    /// Its account.
     pub account: String,
     /// Display name.
     pub label: Option<String>,

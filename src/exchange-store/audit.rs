@@ -8,23 +8,23 @@ use sqlx::PgConnection;
 use super::change::{Change, Columns};
 use evenkeel_store::{StoreError, to_sql};
 
-/// The resource that a write is about, for the hashes of its state.
+/// The resource of a write, for the hashes of its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// Which rows: a kind of the database's function `audit_state`.
+    /// The kind, as in the database's function `audit_state`.
     pub kind: &'static str,
     /// Organization of the resource.
     pub org: String,
     /// Its bare id.
     pub id: String,
-    /// Which part of it; empty for all parts of the kind.
+    /// The part; empty for all parts of the kind.
     pub part: String,
 }
 
-/// A record before it has a number.
+/// A record without its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAuditRecord {
-    /// Organization whose chain it belongs to.
+    /// Organization of its chain.
     pub org: String,
     /// When the write happened.
     pub recorded_at: Timestamp,
@@ -42,14 +42,13 @@ pub struct NewAuditRecord {
     pub operation: &'static str,
     /// Path of the resource.
     pub resource: String,
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: i16,
     /// Hash of the state before the write.
     pub state_before: Option<Vec<u8>>,
 }
 
-/// Hash of the state of a resource, which stays as it is until the end of the transaction unless this transaction changes it; `None`
-/// when it does not exist.
+/// Returns the hash of a resource's state and locks it until the end of the transaction; `None` when it does not exist.
 pub async fn lock_state(tx: &mut PgConnection, subject: &Subject) -> Result<Option<Vec<u8>>, StoreError> {
     let row = sqlx::query!(
         "-- audit.lock_state
@@ -64,9 +63,9 @@ pub async fn lock_state(tx: &mut PgConnection, subject: &Subject) -> Result<Opti
     Ok(row.state)
 }
 
-/// Writes the record of a write, with the hash of the state that it leaves, and its changes into the outbox, like
-/// [`super::change::insert_outbox_flushed_by_numbering`]. Must be the last statement of the transaction. Without changes the commit waits
-/// for the disk itself.
+/// Inserts the record of a write, with the hash of the resulting state, and its changes into the outbox, like
+/// [`super::change::insert_outbox_flushed_by_sequencing`]. Must be the last statement of the transaction. Without changes the
+/// commit itself waits for the disk.
 pub async fn insert_with_changes(
     tx: &mut PgConnection,
     record: &NewAuditRecord,
@@ -117,7 +116,7 @@ pub async fn insert_with_changes(
     Ok(())
 }
 
-/// Writes records that belong to no transaction: of refused requests, and of what changes only this process.
+/// Inserts records without a transaction: refused requests, and changes of this process only.
 pub async fn insert_records(tx: &mut PgConnection, records: &[NewAuditRecord]) -> Result<(), StoreError> {
     let text = |of: fn(&NewAuditRecord) -> &str| records.iter().map(of).collect::<Vec<&str>>();
     let times: Vec<jiff_sqlx::Timestamp> = records.iter().map(|record| to_sql(record.recorded_at)).collect();
@@ -147,12 +146,12 @@ pub async fn insert_records(tx: &mut PgConnection, records: &[NewAuditRecord]) -
     Ok(())
 }
 
-/// A record with or without its place in a chain.
+/// A record, before or after it was added to a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
-    /// Organization whose chain it belongs to.
+    /// Organization of its chain.
     pub org: String,
-    /// Number in the chain, 0 before it has one.
+    /// Sequence number in the chain, 0 before it has one.
     pub number: i64,
     /// When the write happened.
     pub recorded_at: Timestamp,
@@ -170,19 +169,19 @@ pub struct AuditRow {
     pub operation: String,
     /// Path of the resource.
     pub resource: String,
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: i16,
     /// Hash of the state before the write.
     pub state_before: Option<Vec<u8>>,
     /// Hash of the state after the write.
     pub state_after: Option<Vec<u8>>,
-    /// Hash of the record before.
+    /// Hash of the previous record.
     pub previous_hash: Vec<u8>,
     /// Hash of the record.
     pub hash: Vec<u8>,
 }
 
-/// A row of a query as a record; what follows the row differs between records with and without a place.
+/// Builds a record from a row of a query; its last columns differ between sealed and unsealed records.
 macro_rules! audit_row {
     ($row:ident, $($place:ident: $value:expr),+) => {
         $crate::audit::AuditRow {
@@ -228,7 +227,7 @@ pub async fn take_unsealed(tx: &mut PgConnection, limit: i64) -> Result<Vec<Audi
         .collect())
 }
 
-/// Whether records of committed writes wait to be sealed.
+/// Returns whether records of committed writes wait to be sealed.
 pub async fn has_unsealed(conn: &mut PgConnection) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         r#"-- audit.has_unsealed

@@ -11,19 +11,19 @@ use evenkeel_store::{StoreError, to_sql};
 pub struct Chain {
     /// The organization.
     pub org: String,
-    /// Number of the last record, 0 when there is none.
+    /// Sequence number of the last record, 0 when there is none.
     pub last_number: i64,
     /// Its hash.
     pub last_hash: Vec<u8>,
-    /// Number of the last record that was pruned, 0 when none was.
+    /// Sequence number of the last pruned record, 0 when none was.
     pub begin_number: i64,
     /// Its hash.
     pub begin_hash: Vec<u8>,
-    /// Record of the creation of the organization that exists now.
+    /// Record of the creation of the current organization.
     pub opened_at: i64,
 }
 
-/// Becomes the sealer until the end of the transaction, after whoever is it now.
+/// Becomes the sealer until the end of the transaction, waiting for the current one.
 pub async fn lock_lease(tx: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "-- audit_chain.lock_lease
@@ -34,7 +34,7 @@ pub async fn lock_lease(tx: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Locks the chains of organizations, as far as they have begun; ascending by organization.
+/// Locks the chains of organizations that have one; ascending by organization.
 pub async fn lock_chains(tx: &mut PgConnection, orgs: &[String]) -> Result<Vec<Chain>, StoreError> {
     let rows = sqlx::query_as!(
         Chain,
@@ -64,7 +64,7 @@ pub async fn find_chain(conn: &mut PgConnection, org: &str) -> Result<Option<Cha
     Ok(row)
 }
 
-/// Writes where chains end and begin.
+/// Writes both ends of chains.
 pub async fn upsert_chains(tx: &mut PgConnection, chains: &[Chain]) -> Result<(), StoreError> {
     let orgs: Vec<&str> = chains.iter().map(|chain| chain.org.as_str()).collect();
     let last_numbers: Vec<i64> = chains.iter().map(|chain| chain.last_number).collect();
@@ -134,10 +134,10 @@ pub async fn insert_sealed(tx: &mut PgConnection, rows: &[AuditRow]) -> Result<(
     Ok(())
 }
 
-/// Which records to list.
+/// The filter of a list of records.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter<'a> {
-    /// Only numbers above this one.
+    /// Only sequence numbers above this one.
     pub after: i64,
     /// Login of the caller, `org/id`.
     pub caller: Option<&'a str>,
@@ -147,7 +147,7 @@ pub struct AuditFilter<'a> {
     pub since: Option<Timestamp>,
     /// Before this instant.
     pub until: Option<Timestamp>,
-    /// Most records.
+    /// Maximum number of records.
     pub limit: i64,
 }
 
@@ -186,7 +186,7 @@ pub async fn list_records(
         .collect())
 }
 
-/// Lists sealed records of an organization below a number, descending, without those of some operations.
+/// Lists sealed records of an organization below a sequence number, descending, without those of some operations.
 pub async fn list_newest_records(
     conn: &mut PgConnection,
     org: &str,
@@ -227,7 +227,7 @@ pub async fn list_newest_records(
         .collect())
 }
 
-/// The last record of each chain, with its hash, that is older than an instant together with everything before it.
+/// Lists the last record of each chain, with its hash, that is older than an instant together with all records before it.
 pub async fn list_prunable(
     conn: &mut PgConnection,
     before: Timestamp,
@@ -242,8 +242,8 @@ pub async fn list_prunable(
     Ok(rows.into_iter().map(|row| (row.org, row.number)).collect())
 }
 
-/// Removes the records of an organization up to a number, whose hash becomes the beginning of the chain; returns how many were removed.
-/// The caller holds the lock of the chain.
+/// Removes the records of an organization up to a sequence number, whose hash becomes the beginning of the chain; returns the number of
+/// removed records. The caller holds the lock of the chain.
 pub async fn prune(tx: &mut PgConnection, org: &str, number: i64) -> Result<u64, StoreError> {
     sqlx::query!(
         "-- audit_chain.move_begin

@@ -1,4 +1,4 @@
-//! The change feed's tables: outbox rows of writes, numbered rows for readers.
+//! The change feed's tables: outbox rows of writes, sequenced rows for readers.
 //!
 //! Source: design, section 3 "Change feed"; exchange contract, section 5.
 
@@ -8,18 +8,18 @@ use uuid::Uuid;
 
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// A change that a write leaves in the outbox.
+/// A change that a write inserts into the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Organization of the changed resource.
     pub org: String,
-    /// Bare id of the resource the row is about.
+    /// Bare id of the changed resource.
     pub id: String,
     /// Visibility class.
     pub category: &'static str,
     /// What changed.
     pub resource: &'static str,
-    /// What happened to it.
+    /// The operation.
     pub operation: &'static str,
     /// Visible from every organization.
     pub is_public: bool,
@@ -48,20 +48,20 @@ impl<'c> Columns<'c> {
     }
 }
 
-/// A numbered change.
+/// A sequenced change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedChange {
-    /// Consecutive number in commit order.
+    /// Sequence number, consecutive in commit order.
     pub change_id: i64,
     /// Organization of the changed resource.
     pub org: String,
-    /// Bare id of the resource the row is about.
+    /// Bare id of the changed resource.
     pub id: String,
     /// Visibility class.
     pub category: String,
     /// What changed.
     pub resource: String,
-    /// What happened to it.
+    /// The operation.
     pub operation: String,
     /// Visible from every organization.
     pub is_public: bool,
@@ -69,8 +69,8 @@ pub struct NumberedChange {
     pub changed_at: Timestamp,
 }
 
-/// Writes changes into the outbox, in the given order. Must be the last statement of a transaction, so that the order of
-/// the outbox follows the row locks that competing writes took.
+/// Inserts changes into the outbox, in the given order. Must be the last statement of a transaction, so that the order of the
+/// outbox follows the row locks of competing writes.
 pub async fn insert_outbox(
     tx: &mut PgConnection,
     changes: &[Change],
@@ -79,8 +79,8 @@ pub async fn insert_outbox(
     insert(tx, changes, at, false).await
 }
 
-/// The same, and the transaction's commit does not wait for the disk: the commit that numbers the rows comes later in the same log
-/// and does. Whoever uses this acknowledges nothing before the rows have their numbers, or before [`flush_commits`].
+/// Like [`insert_outbox`], but the transaction's commit does not wait for the disk: the later commit that sequences the rows does.
+/// The caller must acknowledge nothing before the rows are sequenced, or before [`flush_commits`].
 pub async fn insert_outbox_flushed_by_numbering(
     tx: &mut PgConnection,
     changes: &[Change],
@@ -122,9 +122,9 @@ async fn insert(
     Ok(())
 }
 
-/// Returns when every transaction that has committed is on disk.
+/// Waits until every committed transaction is on disk.
 ///
-/// A commit that writes flushes the log up to itself; the row that it writes stays as it is.
+/// A commit that writes flushes the log up to itself; the row that it writes stays unchanged.
 pub async fn flush_commits(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "-- change.flush_commits
@@ -135,7 +135,7 @@ pub async fn flush_commits(conn: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Locks the sequencer row: one sequencer at a time, whoever it is.
+/// Locks the sequencer row: one sequencer at a time.
 pub async fn lock_sequence(tx: &mut PgConnection) -> Result<i64, StoreError> {
     let row = sqlx::query!(
         "-- change.lock_sequence
@@ -146,17 +146,17 @@ pub async fn lock_sequence(tx: &mut PgConnection) -> Result<i64, StoreError> {
     Ok(row.last_id)
 }
 
-/// What one numbering did.
+/// The result of one sequencing step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbering {
-    /// The rows that got a number, ascending.
+    /// The rows that were sequenced, ascending.
     pub rows: Vec<NumberedChange>,
-    /// The other exchanges that answer from memory and must see what was numbered until now.
+    /// The other exchanges that respond from memory and must see these rows.
     pub peers: Vec<Uuid>,
 }
 
-/// Numbers the committed outbox rows (at most `limit`) for the exchange `instance`, and tells other exchanges that there are new numbers.
-/// A call of its own outside a transaction: it holds the sequencer row until its commit is on disk.
+/// Sequences the committed outbox rows (at most `limit`) for the exchange `instance`, and notifies other exchanges. A call of its own
+/// outside a transaction: it locks the sequencer row until its commit is on disk.
 pub async fn number_outbox(
     conn: &mut PgConnection,
     limit: i64,
@@ -174,7 +174,7 @@ pub async fn number_outbox(
     let mut numbering = Numbering::default();
     for row in rows {
         numbering.peers.extend(row.peers.into_iter().flatten());
-        // The row of the peers has no number.
+        // The row of the peers has no sequence number.
         let (Some(change_id), Some(org), Some(id)) = (row.change_id, row.org, row.id) else { continue };
         let (Some(category), Some(resource), Some(operation)) = (row.category, row.resource, row.operation)
         else {
@@ -196,8 +196,8 @@ pub async fn number_outbox(
     Ok(numbering)
 }
 
-/// Gives the space of numbered changes and sealed audit records back to the next ones: both pass through tables that every numbering and
-/// sealing reads from end to end, and the server cleans up by itself once a minute at most.
+/// Frees the space of sequenced changes and sealed audit records: both pass through tables that every step scans completely, and
+/// autovacuum runs at most once a minute.
 pub async fn vacuum_outboxes(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "-- change.vacuum_outboxes
@@ -208,7 +208,7 @@ pub async fn vacuum_outboxes(conn: &mut PgConnection) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Lists numbered changes above `after`, ascending, at most `limit`.
+/// Lists sequenced changes above `after`, ascending, at most `limit`.
 pub async fn list_after(
     conn: &mut PgConnection,
     after: i64,
@@ -241,7 +241,7 @@ pub async fn list_after(
         .collect())
 }
 
-/// The smallest number of a change at or after an instant, `None` when there is none.
+/// Finds the smallest sequence number of a change at or after an instant, `None` when there is none.
 pub async fn find_first_since(conn: &mut PgConnection, since: Timestamp) -> Result<Option<i64>, StoreError> {
     let row = sqlx::query!(
         "-- change.find_first_since
@@ -253,7 +253,7 @@ pub async fn find_first_since(conn: &mut PgConnection, since: Timestamp) -> Resu
     Ok(row.first)
 }
 
-/// The last number given.
+/// Returns the last sequence number.
 pub async fn get_last(conn: &mut PgConnection) -> Result<i64, StoreError> {
     let row = sqlx::query!(
         "-- change.get_last
@@ -264,7 +264,7 @@ pub async fn get_last(conn: &mut PgConnection) -> Result<i64, StoreError> {
     Ok(row.last_id)
 }
 
-/// Removes numbered changes older than an instant.
+/// Removes sequenced changes older than an instant.
 pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "-- change.delete_before
@@ -276,7 +276,7 @@ pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result
     Ok(done.rows_affected())
 }
 
-/// Removes numbered changes of one organization: the given ones, or all when none is given.
+/// Removes sequenced changes of one organization: the given ones, or all when none is given.
 pub async fn delete_of_org(conn: &mut PgConnection, org: &str, ids: &[i64]) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "-- change.delete_of_org
@@ -289,10 +289,10 @@ pub async fn delete_of_org(conn: &mut PgConnection, org: &str, ids: &[i64]) -> R
     Ok(done.rows_affected())
 }
 
-/// Channel of the hint that there are new numbers; it carries the last one.
+/// Channel of the notification about new sequence numbers; it carries the last one.
 pub const CHANNEL: &str = "evenkeel_change";
 
-/// Whether committed changes wait for a number.
+/// Returns whether committed changes wait to be sequenced.
 pub async fn has_outbox_rows(conn: &mut PgConnection) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         r#"-- change.has_outbox_rows

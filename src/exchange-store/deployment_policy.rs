@@ -17,9 +17,9 @@ pub struct DeploymentPolicyRow {
     pub owner_org: String,
     /// Name of the owner.
     pub owner: String,
-    /// Name for people.
+    /// Display name.
     pub label: String,
-    /// Words for people.
+    /// Description.
     pub description: String,
     /// The deployed service.
     pub service: Value,
@@ -31,7 +31,7 @@ pub struct DeploymentPolicyRow {
     pub properties: Value,
     /// List of constraint expressions.
     pub constraints: Value,
-    /// Where it runs and how it is updated; none when the policy does not say.
+    /// Placement and update settings; none when the policy has none.
     pub orchestration: Option<Value>,
     /// When it was published.
     pub created_at: Timestamp,
@@ -39,16 +39,16 @@ pub struct DeploymentPolicyRow {
     pub updated_at: Timestamp,
 }
 
-/// What a list is restricted to, as patterns of LIKE.
+/// The filter of a list, as patterns of LIKE.
 #[derive(Debug, Clone, Default)]
 pub struct DeploymentPolicyFilter {
     /// Id as `org/id`.
     pub id: Option<String>,
     /// Owner as `org/name`.
     pub owner: Option<String>,
-    /// Name for people.
+    /// Display name.
     pub label: Option<String>,
-    /// Words for people.
+    /// Description.
     pub description: Option<String>,
 }
 
@@ -143,7 +143,7 @@ pub async fn insert(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
     Ok(())
 }
 
-/// Replaces everything of a deployment policy but its id, owner and time of publication; `false` when there is none.
+/// Replaces everything of a deployment policy except its id, owner and time of publication; `false` when there is none.
 pub async fn update(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- deployment_policy.update

@@ -1,4 +1,4 @@
-//! Owner and public flag of resources, as far as a permission decision needs them.
+//! Owner and public flag of resources, as needed for a permission decision.
 
 use evenkeel_access::{Account, Facts};
 use sqlx::PgConnection;

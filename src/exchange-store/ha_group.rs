@@ -1,7 +1,7 @@
-//! HA groups. Membership is one fact: the row of a node in `ha_group_member`, whose key says that a node is in 0 or 1 groups.
+//! HA groups. Membership is one row per node in `ha_group_member`, whose key limits a node to one group.
 //!
-//! Locks of every write, in this order: the row of the one group it changes, then the rows of all nodes concerned by id. So two writes
-//! that fight over nodes wait for each other and never block each other for good.
+//! Every write locks in this order: the row of the one group it changes, then the rows of all nodes concerned by id. So two writes that
+//! compete for nodes wait for each other and never deadlock.
 //! Source: design, section 1.2; HA-group design; exchange contract section 6.
 
 use evenkeel_access::Account;
@@ -19,37 +19,37 @@ pub struct HaGroup {
     pub name: String,
     /// What it is for.
     pub description: Option<String>,
-    /// An administrator made it.
+    /// Whether an administrator created it.
     pub is_admin: bool,
-    /// Who made it; none when that account is gone.
+    /// Its creator; none when that account is gone.
     pub owner: Option<Account>,
     /// Last change.
     pub updated_at: Timestamp,
 }
 
-/// How much of groups a reader sees, and in which form.
+/// The visible part of groups for a reader, and their form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HaGroupView {
     /// Only nodes of this account are shown as members; `None` shows all.
     pub members_of: Option<Account>,
-    /// Whether groups that an administrator made show their description.
+    /// Whether groups created by an administrator show their description.
     pub describes_admin_groups: bool,
-    /// Whether the time of the last change stands in `updated`, too.
+    /// Whether `updated` also contains the time of the last change.
     pub is_document: bool,
 }
 
-/// Some groups in the order of their names, as the wire shows them.
+/// A page of groups in the order of their names, in the shape of the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HaGroupList {
     /// JSON objects with commas between them.
     pub json: String,
-    /// How many there are.
+    /// Number of groups.
     pub count: i64,
     /// Name of the last.
     pub last: String,
 }
 
-/// A node as far as membership is concerned.
+/// A node with the facts that membership depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its id.
@@ -72,7 +72,7 @@ pub struct Membership {
 /// Lists groups of an organization with their members as of one instant, sorted by name, at most `limit` after the name `after`; `name`
 /// limits the list to one. `None` when there is none.
 ///
-/// The database writes the JSON, because a row for each member costs many times more here than the text of all. Its shape is that of
+/// The database builds the JSON, because a row for each member costs many times more here than the text of all. Its shape is that of
 /// `HaGroupAnswer`, its times that of `wire_time`.
 pub async fn list_groups(
     conn: &mut PgConnection,
@@ -152,8 +152,8 @@ pub async fn lock_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<
     }))
 }
 
-/// Finds nodes and locks them against entering or leaving groups until the end of the transaction. Sorted by id, without those that do
-/// not exist.
+/// Finds nodes and locks them against entering or leaving groups until the end of the transaction. Sorted by id; missing nodes are
+/// left out.
 pub async fn lock_candidates(
     tx: &mut PgConnection,
     org: &str,
@@ -181,7 +181,7 @@ pub async fn lock_candidates(
         .collect())
 }
 
-/// Ids of the members of a group, sorted.
+/// Lists the ids of the members of a group, sorted.
 pub async fn list_members(tx: &mut PgConnection, org: &str, name: &str) -> Result<Vec<String>, StoreError> {
     let rows = sqlx::query!(
         r#"-- ha_group.list_members
@@ -194,7 +194,7 @@ pub async fn list_members(tx: &mut PgConnection, org: &str, name: &str) -> Resul
     Ok(rows.into_iter().map(|row| row.node).collect())
 }
 
-/// Groups of nodes: only those nodes that are in one.
+/// Lists the groups of nodes; nodes without a group are left out.
 pub async fn list_memberships(
     tx: &mut PgConnection,
     org: &str,
@@ -211,7 +211,7 @@ pub async fn list_memberships(
     Ok(rows.into_iter().map(|row| Membership { node: row.node, ha_group: row.ha_group }).collect())
 }
 
-/// Makes a group without members.
+/// Inserts a group without members.
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `ha_group_org_name_key` when it exists, [`StoreError::ParentMissing`] with `ha_group_org_fk` when the
@@ -255,7 +255,7 @@ pub async fn update_group(
     Ok(())
 }
 
-/// Removes a group; its nodes are in no group any more.
+/// Removes a group; its nodes are then in no group.
 pub async fn delete_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<(), StoreError> {
     sqlx::query!(
         "-- ha_group.delete_group
@@ -268,8 +268,8 @@ pub async fn delete_group(tx: &mut PgConnection, org: &str, name: &str) -> Resul
     Ok(())
 }
 
-/// Puts nodes into a group and returns how many of them went in: those that are in a group already stay where they are. The caller
-/// has locked the nodes.
+/// Adds nodes to a group and returns how many were added: nodes that are already in a group are skipped. The caller has locked the
+/// nodes.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when the group or a node does not exist.
@@ -295,7 +295,7 @@ pub async fn insert_members(
     Ok(done.rows_affected())
 }
 
-/// Takes nodes out of a group and returns how many of them were in it.
+/// Removes nodes from a group and returns how many of them were in it.
 pub async fn delete_members(
     tx: &mut PgConnection,
     org: &str,

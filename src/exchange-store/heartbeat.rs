@@ -1,11 +1,11 @@
-//! Batched signs of life of nodes and agbots.
+//! Batched heartbeats of nodes and agbots.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, to_sql};
 
-/// One sign of life.
+/// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignOfLife {
     /// Organization of the caller.
@@ -24,7 +24,7 @@ fn columns(batch: &[SignOfLife]) -> (Vec<&str>, Vec<&str>, Vec<jiff_sqlx::Timest
     )
 }
 
-/// Writes signs of life of nodes; nodes that are gone are left out, older instants never overwrite newer ones.
+/// Stores heartbeats of nodes; deleted nodes are skipped, older instants never overwrite newer ones.
 pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[SignOfLife]) -> Result<(), StoreError> {
     let (orgs, ids, times) = columns(batch);
     sqlx::query!(
@@ -44,7 +44,7 @@ pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[SignOfLife]) -> Resu
     Ok(())
 }
 
-/// Writes signs of life of agbots.
+/// Stores heartbeats of agbots.
 pub async fn update_agbots(conn: &mut PgConnection, batch: &[SignOfLife]) -> Result<(), StoreError> {
     let (orgs, ids, times) = columns(batch);
     sqlx::query!(
@@ -61,13 +61,13 @@ pub async fn update_agbots(conn: &mut PgConnection, batch: &[SignOfLife]) -> Res
     Ok(())
 }
 
-/// Does not wait for the disk at the commit of this transaction: a lost second of heartbeats does no harm.
+/// Lets the commit of this transaction return before the disk write: losing a second of heartbeats is harmless.
 pub async fn relax_durability(tx: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!("SET LOCAL synchronous_commit = off").execute(tx).await?;
     Ok(())
 }
 
-/// Whether the node was ever seen.
+/// Returns whether a heartbeat of the node was ever stored.
 pub async fn is_node_known_alive(conn: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         r#"-- heartbeat.is_node_known_alive

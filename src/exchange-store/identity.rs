@@ -1,4 +1,4 @@
-//! Finds who a login belongs to.
+//! Finds the owner of a login.
 
 use sqlx::PgConnection;
 
@@ -32,8 +32,8 @@ pub struct Identity {
     pub is_hub_admin: bool,
 }
 
-/// Keeps others from making a login of this name, of whatever kind, until the end of the transaction. To be called before looking
-/// whether the name is free: what others made meanwhile is visible afterwards.
+/// Prevents others from creating a login of this name, of any kind, until the end of the transaction. Call it before checking
+/// whether the name is free: logins created meanwhile are visible afterwards.
 pub async fn lock_name(tx: &mut PgConnection, org: &str, id: &str) -> Result<(), StoreError> {
     sqlx::query!(
         r#"-- identity.lock_name
@@ -114,7 +114,7 @@ pub async fn find_by_api_key(
     }))
 }
 
-/// Lists the API keys of an organization that were brought over with a password hash: account and hash.
+/// Lists the API keys of an organization that were imported with a password hash: account and hash.
 pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Result<Vec<Identity>, StoreError> {
     let rows = sqlx::query!(
         "-- identity.list_imported_api_keys
@@ -141,7 +141,7 @@ pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Resul
         .collect())
 }
 
-/// Replaces the hash of an account, if it is still the old one.
+/// Replaces the password hash of an account, unless it has changed.
 pub async fn update_password_hash(
     conn: &mut PgConnection,
     org: &str,

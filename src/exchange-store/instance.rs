@@ -1,4 +1,4 @@
-//! The exchanges that answer from memory, and how far each has seen the change feed.
+//! The exchanges that respond from memory, with the position of each in the change feed.
 //!
 //! Source: design, section 3 "Change feed" and "Credentials"; docs/adr/0011.
 
@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use evenkeel_store::StoreError;
 
-/// Channel of the hint how far an exchange has seen the feed: its id, a blank, the number.
+/// Channel of the notification about an exchange's position in the feed: its id, a blank, the sequence number.
 pub const CHANNEL: &str = "evenkeel_seen";
 
-/// Registers an exchange that has seen the feed up to `seen_id`, and removes those that ended without a word.
+/// Registers an exchange that has read the feed up to `seen_id`, and removes those whose lease has expired.
 ///
-/// The caller holds the sequencer row: whoever numbers afterwards finds this exchange, and what was numbered before is there to be read.
+/// The caller has locked the sequencer row: later sequencing steps find this exchange, and earlier rows can be read.
 pub async fn upsert_instance(
     tx: &mut PgConnection,
     instance: Uuid,
@@ -39,7 +39,7 @@ pub async fn upsert_instance(
     Ok(())
 }
 
-/// Prolongs the time of an exchange; false when its time was over already.
+/// Extends the lease of an exchange; false when it had expired.
 pub async fn renew_instance(
     conn: &mut PgConnection,
     instance: Uuid,
@@ -59,7 +59,7 @@ pub async fn renew_instance(
     Ok(done.rows_affected() == 1)
 }
 
-/// Tells the other exchanges how far this one has seen the feed. Nothing is lost when a crash takes it back.
+/// Notifies the other exchanges of this one's position in the feed. Losing it in a crash is harmless.
 pub async fn tell_seen(conn: &mut PgConnection, instance: Uuid, seen_id: i64) -> Result<(), StoreError> {
     sqlx::query!(
         "-- instance.tell_seen
@@ -78,7 +78,7 @@ pub async fn tell_seen(conn: &mut PgConnection, instance: Uuid, seen_id: i64) ->
     Ok(())
 }
 
-/// Which of these exchanges still answer from memory and have not seen the feed up to `wanted_id`.
+/// Lists which of these exchanges still respond from memory and have not read the feed up to `wanted_id`.
 pub async fn list_behind(
     conn: &mut PgConnection,
     instances: &[Uuid],
@@ -96,7 +96,7 @@ pub async fn list_behind(
     Ok(rows.into_iter().map(|row| row.instance).collect())
 }
 
-/// Removes an exchange that answers nothing any more.
+/// Removes an exchange that no longer responds.
 pub async fn delete_instance(conn: &mut PgConnection, instance: Uuid) -> Result<(), StoreError> {
     sqlx::query!(
         "-- instance.delete_instance

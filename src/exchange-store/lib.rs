@@ -1,4 +1,4 @@
-//! Tables of the exchange, one module a resource.
+//! Tables of the exchange, one module per resource.
 
 pub mod account;
 pub mod agbot;

@@ -17,9 +17,9 @@ pub struct ManagementPolicyRow {
     pub owner_org: String,
     /// Name of the owner.
     pub owner: String,
-    /// Name for people.
+    /// Display name.
     pub label: String,
-    /// Words for people.
+    /// Description.
     pub description: String,
     /// List of properties.
     pub properties: Value,
@@ -27,13 +27,13 @@ pub struct ManagementPolicyRow {
     pub constraints: Value,
     /// List of patterns.
     pub patterns: Value,
-    /// Whether nodes act on it.
+    /// Whether nodes execute it.
     pub is_enabled: bool,
     /// When it starts: an instant or `now`.
     pub start: String,
-    /// Seconds over which nodes spread.
+    /// Seconds over which nodes spread the start.
     pub start_window: i64,
-    /// What agents upgrade to.
+    /// The target of the agent upgrade.
     pub agent_upgrade_policy: Value,
     /// When it was published.
     pub created_at: Timestamp,
@@ -41,16 +41,16 @@ pub struct ManagementPolicyRow {
     pub updated_at: Timestamp,
 }
 
-/// What a list is restricted to, as patterns of LIKE.
+/// The filter of a list, as patterns of LIKE.
 #[derive(Debug, Clone, Default)]
 pub struct ManagementPolicyFilter {
     /// Id as `org/id`.
     pub id: Option<String>,
     /// Owner as `org/name`.
     pub owner: Option<String>,
-    /// Name for people.
+    /// Display name.
     pub label: Option<String>,
-    /// Words for people.
+    /// Description.
     pub description: Option<String>,
     /// Name of the manifest.
     pub manifest: Option<String>,
@@ -142,7 +142,7 @@ pub async fn insert(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<
     Ok(())
 }
 
-/// Replaces everything of a management policy but its id, owner and time of publication; `false` when there is none.
+/// Replaces everything of a management policy except its id, owner and time of publication; `false` when there is none.
 pub async fn update(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- management_policy.update

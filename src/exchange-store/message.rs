@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// Removes messages whose time is over from all mailboxes.
+/// Removes expired messages from all mailboxes.
 pub async fn delete_expired(conn: &mut PgConnection, now: Timestamp) -> Result<u64, StoreError> {
     let of_nodes = sqlx::query!(
         "-- message.delete_expired_of_nodes
@@ -27,7 +27,7 @@ pub async fn delete_expired(conn: &mut PgConnection, now: Timestamp) -> Result<u
 /// A message in a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRow {
-    /// Number; ascending in order of arrival.
+    /// Sequence number; ascending in order of arrival.
     pub message_id: i64,
     /// Organization of the sender.
     pub sender_org: String,
@@ -43,7 +43,7 @@ pub struct MessageRow {
     pub expires_at: Timestamp,
 }
 
-/// A message on its way.
+/// A message to insert.
 #[derive(Debug, Clone, Copy)]
 pub struct NewMessage<'m> {
     /// Organization of the receiver.
@@ -64,7 +64,7 @@ pub struct NewMessage<'m> {
     pub expires_at: Timestamp,
 }
 
-/// Which messages of a mailbox are wanted.
+/// The filter of a mailbox's messages.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageFilter {
     /// Only this one.
@@ -73,7 +73,7 @@ pub struct MessageFilter {
     pub after: Option<i64>,
     /// Only those that expire after this instant.
     pub now: Timestamp,
-    /// Most messages wanted.
+    /// Maximum number of messages.
     pub limit: i64,
 }
 
@@ -155,7 +155,7 @@ pub async fn list_to_agbot(
         .collect())
 }
 
-/// Puts a message into the mailbox of a node and answers its number.
+/// Puts a message into the mailbox of a node and returns its number.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node or the agbot does not exist.
@@ -179,7 +179,7 @@ pub async fn insert_to_node(tx: &mut PgConnection, message: NewMessage<'_>) -> R
     Ok(row.message_id)
 }
 
-/// Puts a message into the mailbox of an agbot and answers its number.
+/// Puts a message into the mailbox of an agbot and returns its number.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when the agbot does not exist.
@@ -203,7 +203,7 @@ pub async fn insert_to_agbot(tx: &mut PgConnection, message: NewMessage<'_>) -> 
     Ok(row.message_id)
 }
 
-/// Removes a message to a node, or those that expired before an instant when no number is given.
+/// Removes a message to a node, or those that expired before an instant when no id is given.
 pub async fn delete_to_node(
     tx: &mut PgConnection,
     org: &str,
@@ -225,7 +225,7 @@ pub async fn delete_to_node(
     Ok(done.rows_affected())
 }
 
-/// Removes a message to an agbot, or those that expired before an instant when no number is given.
+/// Removes a message to an agbot, or those that expired before an instant when no id is given.
 pub async fn delete_to_agbot(
     tx: &mut PgConnection,
     org: &str,

@@ -1,4 +1,4 @@
-//! Nodes: rows, with their last sign of life and HA group joined in.
+//! Nodes: rows with their last heartbeat and HA group joined in.
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use sqlx::types::Json;
 
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// JSON kept as the text it came in.
+/// JSON in its original text.
 pub type JsonText = Box<RawValue>;
 
 /// A node as stored.
@@ -23,7 +23,7 @@ pub struct NodeRow {
     pub owner_org: String,
     /// Account of the owner.
     pub owner: String,
-    /// `device`, `cluster`, or what a patch put there.
+    /// `device`, `cluster`, or any value set by a patch.
     pub node_type: String,
     /// `org/pattern` or empty.
     pub pattern: String,
@@ -43,17 +43,17 @@ pub struct NodeRow {
     pub heartbeat_intervals: JsonText,
     /// Namespace of a cluster agent.
     pub cluster_namespace: String,
-    /// The cluster agent keeps to its namespace.
+    /// Whether the cluster agent is bound to its namespace.
     pub is_namespace_scoped: bool,
     /// Last change.
     pub updated_at: Timestamp,
-    /// Last stored sign of life; `None` when never seen.
+    /// Last stored heartbeat; `None` when never seen.
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
     /// `active`, `pause` or `drain`.
     pub availability: String,
-    /// `running` or `stopped`, as the agent said.
+    /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
 }
 
@@ -109,8 +109,8 @@ impl From<Raw> for NodeRow {
     }
 }
 
-/// Nodes with what other tables say of them. Those are asked for each node found, by key: beside a filter whose outcome nobody can
-/// foresee, a join may be planned as one of everything with everything.
+/// Selects nodes with columns of other tables. Those are queried for each node found, by key: with a filter of unknown selectivity a
+/// join may be planned as one of everything with everything.
 macro_rules! select_nodes {
     ($name:literal, $tail:literal $(+ $more:literal)*, $($argument:expr),*) => {
         sqlx::query_as!(
@@ -146,7 +146,7 @@ pub async fn find_node(
     Ok(row.map(NodeRow::from))
 }
 
-/// Finds one node and keeps others from changing it until the end of the transaction.
+/// Finds one node and locks its row until the end of the transaction.
 pub async fn lock_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<Option<NodeRow>, StoreError> {
     let row = select_nodes!(
         "node.lock_node",
@@ -159,7 +159,7 @@ pub async fn lock_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<O
     Ok(row.map(NodeRow::from))
 }
 
-/// Which nodes of an organization a list shall hold; texts are patterns with `%` and `_`.
+/// The filter of a list of nodes of an organization; texts are patterns with `%` and `_`.
 #[derive(Debug, Clone, Default)]
 pub struct NodeFilter {
     /// Pattern of `org/node`.
@@ -174,17 +174,17 @@ pub struct NodeFilter {
     pub owner: Option<String>,
     /// Exact kind.
     pub node_type: Option<String>,
-    /// Only nodes that keep to their namespace, or only others.
+    /// Only nodes that are bound to their namespace, or only others.
     pub is_namespace_scoped: Option<bool>,
     /// Only nodes of this account: organization and name.
     pub owned_by: Option<(String, String)>,
-    /// Where the pattern of the id can match at all, from and below; see [`NodeFilter::limit_range`].
+    /// The range in which the pattern of the id can match; see [`NodeFilter::limit_range`].
     pub range: Option<(String, String)>,
 }
 
 impl NodeFilter {
-    /// Limits the list to where the pattern of the id can match: a thousand nodes that begin alike are found among a hundred thousand
-    /// without a look at the others. Only for databases that order texts by their bytes ([`evenkeel_store::Database::orders_by_bytes`]).
+    /// Limits the list to the range in which the pattern of the id can match: a thousand nodes with a common prefix are found among a
+    /// hundred thousand without reading the others. Only for databases that order texts by their bytes ([`evenkeel_store::Database::orders_by_bytes`]).
     #[must_use]
     pub fn limit_range(self, org: &str) -> NodeFilter {
         let pattern = self.id.as_deref().and_then(|id| id.strip_prefix(org)?.strip_prefix('/'));
@@ -193,11 +193,11 @@ impl NodeFilter {
     }
 }
 
-/// The texts that begin like a pattern up to its first wildcard: from the first one, and below what comes after the last one.
+/// Returns the range of texts with the prefix of a pattern before its first wildcard: the first text, and the end (exclusive).
 fn range_of(pattern: &str) -> Option<(String, String)> {
     let fixed = pattern.split(['%', '_', '\\']).next()?;
     let last = fixed.chars().next_back()?;
-    // A surrogate is no character: where the next one would be, the range is left open.
+    // The successor is a surrogate and so no character: the range stays open.
     let next = char::from_u32(u32::from(last) + 1)?;
     let high = format!("{}{next}", &fixed[..fixed.len() - last.len_utf8()]);
     Some((fixed.to_owned(), high))
@@ -205,8 +205,8 @@ fn range_of(pattern: &str) -> Option<(String, String)> {
 
 /// Lists nodes of an organization by id, those after the given one, at most `limit`.
 ///
-/// A filter that is not given is a `CASE`: of `OR` a plan that knows no values expects hardly any row, and sorts the whole organization
-/// for each page instead of reading on in order.
+/// A filter that is not given is a `CASE`: with `OR`, a plan without known values expects hardly any row, and sorts the whole
+/// organization for each page instead of reading on in order.
 pub async fn list_nodes(
     conn: &mut PgConnection,
     org: &str,
@@ -262,7 +262,7 @@ pub async fn list_nodes(
     Ok(rows.into_iter().map(NodeRow::from).collect())
 }
 
-/// Makes a node. The row's sign of life, group and availability are not written: a new node is active.
+/// Inserts a node. The row's heartbeat, group and availability are not written: a new node is active.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] `node_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the node does.
@@ -297,7 +297,7 @@ pub async fn insert_node(tx: &mut PgConnection, row: &NodeRow, token_hash: &str)
     Ok(())
 }
 
-/// Writes every attribute of an existing node but its availability; the token only when one is given. The owner never changes.
+/// Updates every attribute of an existing node except its availability; the token only when one is given. The owner never changes.
 pub async fn update_node(
     tx: &mut PgConnection,
     row: &NodeRow,
@@ -334,7 +334,7 @@ pub async fn update_node(
     Ok(())
 }
 
-/// Says whether services are placed on a node; false when it does not exist.
+/// Sets the availability of a node; false when it does not exist.
 ///
 /// # Shape
 /// `availability`: `active`, `pause` or `drain`.
@@ -358,7 +358,7 @@ pub async fn set_availability(
     Ok(done.rows_affected() > 0)
 }
 
-/// Notes that something of the node changed, so that policy searches look at it again; false when it does not exist.
+/// Updates the time of the last change, so that policy searches return the node again; false when it does not exist.
 pub async fn touch_node(
     tx: &mut PgConnection,
     org: &str,
@@ -377,7 +377,7 @@ pub async fn touch_node(
     Ok(done.rows_affected() > 0)
 }
 
-/// Whether the node exists.
+/// Returns whether the node exists.
 pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         r#"-- node.has_node
@@ -390,7 +390,7 @@ pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<
     Ok(row.is_there)
 }
 
-/// Whether services are placed on a node: `active`, `pause` or `drain`; `None` when it does not exist.
+/// Finds the availability of a node: `active`, `pause` or `drain`; `None` when it does not exist.
 pub async fn find_availability(
     conn: &mut PgConnection,
     org: &str,
@@ -407,7 +407,7 @@ pub async fn find_availability(
     Ok(row.map(|row| row.availability))
 }
 
-/// The key for messages of a node; `None` when the node does not exist.
+/// Finds the message key of a node; `None` when the node does not exist.
 pub async fn find_public_key(
     conn: &mut PgConnection,
     org: &str,
@@ -424,7 +424,7 @@ pub async fn find_public_key(
     Ok(row.map(|row| row.public_key))
 }
 
-/// Removes a node with everything that belongs to it; false when it does not exist.
+/// Removes a node with all its parts; false when it does not exist.
 pub async fn delete_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- node.delete_node

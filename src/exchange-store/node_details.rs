@@ -1,4 +1,4 @@
-//! Nodes with everything that belongs to them, for people.
+//! Nodes with all their parts, for display.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -40,11 +40,11 @@ pub struct NodeDetailsRow {
     pub heartbeat_intervals: JsonText,
     /// Namespace of a cluster agent.
     pub cluster_namespace: String,
-    /// The cluster agent keeps to its namespace.
+    /// Whether the cluster agent is bound to its namespace.
     pub is_namespace_scoped: bool,
     /// Last change.
     pub updated_at: Timestamp,
-    /// Last stored sign of life.
+    /// Last stored heartbeat.
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
@@ -58,8 +58,8 @@ pub struct NodeDetailsRow {
     pub errors: Option<(JsonText, Timestamp)>,
 }
 
-/// Lists nodes of an organization with everything that belongs to them by id, those after the given one, at most `limit`. Its filters are
-/// written as those of [`super::node::list_nodes`].
+/// Lists nodes of an organization with all their parts by id, those after the given one, at most `limit`. Its filters are written
+/// as those of [`super::node::list_nodes`].
 pub async fn list_node_details(
     conn: &mut PgConnection,
     org: &str,

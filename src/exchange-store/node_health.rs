@@ -1,18 +1,18 @@
-//! Signs of life of nodes and of their agreements; nodes with errors; nodes that run a service.
+//! Heartbeats of nodes and of their agreements; nodes with errors; nodes that run a service.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, from_sql};
 
-/// A node with one of its agreements, or with none.
+/// A node with one of its agreements, or without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthRow {
     /// Organization.
     pub org: String,
     /// Bare id.
     pub node: String,
-    /// Last sign of life.
+    /// Last heartbeat.
     pub seen_at: Timestamp,
     /// Id and last change of an agreement.
     pub agreement: Option<(String, Timestamp)>,
@@ -111,7 +111,7 @@ pub async fn list_with_errors(
         .collect())
 }
 
-/// Lists nodes of an organization whose status fits a pattern (`%|org/url_version_arch|%`) with their stored sign of life: by id, those
+/// Lists nodes of an organization whose status fits a pattern (`%|org/url_version_arch|%`) with their stored heartbeat: by id, those
 /// after the given one, at most `limit`.
 pub async fn list_running(
     conn: &mut PgConnection,

@@ -1,6 +1,6 @@
-//! What a new resource has to respect: limits of its owner, its organization and its parent.
+//! Limits on new resources: of the owner, the organization and the parent.
 //!
-//! Whoever counts against a limit first locks the row that the limit belongs to, so that two writes cannot both take the last place.
+//! A writer locks the row that a limit belongs to before counting, so that two writes cannot both use the last free slot.
 //! Order of the locks: organization, account, node or agbot.
 
 use sqlx::PgConnection;
@@ -12,14 +12,14 @@ use evenkeel_store::StoreError;
 pub struct NodeCount {
     /// The organization's own limit; 0 when it has none, a negative one allows no nodes.
     pub org_limit: i64,
-    /// Nodes of the organization.
+    /// Number of nodes in the organization.
     pub in_org: i64,
-    /// Nodes of the owner, wherever they are.
+    /// Number of nodes of the owner, in all organizations.
     pub of_owner: i64,
 }
 
-/// Locks an account against other creations of things that it owns, until the end of the transaction. References to the account by
-/// other writes do not wait. An account that is gone locks nothing: the creation fails at its reference.
+/// Locks an account against concurrent creations of resources it owns, until the end of the transaction. References to the account by
+/// other writes do not wait. A missing account locks nothing: the creation then fails at its foreign key.
 pub async fn lock_owner(tx: &mut PgConnection, owner_org: &str, owner: &str) -> Result<(), StoreError> {
     sqlx::query!(
         "-- node_limit.lock_owner
@@ -32,7 +32,7 @@ pub async fn lock_owner(tx: &mut PgConnection, owner_org: &str, owner: &str) -> 
     Ok(())
 }
 
-/// Locks a node against other writes that count what belongs to it; false when it does not exist.
+/// Locks a node against concurrent writes that count its parts; false when it does not exist.
 pub async fn lock_node_parts(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         "-- node_limit.lock_node_parts
@@ -45,7 +45,7 @@ pub async fn lock_node_parts(tx: &mut PgConnection, org: &str, node: &str) -> Re
     Ok(row.is_some())
 }
 
-/// Locks an agbot against other writes that count what belongs to it; false when it does not exist.
+/// Locks an agbot against concurrent writes that count its parts; false when it does not exist.
 pub async fn lock_agbot_parts(tx: &mut PgConnection, org: &str, agbot: &str) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         "-- node_limit.lock_agbot_parts
@@ -58,8 +58,8 @@ pub async fn lock_agbot_parts(tx: &mut PgConnection, org: &str, agbot: &str) -> 
     Ok(row.is_some())
 }
 
-/// Counts nodes; `None` when the organization does not exist. The owner, and the organization when it has a limit of its own, stay
-/// locked against other creations until the end of the transaction.
+/// Counts nodes; `None` when the organization does not exist. The owner, and the organization when it has its own limit, stay locked
+/// against concurrent creations until the end of the transaction.
 pub async fn lock_node_count(
     tx: &mut PgConnection,
     org: &str,
@@ -75,7 +75,7 @@ pub async fn lock_node_count(
         )
         .fetch_optional(&mut *tx)
         .await?;
-        // It may have been changed while this write waited.
+        // The limit may have changed while this write waited.
         org_limit = find_org_limit(tx, org).await?.unwrap_or(0);
     }
     lock_owner(tx, owner_org, owner).await?;
@@ -120,7 +120,7 @@ pub async fn count_agbots(conn: &mut PgConnection, owner_org: &str, owner: &str)
     Ok(row.count)
 }
 
-/// Whether a pattern exists that a node of `node_org` may use: one of its own organization, or a public one.
+/// Returns whether a pattern exists that a node of `node_org` may use: one of its own organization, or a public one.
 pub async fn has_usable_pattern(
     conn: &mut PgConnection,
     node_org: &str,

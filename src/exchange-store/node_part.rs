@@ -1,4 +1,4 @@
-//! What belongs to a node: policy, status, errors, statuses of management policies.
+//! Parts of a node: policy, status, errors, statuses of management policies.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -330,18 +330,18 @@ pub async fn delete_management_status(
     Ok(done.rows_affected() > 0)
 }
 
-/// A member of an HA group, and where a management policy stands on it.
+/// A member of an HA group with its status for a management policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberStatusRow {
     /// Bare id.
     pub node: String,
     /// `active`, `pause` or `drain`.
     pub availability: String,
-    /// Status word; `None` when the node has not reported one for the policy.
+    /// Status; `None` when the node has not reported one for the policy.
     pub status: Option<String>,
 }
 
-/// Lists the members of an HA group with where a management policy stands on each, by id; empty when there is no such group.
+/// Lists the members of an HA group with their status for a management policy, by id; empty when there is no such group.
 pub async fn list_member_statuses(
     conn: &mut PgConnection,
     org: &str,

@@ -53,7 +53,7 @@ impl From<Row> for Organization {
     }
 }
 
-/// Which organizations a list shows; texts are LIKE patterns.
+/// The filter of a list of organizations; texts are LIKE patterns.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only these; none: all.
@@ -164,7 +164,7 @@ pub async fn list_organizations_of_accounts(
     Ok(rows.into_iter().map(Organization::from).collect())
 }
 
-/// Makes an organization.
+/// Inserts an organization.
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `organization_org_key` when it exists.

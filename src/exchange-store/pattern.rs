@@ -18,9 +18,9 @@ pub struct PatternRow {
     pub owner_org: String,
     /// Name of the owner.
     pub owner: String,
-    /// Name for people.
+    /// Display name.
     pub label: String,
-    /// Words for people.
+    /// Description.
     pub description: String,
     /// Readable from every organization.
     pub is_public: bool,
@@ -38,7 +38,7 @@ pub struct PatternRow {
     pub updated_at: Timestamp,
 }
 
-/// What a list of patterns is restricted to; texts are patterns of LIKE where nothing else is said.
+/// The filter of a list of patterns; texts are patterns of LIKE unless noted.
 #[derive(Debug, Clone, Default)]
 pub struct PatternFilter {
     /// Exactly this organization.
@@ -51,9 +51,9 @@ pub struct PatternFilter {
     pub owner: Option<String>,
     /// Public or not.
     pub is_public: Option<bool>,
-    /// Name for people.
+    /// Display name.
     pub label: Option<String>,
-    /// Words for people.
+    /// Description.
     pub description: Option<String>,
     /// Namespace on cluster nodes.
     pub cluster_namespace: Option<String>,
@@ -89,7 +89,7 @@ pub async fn lock(tx: &mut PgConnection, org: &str, pattern: &str) -> Result<Opt
         .await?)
 }
 
-/// Answers whether a pattern is public and keeps it from changing until the end of the transaction; `None` when there is none.
+/// Returns whether a pattern is public and locks it until the end of the transaction; `None` when there is none.
 pub async fn lock_visibility(
     tx: &mut PgConnection,
     org: &str,
@@ -106,7 +106,7 @@ pub async fn lock_visibility(
     Ok(row.map(|row| row.is_public))
 }
 
-/// Lists at most `limit` patterns that fit the filter and may be seen, by organization and id, after the one given by both.
+/// Lists at most `limit` visible patterns that match the filter, by organization and id, after the given one.
 pub async fn list(
     conn: &mut PgConnection,
     filter: &PatternFilter,
@@ -177,7 +177,7 @@ pub async fn insert(tx: &mut PgConnection, row: &PatternRow) -> Result<(), Store
     Ok(())
 }
 
-/// Replaces everything of a pattern but its id; `false` when there is none.
+/// Replaces everything of a pattern except its id; `false` when there is none.
 pub async fn update(tx: &mut PgConnection, row: &PatternRow) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- pattern.update
@@ -204,7 +204,7 @@ pub async fn update(tx: &mut PgConnection, row: &PatternRow) -> Result<bool, Sto
     Ok(done.rows_affected() > 0)
 }
 
-/// Removes a pattern and its keys; answers whether it was public, `None` when there was none.
+/// Removes a pattern and its keys; returns whether it was public, `None` when there was none.
 pub async fn delete(tx: &mut PgConnection, org: &str, pattern: &str) -> Result<Option<bool>, StoreError> {
     let row = sqlx::query!(
         "-- pattern.delete
@@ -230,7 +230,7 @@ pub async fn count_owned(conn: &mut PgConnection, owner_org: &str, owner: &str) 
     Ok(row.count)
 }
 
-/// Finds the type of the organization that publishes; `None` when there is no such organization.
+/// Finds the type of the publishing organization; `None` when it does not exist.
 pub async fn find_org_type(conn: &mut PgConnection, org: &str) -> Result<Option<String>, StoreError> {
     let row = sqlx::query!(
         "-- pattern.find_org_type

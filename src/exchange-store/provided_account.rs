@@ -1,4 +1,4 @@
-//! Accounts of people whom an identity provider vouches for.
+//! Accounts that are linked to an identity provider.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -6,23 +6,23 @@ use uuid::Uuid;
 
 use evenkeel_store::{StoreError, to_sql};
 
-/// Who somebody is at an identity provider.
+/// The identity of a user at a provider.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// Issuer of the tokens.
     pub identity_provider: &'a str,
-    /// Id of the person there.
+    /// Id of the user there.
     pub subject: &'a str,
 }
 
-/// An account that a provider vouches for.
+/// An account that is linked to a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvidedAccount {
     /// Organization.
     pub org: String,
     /// Name inside the organization.
     pub name: String,
-    /// As the provider told it last; empty when it tells none.
+    /// As last reported by the provider; empty when it reports none.
     pub email: String,
     /// Administrator of the organization.
     pub is_admin: bool,
@@ -30,7 +30,7 @@ pub struct ProvidedAccount {
     pub is_hub_admin: bool,
 }
 
-/// Finds the account of a person in an organization.
+/// Finds the account of a provider's user in an organization.
 pub async fn find_by_subject(
     conn: &mut PgConnection,
     org: &str,
@@ -50,7 +50,7 @@ pub async fn find_by_subject(
     .await?)
 }
 
-/// Makes an account without a password.
+/// Inserts an account without a password.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] with `account_org_fk` when there is no such organization, [`StoreError::Conflict`] with
@@ -81,7 +81,7 @@ pub async fn insert_provided(
     Ok(())
 }
 
-/// Links a local account of this name with a person; false when there is none, or when it is linked with somebody else.
+/// Links a local account of this name with a provider's user; false when there is none, or when it is linked with another user.
 pub async fn link_local(
     tx: &mut PgConnection,
     org: &str,
@@ -102,7 +102,7 @@ pub async fn link_local(
     Ok(done.rows_affected() > 0)
 }
 
-/// Replaces what the provider decides of an account: address and role.
+/// Updates what the provider decides: address and role.
 pub async fn update_provided(
     tx: &mut PgConnection,
     account: &ProvidedAccount,

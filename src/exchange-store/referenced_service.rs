@@ -1,17 +1,17 @@
-//! Answers which services that other resources refer to exist.
+//! Checks whether services that other resources reference exist.
 
 use sqlx::PgConnection;
 
 use evenkeel_store::StoreError;
 
-/// A service as other resources refer to it.
+/// A reference to a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceReference {
     /// Organization of the service.
     pub org: String,
     /// Url as written in the reference.
     pub url: String,
-    /// The part of the service's id that comes from the url: two urls with the same part mean the same service.
+    /// The part of the service's id that is derived from the url: two urls with the same part refer to the same service.
     pub id_base: String,
     /// Architecture; `None` is any.
     pub arch: Option<String>,
@@ -35,7 +35,7 @@ pub async fn find_missing(
     let archs: Vec<Option<&str>> = references.iter().map(|reference| reference.arch.as_deref()).collect();
     let versions: Vec<Option<&str>> =
         references.iter().map(|reference| reference.version.as_deref()).collect();
-    // The first test is the one that an index serves; the second finds the same service under another spelling of its url.
+    // The first condition uses an index; the second finds the same service under another spelling of its url.
     let row = sqlx::query!(
         r#"-- referenced_service.find_missing
         SELECT wanted.position AS "position!"

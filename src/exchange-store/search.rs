@@ -1,4 +1,4 @@
-//! Searches of agbots for nodes, and where their paged searches stand.
+//! Node searches of agbots, with the positions of paged searches.
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ pub struct FoundNodeRow {
     pub updated_at: Timestamp,
 }
 
-/// Which nodes a policy search wants.
+/// The filter of a policy search.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicySearch<'s> {
     /// Organizations of the nodes, each once.
@@ -37,13 +37,13 @@ pub struct PolicySearch<'s> {
     pub until: Option<Timestamp>,
     /// After this node in the order of the list: last change, organization, id.
     pub after: Option<(Timestamp, &'s str, &'s str)>,
-    /// Most nodes wanted.
+    /// Maximum number of nodes.
     pub limit: Option<i64>,
 }
 
-/// Lists the nodes that follow policies, can be talked to, were seen, and do not have the service: by last change, then id.
+/// Lists the nodes that use policies, have a key, were seen, and do not have the service: by last change, then id.
 ///
-/// Each organization is read in the order of an index, so that a page costs what it holds.
+/// Each organization is read in the order of an index, so that the cost of a page is proportional to its rows.
 pub async fn list_for_policy(
     conn: &mut PgConnection,
     search: PolicySearch<'_>,
@@ -98,7 +98,7 @@ pub async fn list_for_policy(
         .collect())
 }
 
-/// Which nodes a pattern search wants.
+/// The filter of a pattern search.
 #[derive(Debug, Clone, Copy)]
 pub struct PatternSearch<'s> {
     /// Organizations of the nodes.
@@ -113,8 +113,8 @@ pub struct PatternSearch<'s> {
     pub seen_after: Option<Timestamp>,
 }
 
-/// Lists the nodes of a pattern that can be talked to, were seen, and do not have the service: by id, those after the given
-/// organization and node, at most `limit`.
+/// Lists the nodes of a pattern that have a key, were seen, and do not have the service: by id, those after the given organization
+/// and node, at most `limit`.
 pub async fn list_for_pattern(
     conn: &mut PgConnection,
     search: PatternSearch<'_>,
@@ -194,7 +194,7 @@ pub async fn find_pattern_services(
     Ok(row.map(|row| row.services.0))
 }
 
-/// Whose search of which policy.
+/// The key of a search session: agbot and policy.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionKey<'s> {
     /// Organization of the policy.
@@ -207,16 +207,16 @@ pub struct SessionKey<'s> {
     pub agbot: &'s str,
 }
 
-/// Where a series of paged searches stands.
+/// The position of a series of paged searches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
-    /// Last change of the last node that was handed out.
+    /// Last change of the last returned node.
     pub since: Option<Timestamp>,
     /// Name of the series.
     pub session: Option<String>,
 }
 
-/// Finds where a series stands, and keeps others from moving it until the end of the transaction.
+/// Finds the position of a series and locks it until the end of the transaction.
 pub async fn lock_session(
     tx: &mut PgConnection,
     key: SessionKey<'_>,
@@ -237,7 +237,7 @@ pub async fn lock_session(
     Ok(row.map(|row| SessionRow { since: row.since.map(from_sql), session: row.session }))
 }
 
-/// Writes where a series stands.
+/// Stores the position of a series.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when the policy or the agbot does not exist.

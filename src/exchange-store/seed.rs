@@ -1,4 +1,4 @@
-//! Rows that exist from the first start on.
+//! Seeds the database with the rows that always exist.
 
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use evenkeel_store::{StoreError, to_sql};
 
-/// Makes an organization unless it exists.
+/// Inserts an organization unless it exists.
 pub async fn insert_organization(
     tx: &mut PgConnection,
     org: &str,
@@ -31,7 +31,7 @@ pub async fn insert_organization(
     Ok(())
 }
 
-/// The stored hash of the root password.
+/// Finds the stored hash of the root password.
 pub async fn find_root_password(conn: &mut PgConnection) -> Result<Option<String>, StoreError> {
     let row = sqlx::query!(
         "-- seed.find_root_password
@@ -42,7 +42,7 @@ pub async fn find_root_password(conn: &mut PgConnection) -> Result<Option<String
     Ok(row.and_then(|row| row.password_hash))
 }
 
-/// Makes the root user, or sets its password.
+/// Inserts the root user, or updates its password.
 pub async fn upsert_root(
     tx: &mut PgConnection,
     id: Uuid,
@@ -64,7 +64,7 @@ pub async fn upsert_root(
     Ok(())
 }
 
-/// Removes every organization with everything in it and returns their ids; also the first ones, which the caller makes anew.
+/// Removes every organization with everything in it and returns their ids, including the seeded ones, which the caller inserts again.
 pub async fn delete_everything(tx: &mut PgConnection) -> Result<Vec<String>, StoreError> {
     let rows = sqlx::query!(
         "-- seed.list_organizations

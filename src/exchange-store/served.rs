@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, from_sql, to_sql};
 
-/// One entry: something of an organization is served to the nodes of another one.
+/// An entry: a pattern or policy of one organization is served to the nodes of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedRow {
     /// Key of the entry.
@@ -20,7 +20,7 @@ pub struct ServedRow {
     pub updated_at: Timestamp,
 }
 
-/// Which entries a list shall hold: patterns with `%` and `_`.
+/// The filter of a list of entries: patterns with `%` and `_`.
 #[derive(Debug, Clone, Default)]
 pub struct ServedFilter {
     /// Exact key.
@@ -33,7 +33,7 @@ pub struct ServedFilter {
     pub node_org: Option<String>,
 }
 
-/// What is served.
+/// The kind of entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Patterns.
@@ -42,7 +42,7 @@ pub enum Subject {
     Policy,
 }
 
-/// Lists what an agbot (organization and id) serves: by key, entries after the given one, at most `limit`.
+/// Lists the entries of an agbot (organization and id): by key, after the given one, at most `limit`.
 pub async fn list(
     conn: &mut PgConnection,
     subject: Subject,
@@ -60,7 +60,7 @@ pub async fn list(
 /// Adds an entry.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] when it is there, [`StoreError::ParentMissing`] when the agbot is not.
+/// [`StoreError::Conflict`] when it exists, [`StoreError::ParentMissing`] when the agbot does not.
 pub async fn insert(
     tx: &mut PgConnection,
     subject: Subject,
@@ -74,7 +74,7 @@ pub async fn insert(
     }
 }
 
-/// Removes one entry, or all; answers how many there were.
+/// Removes one entry, or all; returns their number.
 pub async fn delete(
     tx: &mut PgConnection,
     subject: Subject,

@@ -18,15 +18,15 @@ pub struct ServiceRow {
     pub owner_org: String,
     /// Name of the owner.
     pub owner: String,
-    /// Name for people.
+    /// Display name.
     pub label: String,
-    /// Words for people.
+    /// Description.
     pub description: String,
     /// Readable from every organization.
     pub is_public: bool,
-    /// Url of a page about it.
+    /// Url of its documentation.
     pub documentation: String,
-    /// Url that names it.
+    /// Url that identifies it.
     pub url: String,
     /// Version.
     pub version: String,
@@ -40,11 +40,11 @@ pub struct ServiceRow {
     pub required_services: Value,
     /// List of variables; `null` when it was not given.
     pub user_input: Value,
-    /// How devices run it.
+    /// Deployment for devices.
     pub deployment: String,
     /// Its signature.
     pub deployment_signature: String,
-    /// How clusters run it.
+    /// Deployment for clusters.
     pub cluster_deployment: String,
     /// Its signature.
     pub cluster_deployment_signature: String,
@@ -54,7 +54,7 @@ pub struct ServiceRow {
     pub updated_at: Timestamp,
 }
 
-/// What a list of services is restricted to; texts are patterns of LIKE where nothing else is said.
+/// The filter of a list of services; texts are patterns of LIKE unless noted.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceFilter {
     /// Exactly this organization.
@@ -110,7 +110,7 @@ pub async fn lock(tx: &mut PgConnection, org: &str, service: &str) -> Result<Opt
         .await?)
 }
 
-/// Answers whether a service is public and keeps it from changing until the end of the transaction; `None` when there is none.
+/// Returns whether a service is public and locks it until the end of the transaction; `None` when there is none.
 pub async fn lock_visibility(
     tx: &mut PgConnection,
     org: &str,
@@ -127,7 +127,7 @@ pub async fn lock_visibility(
     Ok(row.map(|row| row.is_public))
 }
 
-/// Lists at most `limit` services that fit the filter and may be seen, by organization and id, after the one given by both.
+/// Lists at most `limit` visible services that match the filter, by organization and id, after the given one.
 pub async fn list(
     conn: &mut PgConnection,
     filter: &ServiceFilter,
@@ -214,7 +214,7 @@ pub async fn insert(tx: &mut PgConnection, row: &ServiceRow) -> Result<(), Store
     Ok(())
 }
 
-/// Replaces everything of a service but its id and what the id is made of; `false` when there is none.
+/// Replaces everything of a service except its id and the fields it is derived from; `false` when there is none.
 pub async fn update(tx: &mut PgConnection, row: &ServiceRow) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- service.update
@@ -249,7 +249,7 @@ pub async fn update(tx: &mut PgConnection, row: &ServiceRow) -> Result<bool, Sto
     Ok(done.rows_affected() > 0)
 }
 
-/// Removes a service and all that belongs to it; answers whether it was public, `None` when there was none.
+/// Removes a service with all its parts; returns whether it was public, `None` when there was none.
 pub async fn delete(tx: &mut PgConnection, org: &str, service: &str) -> Result<Option<bool>, StoreError> {
     let row = sqlx::query!(
         "-- service.delete

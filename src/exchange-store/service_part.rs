@@ -1,4 +1,4 @@
-//! What belongs to a service: its policy and the credentials for registries of its images.
+//! Parts of a service: its policy and the registry credentials of its images.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,9 +9,9 @@ use evenkeel_store::{StoreError, to_sql};
 /// The policy of a service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServicePolicyRow {
-    /// Name for people.
+    /// Display name.
     pub label: String,
-    /// Words for people.
+    /// Description.
     pub description: String,
     /// List of properties.
     pub properties: Value,
@@ -143,7 +143,7 @@ pub async fn find_dockauth(
     .await?)
 }
 
-/// Refreshes the time of credentials that exist already; answers their number, `None` when there are none like it.
+/// Updates the time of existing equal credentials; returns their number, `None` when there are none.
 pub async fn touch_dockauth(
     tx: &mut PgConnection,
     org: &str,
@@ -167,7 +167,7 @@ pub async fn touch_dockauth(
     Ok(row.map(|row| row.dockauth_id))
 }
 
-/// Adds credentials (the number in the row does not count) and answers their number.
+/// Inserts credentials (the number in the row is ignored) and returns their number.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] with `service_dockauth_service_fk` when there is no such service.
@@ -218,7 +218,7 @@ pub async fn update_dockauth(
     Ok(done.rows_affected() > 0)
 }
 
-/// Removes credentials of a service: all, or the ones with a number; answers how many.
+/// Removes credentials of a service: all, or the ones with a number; returns how many.
 pub async fn delete_dockauths(
     tx: &mut PgConnection,
     org: &str,

@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, to_sql};
 
-/// What keys belong to.
+/// The owner of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyHolder {
     /// A service.
@@ -135,7 +135,7 @@ pub async fn upsert(
     Ok(())
 }
 
-/// Removes keys of a service or pattern: all, or the one with a name; answers how many.
+/// Removes keys of a service or pattern: all, or the one with a name; returns how many.
 pub async fn delete(
     tx: &mut PgConnection,
     holder: KeyHolder,

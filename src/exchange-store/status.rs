@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 
 use evenkeel_store::StoreError;
 
-/// What is counted; none: everything.
+/// The scope of the counts; none counts everything.
 #[derive(Debug, Clone, Default)]
 pub struct Scope<'a> {
     /// Nodes of this organization.
@@ -47,7 +47,7 @@ pub struct Counts {
     pub accounts: i64,
 }
 
-/// Counts, all as of one instant.
+/// Counts everything as of one instant.
 pub async fn count(conn: &mut PgConnection, scope: &Scope<'_>) -> Result<Counts, StoreError> {
     let counts = sqlx::query_as!(
         Counts,
@@ -86,7 +86,7 @@ pub async fn count(conn: &mut PgConnection, scope: &Scope<'_>) -> Result<Counts,
     Ok(counts)
 }
 
-/// Number of nodes of each organization: by name, those after the given one, at most `limit`; `only` limits the organizations.
+/// Counts the nodes of each organization: by name, those after the given one, at most `limit`; `only` limits the organizations.
 pub async fn count_nodes_by_org(
     conn: &mut PgConnection,
     only: Option<&[String]>,

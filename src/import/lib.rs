@@ -1,7 +1,7 @@
-//! Brings the database of a reference exchange (schema level 62) over into ours.
+//! Imports the database of a reference exchange (schema level 62).
 //!
-//! The source is read in one snapshot. Each table streams into a temporary one (checked value by value on the way), loses the rows that
-//! break a rule, and is merged into its target; all of it is one transaction at the target. Statements are put together from the tables'
+//! The source is read in one snapshot. Each table streams into a temporary one (validated value by value), loses the rows that break
+//! a rule, and is merged into its target; all of it is one transaction at the target. Statements are built from the tables'
 //! descriptions, which are constants of this module. Source: the public table definitions of the reference exchange.
 
 mod identities;
@@ -53,7 +53,7 @@ const TABLES: &[&Table] = &[
     &publications::AGENT_FILE_VERSION,
 ];
 
-/// What is not taken of any row, and why.
+/// Data that is not imported, with the reason.
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("users.password of root/root", "this hub has a password of its own for root"),
     ("users.created_at, apikeys.created_at", "nothing reads the instant of creation"),
@@ -69,19 +69,19 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("search_service", "it holds searches that live for seconds"),
 ];
 
-/// Why nothing was imported.
+/// The error of an import; nothing was imported then.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// The source does not answer, or refuses the login or a statement.
+    /// The source does not respond, or refuses the login or a statement.
     #[error("the source of the import cannot be read")]
     Source(#[source] StoreError),
-    /// The source is the database of something else, or of another version.
+    /// The source is another database, or one of another version.
     #[error("the source is no database of a reference exchange at schema level {SCHEMA_LEVEL}: {found}")]
     WrongSource {
-        /// What was found instead.
+        /// The actual content.
         found: String,
     },
-    /// The target does not answer or refuses a statement.
+    /// The target does not respond or refuses a statement.
     #[error("the import could not be written")]
     Target(#[from] StoreError),
 }
@@ -92,67 +92,67 @@ impl From<sqlx::Error> for ImportError {
     }
 }
 
-/// How to import.
+/// Options of an import.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImportOptions {
-    /// Do everything, tell what happened, and take it back.
+    /// Do everything, report the result, and roll back.
     pub is_dry_run: bool,
     /// Remove what the source does not have from the organizations that it has.
     pub removes_absent: bool,
 }
 
-/// A row that was not taken.
+/// A row that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Table at the source.
     pub table: &'static str,
     /// Key of the row.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What became of the rows of one table.
+/// Counts of one table's rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableCount {
     /// Table at the source.
     pub table: &'static str,
     /// Rows read.
     pub read: u64,
-    /// Rows that were not taken.
+    /// Rows that were not imported.
     pub refused: u64,
-    /// Rows that are new here.
+    /// Rows inserted here.
     pub inserted: u64,
-    /// Rows that were older here.
+    /// Rows that were older here and updated.
     pub updated: u64,
-    /// Rows that are newer here, and stay.
+    /// Rows that are newer here and kept.
     pub newer_here: u64,
     /// Rows removed here, because the source does not have them.
     pub removed: u64,
 }
 
 impl TableCount {
-    /// Rows that were here already.
+    /// Rows that already existed here.
     #[must_use]
     pub fn unchanged(&self) -> u64 {
         self.read.saturating_sub(self.refused + self.inserted + self.updated + self.newer_here)
     }
 }
 
-/// Who is told how the import goes on.
+/// Receives the progress of an import.
 pub trait Observer {
-    /// A table begins; so many rows are to be read.
+    /// A table begins, with its number of rows.
     fn begin(&mut self, table: &'static str, rows: u64);
     /// Rows were read.
     fn advance(&mut self, rows: u64);
-    /// A row is not taken.
+    /// A row is refused.
     fn refuse(&mut self, refusal: &Refusal);
 }
 
-/// Imports everything in one transaction; answers the counts of each table.
+/// Imports everything in one transaction; returns the counts of each table.
 ///
 /// # Errors
-/// Then nothing was imported.
+/// Any error rolls everything back.
 pub async fn import(
     source: &mut Source,
     database: &Database,
@@ -188,6 +188,6 @@ pub async fn import(
 }
 
 async fn close(connection: PgConnection) {
-    // Everything is committed or taken back; the server notices the end by itself.
+    // The transaction has ended; the server closes its side by itself.
     let _ = connection.close().await;
 }

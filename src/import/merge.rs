@@ -1,4 +1,4 @@
-//! Merges temporary tables into their targets, and goes on with the numbers of the source's change feed.
+//! Merges temporary tables into their targets, and continues the sequence of the source's change feed.
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
@@ -8,7 +8,7 @@ use super::table::Check::{Flag, Id, Text, Time, Whole};
 use super::table::{Table, instant};
 use super::{ImportError, Observer, TableCount};
 
-/// The source's changes, with their numbers.
+/// The source's changes, with their sequence numbers.
 const CHANGE: Table = Table {
     name: "resourcechanges",
     source: concat!(
@@ -46,17 +46,17 @@ pub(super) async fn begin(tx: &mut PgConnection) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// How readers of the feed learn of the import.
+/// How readers of the feed learn about the import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feed {
-    /// The feed here has only numbers of the source, the last one `after`: it goes on with the source's own changes.
+    /// The feed here has only sequence numbers of the source, the last one `after`: it continues with the source's own changes.
     Continued { after: i64 },
-    /// The feed here has gone its own way: each row that is written gets an entry.
+    /// The feed here has diverged: each row that is written gets an entry.
     Own,
 }
 
 impl Feed {
-    /// Finds out which, before anything is written.
+    /// Determines the mode before anything is written.
     pub(super) async fn find(tx: &mut PgConnection, source_last: i64) -> Result<Feed, ImportError> {
         let row = sqlx::query(
             "-- merge.find_feed
@@ -71,7 +71,7 @@ impl Feed {
         Ok(if is_continued { Feed::Continued { after: last } } else { Feed::Own })
     }
 
-    /// Takes the source's changes over, as far as they are newer than those here.
+    /// Imports the source's changes that are newer than those here.
     pub(super) async fn carry(
         self,
         source: &mut Source,
@@ -88,7 +88,7 @@ impl Feed {
         Ok(count)
     }
 
-    /// Moves the numbering past the source's, leaves the entries, and notes the end of the import.
+    /// Moves the sequence past the source's, inserts the entries, and signals the end of the import.
     pub(super) async fn finish(
         self,
         tx: &mut PgConnection,
@@ -104,7 +104,7 @@ impl Feed {
                  ORDER BY category <> 'org', org, id",
             )
             .await?;
-            // What running exchanges know of logins may be old now.
+            // Logins cached by running exchanges may be stale now.
             tx.execute(
                 "INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at)
                  VALUES ('*', '*', 'internal', 'credential', 'deleted', false, clock_timestamp())",
@@ -186,12 +186,12 @@ fn merge_statement(table: &Table, feed: Feed) -> String {
     )
 }
 
-/// A column of the written row, or a constant.
+/// Returns a column of the written row, or a constant.
 fn public_of(expression: &str) -> String {
     if expression == "is_public" { "t.is_public".to_owned() } else { expression.to_owned() }
 }
 
-/// Rows that differ are updated, unless they are newer here.
+/// Returns the conflict clause: rows that differ are updated, unless they are newer here.
 fn on_conflict(table: &Table, columns: &[&str]) -> String {
     let Some(newer_by) = table.newer_by else { return "NOTHING".to_owned() };
     let changing: Vec<&str> = columns
@@ -212,26 +212,26 @@ fn on_conflict(table: &Table, columns: &[&str]) -> String {
     )
 }
 
-/// What an updated row gets; root keeps the password that this hub gives it at each start.
+/// Returns the value of an updated column; root keeps the password that this hub sets at each start.
 fn new_value(table: &Table, column: &str) -> String {
     if table.target == "account" && column == "password_hash" {
         return "CASE WHEN t.org = 'root' AND t.name = 'root' THEN t.password_hash ELSE excluded.password_hash END"
             .to_owned();
     }
-    // A link that was made here stays, unless the source has another.
+    // A link that was created here stays, unless the source has another.
     if table.target == "account" && matches!(column, "identity_provider" | "subject") {
         return format!("COALESCE(excluded.{column}, t.{column})");
     }
     format!("excluded.{column}")
 }
 
-/// Removes what the source does not have from the organizations that it has; answers how many rows.
+/// Removes rows that the source does not have from the organizations that it has; returns their number.
 pub(super) async fn remove_absent(
     tx: &mut PgConnection,
     table: &Table,
     feed: &Feed,
 ) -> Result<u64, ImportError> {
-    // Other organizations are none of the source's business, and root must stay.
+    // Organizations that the source does not have stay, and root must stay.
     if table.target == "organization" {
         return Ok(0);
     }
@@ -265,7 +265,7 @@ pub(super) async fn remove_absent(
     Ok(u64::try_from(removed).unwrap_or(0))
 }
 
-/// Lets numbers that this hub gives begin after those that were brought. Sequences do not go back with a transaction.
+/// Moves this hub's sequences past the imported numbers. Sequences are not rolled back with a transaction.
 pub(super) async fn move_sequences(tx: &mut PgConnection) -> Result<(), ImportError> {
     for statement in [
         "SELECT setval('message_id', GREATEST(

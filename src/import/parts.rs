@@ -1,4 +1,4 @@
-//! What belongs to a node or an agbot: policies, status, errors, agreements, HA groups, messages, what agbots serve.
+//! Parts of nodes and agbots: policies, status, errors, agreements, HA groups, messages, served entries.
 
 use super::table::Check::{Flag, Id, List, Object, OptionalText, Text, Time, Whole};
 use super::table::{Feed, NO_AGBOT_ANYWHERE, NO_NODE, NO_ORG, Rule, Table, parts_of};

@@ -1,4 +1,4 @@
-//! What people publish: services, patterns, deployment and management policies, with their keys and parts.
+//! Published resources: services, patterns, deployment and management policies, with their keys and parts.
 
 use super::table::Check::{
     Bytes, Flag, Id, List, Object, OptionalText, OptionalTime, Present, Text, Texts, Time, Whole,

@@ -1,4 +1,4 @@
-//! One row on its way: PostgreSQL's text form of COPY, taken apart, checked value by value, and written again.
+//! One row in PostgreSQL's text form of COPY: split, validated value by value, and written again.
 
 use std::borrow::Cow;
 
@@ -7,21 +7,21 @@ use serde_json::value::RawValue;
 
 use super::table::Check;
 
-/// Longest id that is taken; longer ones do not fit an index.
+/// Longest valid id; longer ones do not fit an index.
 const MAX_ID: usize = 1_000;
 const NOTHING: &[u8] = b"\\N";
 const BEGINNING: &str = "1970-01-01T00:00:00Z";
 
-/// Why a row cannot be taken, and which.
+/// The reason why a row is refused, with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unfit {
     /// The row's key.
     pub key: String,
-    /// The value and what is wrong with it.
+    /// The value and its error.
     pub reason: String,
 }
 
-/// Checks one line (without its end) and appends it to `output` in the form the target takes.
+/// Validates one line (without its end) and appends it to `output` in the target's form.
 pub(super) fn carry(line: &[u8], columns: &[(&str, Check)], output: &mut Vec<u8>) -> Result<(), Unfit> {
     let start = output.len();
     let mut fields = line.split(|byte| *byte == b'\t');
@@ -150,7 +150,7 @@ fn shortened(value: &str) -> String {
     value.chars().take(40).collect()
 }
 
-/// Takes the escapes of COPY's text form away.
+/// Unescapes a field of COPY's text form.
 fn text(field: &[u8]) -> Result<Cow<'_, str>, String> {
     let plain = if field.contains(&b'\\') { Cow::Owned(unescaped(field)) } else { Cow::Borrowed(field) };
     let not_text = || "it is no UTF-8".to_owned();

@@ -1,4 +1,4 @@
-//! The database of the reference exchange: one connection, one snapshot, nothing written.
+//! The source database: one connection, one snapshot, read-only.
 
 use std::str::FromStr;
 
@@ -19,11 +19,11 @@ pub struct Source {
 }
 
 impl Source {
-    /// Connects, takes a snapshot that holds until the end, and looks whether it is what the import understands. A URL without password takes it
-    /// from `PGPASSWORD` or the password file of PostgreSQL's own programs.
+    /// Connects, takes a snapshot that holds until the end, and checks the schema level. A URL without password takes it from
+    /// `PGPASSWORD` or the password file of the PostgreSQL client programs.
     ///
     /// # Errors
-    /// [`ImportError::Source`] when it does not answer, [`ImportError::WrongSource`] when it is something else.
+    /// [`ImportError::Source`] when it does not respond, [`ImportError::WrongSource`] when it is another database.
     pub async fn open(url: &str) -> Result<Source, ImportError> {
         let options = PgConnectOptions::from_str(url)
             .map_err(unreadable)?
@@ -50,7 +50,7 @@ impl Source {
         Ok(Source { connection, last_change_id })
     }
 
-    /// The last number that the source's change feed has given.
+    /// Returns the last sequence number of the source's change feed.
     #[must_use]
     pub fn last_change_id(&self) -> i64 {
         self.last_change_id
@@ -62,7 +62,7 @@ impl Source {
 
     /// Ends the snapshot and the connection.
     pub async fn close(self) {
-        // Nothing was written there: a connection that breaks now takes nothing along.
+        // Nothing was written there: a connection that breaks now loses nothing.
         let _ = self.connection.close().await;
     }
 }
@@ -80,7 +80,7 @@ async fn check_level(connection: &mut PgConnection) -> Result<(), ImportError> {
     }
 }
 
-/// A table or column that is missing tells of another version; anything else of a source that does not answer.
+/// Classifies an error: a missing table or column means another version, anything else a source that does not respond.
 pub(super) fn unreadable(error: sqlx::Error) -> ImportError {
     if let sqlx::Error::Database(told) = &error
         && matches!(told.code().as_deref(), Some("42P01" | "42703"))

@@ -1,4 +1,4 @@
-//! Streams one table into a temporary one, and takes the rows out again that break a rule.
+//! Streams one table into a temporary one, and removes the rows that break a rule.
 
 use futures_util::TryStreamExt;
 use sqlx::postgres::PgConnection;
@@ -9,15 +9,15 @@ use super::source::{Source, unreadable};
 use super::table::Table;
 use super::{ImportError, Observer, Refusal, TableCount};
 
-/// Bytes gathered before they are sent.
+/// Bytes buffered before they are sent.
 const CHUNK: usize = 256 * 1024;
 
-/// Name of the temporary table.
+/// Returns the name of the temporary table.
 pub(super) fn staged(table: &Table) -> String {
     format!("import_{}", table.target)
 }
 
-/// Reads the table into a temporary one; only rows whose values are good arrive.
+/// Reads the table into a temporary one; rows with invalid values are refused.
 pub(super) async fn stage(
     source: &mut Source,
     tx: &mut PgConnection,
@@ -91,7 +91,7 @@ async fn copy(
     Ok(())
 }
 
-/// Takes the rows out that break a rule.
+/// Removes the rows that break a rule.
 pub(super) async fn apply_rules(
     tx: &mut PgConnection,
     table: &Table,

@@ -1,6 +1,6 @@
-//! What the import knows of one table: how it is read at the source, what each value must be, where it goes.
+//! Description of one table of the import: its source query, the checks of its values, its target.
 
-/// What a value of the source must be, and how it is written.
+/// The check of a source value, and its written form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     /// An id: not empty, without blanks.
@@ -15,32 +15,32 @@ pub enum Check {
     Object,
     /// A JSON object, or nothing.
     OptionalObject,
-    /// An instant; nothing is the beginning of time counting.
+    /// An instant; nothing is the epoch.
     Time,
     /// An instant, or nothing.
     OptionalTime,
     /// A truth value, as PostgreSQL writes it.
     Flag,
-    /// A whole number.
+    /// An integer.
     Whole,
     /// A UUID.
     Uuid,
     /// Argon2id or bcrypt hash of a secret.
     Hash,
-    /// The same, or nothing: nobody can log in with it.
+    /// A hash, or nothing: the login is disabled.
     OptionalHash,
-    /// The same, and nothing is the empty text.
+    /// A hash; nothing is the empty text.
     HashOrEmpty,
     /// A list of texts, as PostgreSQL writes it.
     Texts,
     /// Bytes, as PostgreSQL writes them.
     Bytes,
-    /// Must be there; the text says what is missing.
+    /// Must be present; the text names what is missing.
     Present(&'static str),
 }
 
 impl Check {
-    /// The type of a column that holds such values.
+    /// Returns the type of a column with such values.
     #[must_use]
     pub fn sql_type(self) -> &'static str {
         match self {
@@ -57,10 +57,10 @@ impl Check {
     }
 }
 
-/// A rule that rows keep together with others: the condition that breaks it, on the row `s`, and the words for it.
+/// A rule across rows: the condition that violates it, on the row `s`, and its description.
 pub type Rule = (&'static str, &'static str);
 
-/// How the change feed calls a resource.
+/// The change feed's description of a resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Feed {
     /// Visibility class.
@@ -74,7 +74,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// A resource that only its organization sees.
+    /// Describes a resource that only its organization sees.
     pub(super) const fn private(category: &'static str, resource: &'static str, id: &'static str) -> Feed {
         Feed { category, resource, id, is_public: "false" }
     }
@@ -87,24 +87,24 @@ pub struct Table {
     pub name: &'static str,
     /// The query at the source: the key for the report first, then a column for each of `columns`.
     pub source: &'static str,
-    /// The table the rows go to.
+    /// The target table.
     pub target: &'static str,
-    /// Columns of the target with what their values must be. One whose name begins with `staged_` serves the rules alone.
+    /// Columns of the target with their checks. One whose name begins with `staged_` is used by rules only.
     pub columns: &'static [(&'static str, Check)],
     /// Columns of the target's key.
     pub key: &'static [&'static str],
-    /// Columns that a later import leaves as they are.
+    /// Columns that a later import keeps.
     pub fixed: &'static [&'static str],
-    /// Column that tells which of two rows is newer; without one, rows that exist stay.
+    /// Column that decides which of two rows is newer; without one, existing rows stay.
     pub newer_by: Option<&'static str>,
-    /// Rules among rows, checked in order.
+    /// Rules across rows, checked in order.
     pub rules: &'static [Rule],
-    /// What the feed calls it.
+    /// Its description in the change feed.
     pub feed: Option<Feed>,
 }
 
 impl Table {
-    /// What most tables have in common: the newer row wins as a whole, and the feed does not know it.
+    /// Defaults of most tables: the newer row wins as a whole, and it is not in the feed.
     pub(super) const USUAL: Table = Table {
         name: "",
         source: "",
@@ -130,14 +130,14 @@ pub(super) const NO_AGBOT_ANYWHERE: Rule = (
     "its agbot is not there",
 );
 
-/// Organization and bare id of an id in the form `org/id`.
+/// Splits an id in the form `org/id` into organization and bare id.
 macro_rules! parts_of {
     ($column:literal) => {
         concat!("split_part(", $column, ", '/', 1), substr(", $column, ", strpos(", $column, ", '/') + 1)")
     };
 }
 
-/// An instant of a column without time zone, as text.
+/// Formats an instant of a column without time zone as text.
 macro_rules! instant {
     ($column:literal) => {
         concat!("to_char(", $column, ", 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")

@@ -1,21 +1,21 @@
-//! One transaction for many callers: while one batch is written, the next one gathers.
+//! One transaction for many callers: while one batch is written, the next one collects.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Most pieces of work in one transaction.
+/// Maximum number of work items in one transaction.
 const MOST: usize = 256;
 
-/// A piece of work, and whom its answer goes to.
+/// A work item with the channel of its result.
 type Waiting<Work, Answer> = (Work, oneshot::Sender<Answer>);
 
-/// Gathers the work of callers that come at the same time. One batch is written at a time: with more, each would be smaller, and many small
+/// Collects the work of concurrent callers. One batch is written at a time: with several, each would be smaller, and many small
 /// ones take longer than few large ones.
 #[derive(Debug)]
 pub struct Batches<Work, Answer> {
     waiting: Mutex<Vec<Waiting<Work, Answer>>>,
-    /// Who has it writes all that waits.
+    /// Its holder writes all waiting work.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -26,10 +26,10 @@ impl<Work, Answer> Default for Batches<Work, Answer> {
 }
 
 impl<Work: Clone, Answer> Batches<Work, Answer> {
-    /// Does a piece of work together with that of others, in the order in which it came. `write` does what it is given in one
-    /// transaction and returns as many answers.
+    /// Executes a work item together with those of other callers, in order of arrival. `write` executes its items in one
+    /// transaction and returns one result for each.
     ///
-    /// Work whose batch failed or was given up by its writer is done anew, so it must bear being done twice.
+    /// Work whose batch failed or was abandoned by its writer is repeated, so it must be idempotent.
     ///
     /// # Errors
     /// What `write` returns.
@@ -40,7 +40,7 @@ impl<Work: Clone, Answer> Batches<Work, Answer> {
         loop {
             let (sender, mut answer) = oneshot::channel();
             self.lock().push((work.clone(), sender));
-            // Whose work went with somebody else's batch does not wait to write one for those who came later.
+            // A caller whose work was written by another one does not wait to write a batch for later callers.
             let turn = tokio::select! {
                 biased;
                 outcome = &mut answer => match outcome {
@@ -67,7 +67,7 @@ impl<Work: Clone, Answer> Batches<Work, Answer> {
             let later = waiting.split_off(waiting.len().min(MOST));
             let (works, senders): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
             for (answer, sender) in write(works).await?.into_iter().zip(senders) {
-                // It may have given up meanwhile.
+                // The receiver may have been dropped meanwhile.
                 let _ = sender.send(answer);
             }
             waiting = later;

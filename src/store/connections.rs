@@ -1,8 +1,8 @@
-//! Connections that are used again at once.
+//! Connections that are reused without a test.
 //!
-//! A connection that comes back to the pool is asked whether it is still alive, a round trip to the server for each use. That is right after
-//! a use that was broken off, whose answer may still be on its way, and for nothing after one that ended well. So connections that end well
-//! are kept here, and the pool gets back the others, those that nobody needs for a moment, and each from time to time for its age to be looked at.
+//! A connection that returns to the pool is tested with a round trip to the server after each use. That is right after an aborted
+//! use, whose response may still be in flight, and a waste after a normal one. So connections that ended normally are kept here;
+//! the pool gets the others, those that stay idle, and each from time to time so that it can check their age.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,25 +14,25 @@ use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
 
 use crate::error::StoreError;
 
-/// How long a connection that nobody uses is kept, and how long the pool believes that one is alive.
+/// How long an idle connection is kept, and assumed alive by the pool.
 pub const TRUSTED: Duration = Duration::from_millis(500);
-/// Uses of a connection until the pool looks at its age.
+/// Number of uses of a connection until the pool checks its age.
 const USES: u32 = 1_000;
-/// How long a connection that rested may take to show that it is alive.
+/// Timeout of the test of an idle connection.
 const TEST_LIMIT: Duration = Duration::from_secs(3);
 
-/// How the connections of a pool are used.
+/// Usage of a pool's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionUsage {
     /// Connections in use.
     pub used: usize,
-    /// Open connections that nobody uses.
+    /// Open connections that are idle.
     pub idle: usize,
     /// Callers that wait for a connection.
     pub waiting: usize,
 }
 
-/// The pool, and the connections that ended well a moment ago.
+/// The pool, and the connections that ended normally a moment ago.
 #[derive(Debug)]
 pub struct Connections {
     pool: PgPool,
@@ -48,12 +48,12 @@ struct Kept {
     uses: u32,
 }
 
-/// A connection in use. Dropped it goes to the pool, which tests it; [`Connection::release`] says that the use ended well.
+/// A connection in use. A drop returns it to the pool, which tests it; [`Connection::release`] marks the use as ended normally.
 #[derive(Debug)]
 pub struct Connection {
-    /// Taken only by what ends the use.
+    /// Taken only when the use ends.
     connection: Option<PoolConnection<Postgres>>,
-    /// A transaction may have begun that has not been committed.
+    /// Whether a transaction may have begun that has not been committed.
     is_open: bool,
     uses: u32,
     home: Arc<Connections>,
@@ -75,7 +75,7 @@ impl Connections {
         ConnectionUsage { used: open.saturating_sub(idle), idle: idle.min(open), waiting }
     }
 
-    /// A connection that ended well a moment ago, or one that rested and is still alive, else one of the pool.
+    /// Returns a connection that ended normally a moment ago, or an idle one that is still alive, else one of the pool.
     ///
     /// # Errors
     /// Those of the pool.
@@ -84,14 +84,14 @@ impl Connections {
             return Ok(connection);
         }
         let _waits = Waits::new(&self.waiting);
-        // One that came back before this caller was known to wait.
+        // One that returned before this caller was registered as waiting.
         if let Some(connection) = self.take().await {
             return Ok(connection);
         }
         Ok(self.lend(self.pool.acquire().await?, 0))
     }
 
-    /// The connection that came back last. When it has rested it is tested, and the others, which have rested longer, go to the pool.
+    /// Returns the connection that was used last. When it was idle it is tested, and the others, idle for longer, go to the pool.
     async fn take(self: &Arc<Connections>) -> Option<Connection> {
         let (last, rested) = {
             let mut kept = self.kept();
@@ -119,7 +119,7 @@ impl Connections {
             return;
         }
         self.kept().push(Kept { connection, since: Instant::now(), uses });
-        // Whoever waits for the pool, or closes it, does not look here again.
+        // Callers that wait for the pool, or close it, do not check this list again.
         if self.waiting.load(Ordering::SeqCst) > 0 || self.pool.is_closed() {
             let last = self.kept().pop();
             drop(last);
@@ -130,7 +130,7 @@ impl Connections {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes every connection when it comes back, and waits for that.
+    /// Closes every connection when it returns, and waits for that.
     pub async fn close(&self) {
         let closed = self.pool.close();
         drop(std::mem::take(&mut *self.kept()));
@@ -138,7 +138,7 @@ impl Connections {
     }
 }
 
-/// Counts a caller that waits, for as long as it does.
+/// Counts a waiting caller while it exists.
 struct Waits<'w>(&'w AtomicUsize);
 
 impl<'w> Waits<'w> {
@@ -155,14 +155,14 @@ impl Drop for Waits<'_> {
 }
 
 impl Connection {
-    /// Ends a use whose last statement was answered, outside a transaction.
+    /// Ends a use whose last statement has completed, outside a transaction.
     pub fn release(mut self) {
         if let Some(connection) = self.connection.take() {
             self.home.keep(connection, self.uses + 1);
         }
     }
 
-    /// Has the connection closed when the use ends.
+    /// Closes the connection when the use ends.
     fn close_on_drop(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.close_on_drop();
@@ -196,13 +196,13 @@ impl Drop for Connection {
                     }
                 });
             }
-            // The runtime is gone, and with it soon the connection: the server rolls back.
+            // Without a runtime the connection closes soon: the server rolls back.
             Err(_) => connection.close_on_drop(),
         }
     }
 }
 
-/// A transaction; dropped without a commit it is rolled back.
+/// A transaction; a drop without a commit rolls it back.
 #[derive(Debug)]
 pub struct Transaction(Connection);
 
@@ -210,9 +210,9 @@ impl Transaction {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When the server does not respond.
     pub async fn begin(mut connection: Connection) -> Result<Transaction, StoreError> {
-        // Dropped from here on it is rolled back, whether it has begun or not.
+        // From here on a drop rolls it back, whether it has begun or not.
         connection.is_open = true;
         sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
         Ok(Transaction(connection))
@@ -221,7 +221,7 @@ impl Transaction {
     /// Commits durably.
     ///
     /// # Errors
-    /// A retryable error when it lost against a competing transaction.
+    /// A retryable error after a conflict with a competing transaction.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         sqlx::raw_sql("COMMIT").execute(&mut *self).await?;
         self.0.is_open = false;

@@ -13,21 +13,21 @@ use crate::error::StoreError;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
-/// How long a transaction that loses against others is tried again.
+/// How long a transaction is retried after conflicts.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a request waits for a connection when the server does not answer.
+/// How long a request waits for a connection when the server does not respond.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
-/// How long it may take to tell why: a server that is not there says so at once, and one that is silent says nothing.
+/// Timeout of the diagnosis: an absent server refuses at once, and a silent one reports nothing.
 const REASON_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a request waits that long when the server does answer, and only others are faster.
+/// Multiple of that wait when the server does respond but all connections are in use.
 const BUSY_WAITS: u32 = 3;
 
-/// Commits durably, and with it everything that was committed before.
+/// Commits durably, including everything that was committed before.
 const FLUSH_MIGRATIONS: &str = "-- database.migrate
     SET synchronous_commit = on;
     UPDATE _sqlx_migrations SET success = success WHERE version = (SELECT max(version) FROM _sqlx_migrations)";
@@ -41,7 +41,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Connects, proving that the server answers.
+    /// Connects, verifying that the server responds.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when it does not, [`StoreError::Database`] for an unusable URL or refused login.
@@ -54,7 +54,7 @@ impl Database {
             .max_connections(max_connections)
             .min_connections(1)
             .acquire_timeout(UNREACHABLE_AFTER)
-            // A connection is tested when it comes back; only one that has rested since is worth another round trip.
+            // A connection is tested when it returns; only an idle one is worth another round trip.
             .test_before_acquire(false)
             .before_acquire(|connection, usage| {
                 Box::pin(async move { Ok(usage.idle_for < TRUSTED || connection.ping().await.is_ok()) })
@@ -65,7 +65,7 @@ impl Database {
             Err(sqlx::Error::PoolTimedOut) => return Err(why_unreachable(&options).await.into()),
             pool => pool?,
         };
-        // Names of collations tell less than what they do.
+        // The name of a collation does not reveal its order.
         let orders_by_bytes = sqlx::query_scalar!(
             r#"-- database.orders_by_bytes
             SELECT 'B' < 'a' AND 'a-b' < 'aa' AND 'z' < 'é' AS "is_so!""#
@@ -75,21 +75,21 @@ impl Database {
         Ok(Database { connections: Connections::new(pool), options, orders_by_bytes })
     }
 
-    /// Whether texts are ordered by their bytes, so that all that begin alike stand together. True for the embedded server.
+    /// Returns whether texts are ordered by their bytes, so that all texts with a common prefix are adjacent. True for the embedded server.
     #[must_use]
     pub fn orders_by_bytes(&self) -> bool {
         self.orders_by_bytes
     }
 
-    /// Brings the schema to the newest version this program knows.
+    /// Migrates the schema to the newest version this program knows.
     ///
     /// # Errors
-    /// [`StoreError::NewerSchema`] when a newer program was here before.
+    /// [`StoreError::NewerSchema`] when a newer program migrated it.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
-        // A connection of its own: the pool's statement limit must not cut a long migration.
+        // A separate connection: the pool's statement timeout must not abort a long migration.
         let mut connection = self.connect_without_limits().await?;
-        // One flush at the end is enough for all migrations: what comes later is not on disk before them.
+        // One flush at the end suffices for all migrations: later ones never reach the disk before earlier ones.
         sqlx::raw_sql("SET synchronous_commit = off").execute(&mut connection).await?;
         connection.ensure_migrations_table("_sqlx_migrations").await.map_err(StoreError::Migration)?;
         let applied =
@@ -99,7 +99,7 @@ impl Database {
         {
             return Err(StoreError::NewerSchema { found, known });
         }
-        // Looking first costs less than the lock and the round trips of a run, and most starts find nothing to do.
+        // This check costs less than the lock and the round trips of a run, and most starts find nothing to do.
         if !is_complete(&applied) {
             MIGRATOR.run(&mut connection).await.map_err(StoreError::Migration)?;
             sqlx::raw_sql(FLUSH_MIGRATIONS).execute(&mut connection).await?;
@@ -108,19 +108,19 @@ impl Database {
         Ok(())
     }
 
-    /// Opens a connection outside the pool on which statements may take long.
+    /// Opens a connection outside the pool, without a statement timeout.
     pub async fn connect_without_limits(&self) -> Result<PgConnection, StoreError> {
         let limits = [("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")];
         Ok(PgConnection::connect_with(&self.options.clone().options(limits)).await?)
     }
 
-    /// The newest schema version that this program knows.
+    /// Returns the newest schema version that this program knows.
     #[must_use]
     pub fn schema_version() -> i64 {
         MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
     }
 
-    /// A connection for reads; release it after the last one.
+    /// Returns a connection for reads; release it after the last one.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when none is free in time.
@@ -135,13 +135,13 @@ impl Database {
         }
     }
 
-    /// Whether all connections there may be are open and in use: then the server answers, but to others.
+    /// Returns whether all allowed connections are open and in use: then the server responds, but to others.
     fn is_busy(&self) -> bool {
         let pool = self.pool();
         pool.num_idle() == 0 && pool.size() >= pool.options().get_max_connections()
     }
 
-    /// The pool itself, for listeners.
+    /// Returns the pool itself, for listeners.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         self.connections.pool()
@@ -167,18 +167,18 @@ impl Database {
     }
 }
 
-/// Whether exactly the known migrations have been applied.
+/// Returns whether exactly the known migrations have been applied.
 fn is_complete(applied: &[AppliedMigration]) -> bool {
     let known = MIGRATOR.iter().map(|migration| (migration.version, &migration.checksum));
     known.eq(applied.iter().map(|migration| (migration.version, &migration.checksum)))
 }
 
-/// Runs one named write, and again when it lost against a competing one (serialization failure, deadlock).
+/// Runs one named write, and retries it after a conflict with a competing one (serialization failure, deadlock).
 ///
-/// The work may run several times: until its commit it must have no effect but on its transaction.
+/// The work may run several times: until its commit it must affect nothing but its transaction.
 ///
 /// # Errors
-/// Whatever the work returns, or [`StoreError::Contention`] when it has lost for 20 seconds.
+/// The error of the work, or [`StoreError::Contention`] after 20 seconds of conflicts.
 pub async fn retry<T, E, Fut>(name: &'static str, mut work: impl FnMut() -> Fut) -> Result<T, E>
 where
     Fut: Future<Output = Result<T, E>>,
@@ -193,7 +193,7 @@ where
                     break;
                 }
                 let longest = Duration::from_millis(6).saturating_mul(attempt.saturating_pow(2));
-                // Losers that pause equally long meet again.
+                // Equal pauses would make the same transactions conflict again.
                 tokio::time::sleep(longest.min(LONGEST_PAUSE).mul_f64(rand::random::<f64>())).await;
             }
             outcome => return outcome,
@@ -202,7 +202,7 @@ where
     Err(StoreError::Contention { name }.into())
 }
 
-/// Lets [`retry`] see whether an error of the caller's own type is worth another attempt.
+/// Lets [`retry`] decide whether an error of the caller's own type is retryable.
 pub trait AsStoreError {
     /// The store's error inside, if it is one.
     fn as_store_error(&self) -> Option<&StoreError>;
@@ -214,24 +214,24 @@ impl AsStoreError for StoreError {
     }
 }
 
-/// A connection that waits for hints.
+/// A connection that waits for notifications.
 pub type Listener = sqlx::postgres::PgListener;
 
-/// Opens a connection that waits for hints on channels.
+/// Opens a connection that waits for notifications on channels.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] when the server does not answer.
+/// [`StoreError::Unavailable`] when the server does not respond.
 pub async fn listen(database: &Database, channels: &[&str]) -> Result<Listener, StoreError> {
     let mut listener = Listener::connect_with(database.pool()).await?;
     listener.listen_all(channels.iter().copied()).await?;
     Ok(listener)
 }
 
-/// Why a server cannot be reached: a pool tries until its time is over, and tells only that.
+/// Returns why a server cannot be reached: a pool retries until its timeout, and reports only that.
 async fn why_unreachable(options: &PgConnectOptions) -> sqlx::Error {
     match tokio::time::timeout(REASON_AFTER, PgConnection::connect_with(options)).await {
         Ok(Err(error)) => error,
-        // It is there after all, or silent: neither says more.
+        // The server is reachable after all, or silent: neither explains more.
         Ok(Ok(_)) | Err(_) => sqlx::Error::PoolTimedOut,
     }
 }

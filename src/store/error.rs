@@ -1,11 +1,11 @@
-//! What can go wrong with the database, in terms that callers act on.
+//! Errors of the database, as callers need to distinguish them.
 
 use thiserror::Error;
 
 /// An error of the store.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// A constraint of the schema refused the write; the name tells which rule.
+    /// A constraint of the schema refused the write; its name identifies the rule.
     #[error("the rule {constraint} refuses the write")]
     Conflict {
         /// Name of the constraint.
@@ -20,16 +20,16 @@ pub enum StoreError {
     /// The value cannot be stored (for instance a NUL character in a text).
     #[error("the database cannot hold a value of the request")]
     Unstorable(#[source] sqlx::Error),
-    /// Competing transactions kept getting in each other's way.
+    /// Competing transactions kept conflicting.
     #[error("the write {name} kept colliding with others")]
     Contention {
         /// Name of the transaction.
         name: &'static str,
     },
-    /// The database is not there or did not answer in time: try again later.
+    /// The database is absent or did not respond in time: try again later.
     #[error("the database does not answer")]
     Unavailable(#[source] sqlx::Error),
-    /// The database was made by a newer version of this program.
+    /// The database was migrated by a newer version of this program.
     #[error("the database has schema version {found}, this program knows versions up to {known}")]
     NewerSchema {
         /// Version found in the database.
@@ -37,10 +37,10 @@ pub enum StoreError {
         /// Newest version of this program.
         known: i64,
     },
-    /// Migrating failed.
+    /// A migration failed.
     #[error("the database could not be migrated")]
     Migration(#[source] sqlx::migrate::MigrateError),
-    /// A stored value does not have the shape it must have.
+    /// A stored value has an invalid shape.
     #[error("the value in {table}.{column} is corrupt")]
     Corrupt {
         /// Table of the value.
@@ -48,13 +48,13 @@ pub enum StoreError {
         /// Column of the value.
         column: &'static str,
     },
-    /// Anything else the database reports.
+    /// Any other error that the database reports.
     #[error("the database refused a statement")]
     Database(#[source] sqlx::Error),
 }
 
 impl StoreError {
-    /// Worth trying the whole transaction again.
+    /// Returns whether the whole transaction should be retried.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };

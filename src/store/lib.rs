@@ -1,6 +1,6 @@
 //! Connects to PostgreSQL, migrates it, and runs transactions and batches on it.
 //!
-//! It knows no table: those of the exchange are in `evenkeel-exchange-store`, those of the agbot in `evenkeel-agbot-store`.
+//! The tables of the exchange are in `evenkeel-exchange-store`, those of the agbot in `evenkeel-agbot-store`.
 
 pub mod error;
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff_sqlx::{Timestamp as SqlTimestamp, ToSqlx};
 
-/// Turns an instant into a parameter of a statement.
+/// Converts an instant into a parameter of a statement.
 ///
 /// # Units
 /// The database keeps microseconds.
@@ -12,7 +12,7 @@ pub fn to_sql(at: Timestamp) -> SqlTimestamp {
     at.to_sqlx()
 }
 
-/// Turns a column into an instant.
+/// Converts a column into an instant.
 #[must_use]
 pub fn from_sql(at: SqlTimestamp) -> Timestamp {
     at.to_jiff()
