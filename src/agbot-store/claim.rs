@@ -237,7 +237,7 @@ pub async fn insert_claims(
             WHERE upgrade_wait.ha_group = granted.ha_group
               AND granted.waits_end IS NOT NULL
               AND (upgrade_wait.node = granted.node OR upgrade_wait.refreshed_at < granted.waits_end)
-        ), told AS (
+        ), reported AS (
             INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
             SELECT since, 'hagroup.lock-granted', ha_group, node,
                    jsonb_build_object('scope', scope, 'fencing', fencing, 'seenRunning', seen, 'version', version)
@@ -380,7 +380,7 @@ pub async fn delete_claims(
             SET revision = revision + 1, released_at = CASE WHEN freed.is_agent THEN $8 ELSE released_at END
             FROM (SELECT ha_group, bool_or(scope = 'agent') AS is_agent FROM gone GROUP BY ha_group) AS freed
             WHERE claim_group.ha_group = freed.ha_group
-        ), told AS (
+        ), reported AS (
             INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
             SELECT $8, 'hagroup.lock-released', ha_group, node,
                    jsonb_build_object('scope', scope, 'fencing', fencing, 'why', why)

@@ -50,7 +50,7 @@ impl<'c> Columns<'c> {
 
 /// A sequenced change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NumberedChange {
+pub struct SequencedChange {
     /// Sequence number, consecutive in commit order.
     pub change_id: i64,
     /// Organization of the changed resource.
@@ -81,7 +81,7 @@ pub async fn insert_outbox(
 
 /// Like [`insert_outbox`], but the transaction's commit does not wait for the disk: the later commit that sequences the rows does.
 /// The caller must acknowledge nothing before the rows are sequenced, or before [`flush_commits`].
-pub async fn insert_outbox_flushed_by_numbering(
+pub async fn insert_outbox_flushed_by_sequencing(
     tx: &mut PgConnection,
     changes: &[Change],
     at: Timestamp,
@@ -148,22 +148,22 @@ pub async fn lock_sequence(tx: &mut PgConnection) -> Result<i64, StoreError> {
 
 /// The result of one sequencing step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Numbering {
+pub struct SequencedBatch {
     /// The rows that were sequenced, ascending.
-    pub rows: Vec<NumberedChange>,
+    pub rows: Vec<SequencedChange>,
     /// The other exchanges that respond from memory and must see these rows.
     pub peers: Vec<Uuid>,
 }
 
 /// Sequences the committed outbox rows (at most `limit`) for the exchange `instance`, and notifies other exchanges. A call of its own
 /// outside a transaction: it locks the sequencer row until its commit is on disk.
-pub async fn number_outbox(
+pub async fn sequence_outbox(
     conn: &mut PgConnection,
     limit: i64,
     instance: Uuid,
-) -> Result<Numbering, StoreError> {
+) -> Result<SequencedBatch, StoreError> {
     let rows = sqlx::query!(
-        r#"-- change.number_outbox
+        r#"-- change.sequence_outbox
         SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp", peers
         FROM number_changes($1, $2)"#,
         limit,
@@ -171,9 +171,9 @@ pub async fn number_outbox(
     )
     .fetch_all(conn)
     .await?;
-    let mut numbering = Numbering::default();
+    let mut sequenced = SequencedBatch::default();
     for row in rows {
-        numbering.peers.extend(row.peers.into_iter().flatten());
+        sequenced.peers.extend(row.peers.into_iter().flatten());
         // The row of the peers has no sequence number.
         let (Some(change_id), Some(org), Some(id)) = (row.change_id, row.org, row.id) else { continue };
         let (Some(category), Some(resource), Some(operation)) = (row.category, row.resource, row.operation)
@@ -182,7 +182,7 @@ pub async fn number_outbox(
         };
         let (Some(is_public), Some(changed_at)) = (row.is_public, row.changed_at) else { continue };
         let changed_at = from_sql(changed_at);
-        numbering.rows.push(NumberedChange {
+        sequenced.rows.push(SequencedChange {
             change_id,
             org,
             id,
@@ -193,7 +193,7 @@ pub async fn number_outbox(
             changed_at,
         });
     }
-    Ok(numbering)
+    Ok(sequenced)
 }
 
 /// Frees the space of sequenced changes and sealed audit records: both pass through tables that every step scans completely, and
@@ -213,7 +213,7 @@ pub async fn list_after(
     conn: &mut PgConnection,
     after: i64,
     limit: i64,
-) -> Result<Vec<NumberedChange>, StoreError> {
+) -> Result<Vec<SequencedChange>, StoreError> {
     let rows = sqlx::query!(
         r#"-- change.list_after
         SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp"
@@ -228,7 +228,7 @@ pub async fn list_after(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| NumberedChange {
+        .map(|row| SequencedChange {
             change_id: row.change_id,
             org: row.org,
             id: row.id,

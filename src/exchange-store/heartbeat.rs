@@ -7,7 +7,7 @@ use evenkeel_store::{StoreError, to_sql};
 
 /// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignOfLife {
+pub struct Heartbeat {
     /// Organization of the caller.
     pub org: String,
     /// Id of the caller.
@@ -16,23 +16,23 @@ pub struct SignOfLife {
     pub seen_at: Timestamp,
 }
 
-fn columns(batch: &[SignOfLife]) -> (Vec<&str>, Vec<&str>, Vec<jiff_sqlx::Timestamp>) {
+fn columns(batch: &[Heartbeat]) -> (Vec<&str>, Vec<&str>, Vec<jiff_sqlx::Timestamp>) {
     (
-        batch.iter().map(|beat| beat.org.as_str()).collect(),
-        batch.iter().map(|beat| beat.id.as_str()).collect(),
-        batch.iter().map(|beat| to_sql(beat.seen_at)).collect(),
+        batch.iter().map(|heartbeat| heartbeat.org.as_str()).collect(),
+        batch.iter().map(|heartbeat| heartbeat.id.as_str()).collect(),
+        batch.iter().map(|heartbeat| to_sql(heartbeat.seen_at)).collect(),
     )
 }
 
 /// Stores heartbeats of nodes; deleted nodes are skipped, older instants never overwrite newer ones.
-pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[SignOfLife]) -> Result<(), StoreError> {
+pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[Heartbeat]) -> Result<(), StoreError> {
     let (orgs, ids, times) = columns(batch);
     sqlx::query!(
         "-- heartbeat.upsert_nodes
         INSERT INTO node_heartbeat (org, node, seen_at)
-        SELECT node.org, node.node, beat.seen_at
-        FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS beat (org, id, seen_at)
-        JOIN node ON node.org = beat.org AND node.node = beat.id
+        SELECT node.org, node.node, heartbeat.seen_at
+        FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS heartbeat (org, id, seen_at)
+        JOIN node ON node.org = heartbeat.org AND node.node = heartbeat.id
         ORDER BY 1, 2
         ON CONFLICT (org, node) DO UPDATE SET seen_at = GREATEST(node_heartbeat.seen_at, excluded.seen_at)",
         &orgs as &[&str],
@@ -45,13 +45,13 @@ pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[SignOfLife]) -> Resu
 }
 
 /// Stores heartbeats of agbots.
-pub async fn update_agbots(conn: &mut PgConnection, batch: &[SignOfLife]) -> Result<(), StoreError> {
+pub async fn update_agbots(conn: &mut PgConnection, batch: &[Heartbeat]) -> Result<(), StoreError> {
     let (orgs, ids, times) = columns(batch);
     sqlx::query!(
         "-- heartbeat.update_agbots
-        UPDATE agbot SET seen_at = GREATEST(agbot.seen_at, beat.seen_at)
-        FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS beat (org, id, seen_at)
-        WHERE agbot.org = beat.org AND agbot.agbot = beat.id",
+        UPDATE agbot SET seen_at = GREATEST(agbot.seen_at, heartbeat.seen_at)
+        FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS heartbeat (org, id, seen_at)
+        WHERE agbot.org = heartbeat.org AND agbot.agbot = heartbeat.id",
         &orgs as &[&str],
         &ids as &[&str],
         &times as &[jiff_sqlx::Timestamp],

@@ -60,9 +60,9 @@ pub async fn renew_instance(
 }
 
 /// Notifies the other exchanges of this one's position in the feed. Losing it in a crash is harmless.
-pub async fn tell_seen(conn: &mut PgConnection, instance: Uuid, seen_id: i64) -> Result<(), StoreError> {
+pub async fn notify_seen(conn: &mut PgConnection, instance: Uuid, seen_id: i64) -> Result<(), StoreError> {
     sqlx::query!(
-        "-- instance.tell_seen
+        "-- instance.notify_seen
         WITH relaxed AS (
             SELECT set_config('synchronous_commit', 'off', true) AS setting
         )

@@ -123,8 +123,8 @@ macro_rules! select_nodes {
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
                    node.agent_state,
-                   (SELECT beat.seen_at FROM node_heartbeat AS beat
-                    WHERE beat.org = node.org AND beat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
+                   (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat
+                    WHERE heartbeat.org = node.org AND heartbeat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
                    (SELECT member.ha_group FROM ha_group_member AS member
                     WHERE member.org = node.org AND member.node = node.node) AS "ha_group?"
             FROM node
@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn range_holds_whatever_begins_like_the_pattern() {
+    fn range_contains_every_text_with_the_prefix() {
         let of =
             |id: &str| NodeFilter { id: Some(id.to_owned()), ..NodeFilter::default() }.limit_range("o").range;
         let pair = |low: &str, high: &str| Some((low.to_owned(), high.to_owned()));

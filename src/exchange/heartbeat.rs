@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use evenkeel_exchange_store::heartbeat::{self, SignOfLife};
+use evenkeel_exchange_store::heartbeat::{self, Heartbeat};
 use evenkeel_store::{Batches, Database, StoreError, retry};
 use hashbrown::HashMap;
 use jiff::Timestamp;
@@ -59,7 +59,7 @@ pub struct Heartbeats {
     database: Database,
     nodes: Mutex<Seen>,
     agbots: Mutex<Seen>,
-    first: Batches<SignOfLife, ()>,
+    first: Batches<Heartbeat, ()>,
 }
 
 impl Heartbeats {
@@ -75,15 +75,15 @@ impl Heartbeats {
         if lock(&self.nodes).note(org, node, at) {
             return Ok(());
         }
-        let beat = SignOfLife { org: org.to_owned(), id: node.to_owned(), seen_at: at };
+        let beat = Heartbeat { org: org.to_owned(), id: node.to_owned(), seen_at: at };
         Box::pin(self.first.run(beat, |batch| self.write_first(batch))).await
     }
 
-    async fn write_first(&self, batch: Vec<SignOfLife>) -> Result<Vec<()>, StoreError> {
+    async fn write_first(&self, batch: Vec<Heartbeat>) -> Result<Vec<()>, StoreError> {
         // One statement may not touch a row twice.
-        let beats: BTreeMap<(&str, &str), &SignOfLife> =
+        let beats: BTreeMap<(&str, &str), &Heartbeat> =
             batch.iter().map(|beat| ((beat.org.as_str(), beat.id.as_str()), beat)).collect();
-        let beats: Vec<SignOfLife> = beats.into_values().cloned().collect();
+        let beats: Vec<Heartbeat> = beats.into_values().cloned().collect();
         retry("heartbeat.first", || async {
             let mut tx = self.database.begin().await?;
             heartbeat::relax_durability(&mut tx).await?;
@@ -172,24 +172,24 @@ fn latest(side: &Mutex<Seen>, org: &str, id: &str, stored: Option<Timestamp>) ->
     in_memory.max(stored)
 }
 
-fn take(side: &Mutex<Seen>) -> Vec<SignOfLife> {
+fn take(side: &Mutex<Seen>) -> Vec<Heartbeat> {
     let mut seen = lock(side);
     let pending = std::mem::take(&mut seen.pending);
-    let mut batch: Vec<SignOfLife> = pending
+    let mut batch: Vec<Heartbeat> = pending
         .into_iter()
         .filter_map(|(org, id)| {
             let sign = seen.find(&org, &id)?;
             // Somebody forgotten and seen again since stands here twice.
-            std::mem::replace(&mut sign.is_pending, false).then_some(SignOfLife { seen_at: sign.at, org, id })
+            std::mem::replace(&mut sign.is_pending, false).then_some(Heartbeat { seen_at: sign.at, org, id })
         })
         .collect();
     batch.sort_by(|a, b| (&a.org, &a.id).cmp(&(&b.org, &b.id)));
     batch
 }
 
-fn put_back(side: &Mutex<Seen>, batch: Vec<SignOfLife>) {
+fn put_back(side: &Mutex<Seen>, batch: Vec<Heartbeat>) {
     let mut seen = lock(side);
-    for SignOfLife { org, id, .. } in batch {
+    for Heartbeat { org, id, .. } in batch {
         if let Some(sign) = seen.find(&org, &id)
             && !std::mem::replace(&mut sign.is_pending, true)
         {
@@ -206,7 +206,7 @@ mod tests {
         Timestamp::from_second(second).expect("valid")
     }
 
-    fn ids(batch: &[SignOfLife]) -> Vec<(&str, i64)> {
+    fn ids(batch: &[Heartbeat]) -> Vec<(&str, i64)> {
         batch.iter().map(|beat| (beat.id.as_str(), beat.seen_at.as_second())).collect()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: docs/adr/0011.
 
-use evenkeel_exchange_store::change::{Change, NumberedChange};
+use evenkeel_exchange_store::change::{Change, SequencedChange};
 
 use crate::Exchange;
 use crate::feed::{INTERNAL, Observer};
@@ -15,7 +15,7 @@ const CONFIGURATION: &str = "configuration";
 const REMOVED_CHANGES: &str = "removedchanges";
 
 impl Observer for Exchange {
-    fn observe(&self, row: &NumberedChange) {
+    fn observe(&self, row: &SequencedChange) {
         if row.category != INTERNAL {
             if row.resource == "nodemsgs" && row.operation == "created" {
                 self.conversations().note(&row.org, &row.id, self.now());

@@ -94,7 +94,7 @@ impl WriteTx<'_> {
                 exchange.auditor().note_written();
             }
             None => {
-                change::insert_outbox_flushed_by_numbering(&mut tx, changes, now).await?;
+                change::insert_outbox_flushed_by_sequencing(&mut tx, changes, now).await?;
                 tx.commit().await?;
             }
         }

@@ -4,7 +4,7 @@ use super::table::Check::{
     Flag, Hash, HashOrEmpty, Id, List, Object, OptionalHash, OptionalObject, OptionalText, Present, Text,
     Time, Uuid,
 };
-use super::table::{Feed, NO_NODE, NO_ORG, NO_OWNER, NO_OWNER_WORDS, Table, instant, parts_of};
+use super::table::{Feed, NO_NODE, NO_ORG, NO_OWNER, NO_OWNER_MESSAGE, Table, instant, parts_of};
 
 pub(super) const ORGANIZATION: Table = Table {
     name: "orgs",
@@ -100,7 +100,7 @@ pub(super) const API_KEY: Table = Table {
     columns: &[
         ("id", Uuid),
         ("org", Id),
-        ("account", Present(NO_OWNER_WORDS)),
+        ("account", Present(NO_OWNER_MESSAGE)),
         ("label", OptionalText),
         ("description", OptionalText),
         ("key_hash", Hash),
@@ -108,7 +108,7 @@ pub(super) const API_KEY: Table = Table {
     ],
     key: &["id"],
     rules: &[
-        ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.org AND a.name = s.account)", NO_OWNER_WORDS),
+        ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.org AND a.name = s.account)", NO_OWNER_MESSAGE),
         (
             "EXISTS (SELECT FROM api_key AS k WHERE k.key_hash = s.key_hash AND k.id <> s.id)",
             "another API key has the same hash",
@@ -133,8 +133,8 @@ pub(super) const NODE: Table = Table {
         ("org", Id),
         ("node", Id),
         ("name", Text),
-        ("owner_org", Present(NO_OWNER_WORDS)),
-        ("owner", Present(NO_OWNER_WORDS)),
+        ("owner_org", Present(NO_OWNER_MESSAGE)),
+        ("owner", Present(NO_OWNER_MESSAGE)),
         ("token_hash", HashOrEmpty),
         ("node_type", Text),
         ("pattern", Text),
@@ -193,8 +193,8 @@ pub(super) const AGBOT: Table = Table {
         ("org", Id),
         ("agbot", Id),
         ("name", Text),
-        ("owner_org", Present(NO_OWNER_WORDS)),
-        ("owner", Present(NO_OWNER_WORDS)),
+        ("owner_org", Present(NO_OWNER_MESSAGE)),
+        ("owner", Present(NO_OWNER_MESSAGE)),
         ("token_hash", HashOrEmpty),
         ("msg_end_point", Text),
         ("public_key", Text),

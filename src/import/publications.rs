@@ -4,7 +4,7 @@ use super::table::Check::{
     Bytes, Flag, Id, List, Object, OptionalText, OptionalTime, Present, Text, Texts, Time, Whole,
 };
 use super::table::{
-    Feed, NO_AGBOT_ANYWHERE, NO_NODE, NO_ORG, NO_OWNER, NO_OWNER_WORDS, Rule, Table, parts_of,
+    Feed, NO_AGBOT_ANYWHERE, NO_NODE, NO_ORG, NO_OWNER, NO_OWNER_MESSAGE, Rule, Table, parts_of,
 };
 
 const NO_SERVICE: Rule = (
@@ -28,8 +28,8 @@ pub(super) const SERVICE: Table = Table {
     columns: &[
         ("org", Id),
         ("service", Id),
-        ("owner_org", Present(NO_OWNER_WORDS)),
-        ("owner", Present(NO_OWNER_WORDS)),
+        ("owner_org", Present(NO_OWNER_MESSAGE)),
+        ("owner", Present(NO_OWNER_MESSAGE)),
         ("label", Text),
         ("description", Text),
         ("is_public", Flag),
@@ -136,8 +136,8 @@ pub(super) const PATTERN: Table = Table {
     columns: &[
         ("org", Id),
         ("pattern", Id),
-        ("owner_org", Present(NO_OWNER_WORDS)),
-        ("owner", Present(NO_OWNER_WORDS)),
+        ("owner_org", Present(NO_OWNER_MESSAGE)),
+        ("owner", Present(NO_OWNER_MESSAGE)),
         ("label", Text),
         ("description", Text),
         ("is_public", Flag),
@@ -186,8 +186,8 @@ pub(super) const DEPLOYMENT_POLICY: Table = Table {
     columns: &[
         ("org", Id),
         ("policy", Id),
-        ("owner_org", Present(NO_OWNER_WORDS)),
-        ("owner", Present(NO_OWNER_WORDS)),
+        ("owner_org", Present(NO_OWNER_MESSAGE)),
+        ("owner", Present(NO_OWNER_MESSAGE)),
         ("label", Text),
         ("description", Text),
         ("service", Object),
@@ -250,8 +250,8 @@ pub(super) const MANAGEMENT_POLICY: Table = Table {
     columns: &[
         ("org", Id),
         ("policy", Id),
-        ("owner_org", Present(NO_OWNER_WORDS)),
-        ("owner", Present(NO_OWNER_WORDS)),
+        ("owner_org", Present(NO_OWNER_MESSAGE)),
+        ("owner", Present(NO_OWNER_MESSAGE)),
         ("label", Text),
         ("description", Text),
         ("properties", List),

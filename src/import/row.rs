@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rows_leave_nothing_behind_and_say_why() {
+    fn invalid_rows_write_nothing_and_report_the_reason() {
         for (line, check, reason) in [
             ("k\t{}", Check::List, "k|x: it is no JSON list"),
             ("k\t[1,", Check::List, "k|x: it is no JSON: EOF while parsing a value at line 1 column 3"),

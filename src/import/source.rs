@@ -82,10 +82,10 @@ async fn check_level(connection: &mut PgConnection) -> Result<(), ImportError> {
 
 /// Classifies an error: a missing table or column means another version, anything else a source that does not respond.
 pub(super) fn unreadable(error: sqlx::Error) -> ImportError {
-    if let sqlx::Error::Database(told) = &error
-        && matches!(told.code().as_deref(), Some("42P01" | "42703"))
+    if let sqlx::Error::Database(reported) = &error
+        && matches!(reported.code().as_deref(), Some("42P01" | "42703"))
     {
-        return ImportError::WrongSource { found: told.message().to_owned() };
+        return ImportError::WrongSource { found: reported.message().to_owned() };
     }
     ImportError::Source(StoreError::from(error))
 }

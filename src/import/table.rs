@@ -118,11 +118,13 @@ impl Table {
     };
 }
 
-pub(super) const NO_OWNER_WORDS: &str = "its owner is not there";
+pub(super) const NO_OWNER_MESSAGE: &str = "its owner is not there";
 pub(super) const NO_ORG: Rule =
     ("NOT EXISTS (SELECT FROM organization AS o WHERE o.org = s.org)", "its organization is not there");
-pub(super) const NO_OWNER: Rule =
-    ("NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.owner_org AND a.name = s.owner)", NO_OWNER_WORDS);
+pub(super) const NO_OWNER: Rule = (
+    "NOT EXISTS (SELECT FROM account AS a WHERE a.org = s.owner_org AND a.name = s.owner)",
+    NO_OWNER_MESSAGE,
+);
 pub(super) const NO_NODE: Rule =
     ("NOT EXISTS (SELECT FROM node AS n WHERE n.org = s.org AND n.node = s.node)", "its node is not there");
 pub(super) const NO_AGBOT_ANYWHERE: Rule = (

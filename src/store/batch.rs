@@ -8,24 +8,24 @@ use tokio::sync::oneshot;
 const MOST: usize = 256;
 
 /// A work item with the channel of its result.
-type Waiting<Work, Answer> = (Work, oneshot::Sender<Answer>);
+type Waiting<Work, Output> = (Work, oneshot::Sender<Output>);
 
 /// Collects the work of concurrent callers. One batch is written at a time: with several, each would be smaller, and many small
 /// ones take longer than few large ones.
 #[derive(Debug)]
-pub struct Batches<Work, Answer> {
-    waiting: Mutex<Vec<Waiting<Work, Answer>>>,
+pub struct Batches<Work, Output> {
+    waiting: Mutex<Vec<Waiting<Work, Output>>>,
     /// Its holder writes all waiting work.
     turn: tokio::sync::Mutex<()>,
 }
 
-impl<Work, Answer> Default for Batches<Work, Answer> {
+impl<Work, Output> Default for Batches<Work, Output> {
     fn default() -> Self {
         Batches { waiting: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 }
 
-impl<Work: Clone, Answer> Batches<Work, Answer> {
+impl<Work: Clone, Output> Batches<Work, Output> {
     /// Executes a work item together with those of other callers, in order of arrival. `write` executes its items in one
     /// transaction and returns one result for each.
     ///
@@ -33,26 +33,26 @@ impl<Work: Clone, Answer> Batches<Work, Answer> {
     ///
     /// # Errors
     /// What `write` returns.
-    pub async fn run<E, F>(&self, work: Work, write: impl Fn(Vec<Work>) -> F) -> Result<Answer, E>
+    pub async fn run<E, F>(&self, work: Work, write: impl Fn(Vec<Work>) -> F) -> Result<Output, E>
     where
-        F: Future<Output = Result<Vec<Answer>, E>>,
+        F: Future<Output = Result<Vec<Output>, E>>,
     {
         loop {
-            let (sender, mut answer) = oneshot::channel();
+            let (sender, mut output) = oneshot::channel();
             self.lock().push((work.clone(), sender));
             // A caller whose work was written by another one does not wait to write a batch for later callers.
             let turn = tokio::select! {
                 biased;
-                outcome = &mut answer => match outcome {
-                    Ok(answer) => return Ok(answer),
+                outcome = &mut output => match outcome {
+                    Ok(output) => return Ok(output),
                     Err(_) => continue,
                 },
                 turn = self.turn.lock() => turn,
             };
             let written = self.write_waiting(&write).await;
             drop(turn);
-            if let Ok(answer) = answer.await {
-                return Ok(answer);
+            if let Ok(output) = output.await {
+                return Ok(output);
             }
             written?;
         }
@@ -60,22 +60,22 @@ impl<Work: Clone, Answer> Batches<Work, Answer> {
 
     async fn write_waiting<E, F>(&self, write: impl Fn(Vec<Work>) -> F) -> Result<(), E>
     where
-        F: Future<Output = Result<Vec<Answer>, E>>,
+        F: Future<Output = Result<Vec<Output>, E>>,
     {
         let mut waiting = std::mem::take(&mut *self.lock());
         while !waiting.is_empty() {
             let later = waiting.split_off(waiting.len().min(MOST));
             let (works, senders): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
-            for (answer, sender) in write(works).await?.into_iter().zip(senders) {
+            for (output, sender) in write(works).await?.into_iter().zip(senders) {
                 // The receiver may have been dropped meanwhile.
-                let _ = sender.send(answer);
+                let _ = sender.send(output);
             }
             waiting = later;
         }
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting<Work, Answer>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting<Work, Output>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_come_together_share_batches_and_each_gets_its_own_answer() {
+    async fn concurrent_callers_share_batches_and_each_gets_its_own_result() {
         let batches = Arc::new(Batches::default());
         let written = Arc::new(AtomicUsize::new(0));
         let mut callers = JoinSet::new();
@@ -112,8 +112,8 @@ mod tests {
             });
         }
         while let Some(ended) = callers.join_next().await {
-            let (number, answer) = ended.unwrap();
-            assert_eq!(answer, Ok(number * 2));
+            let (number, output) = ended.unwrap();
+            assert_eq!(output, Ok(number * 2));
         }
         assert!(written.load(Ordering::Relaxed) <= 10, "{written:?}");
     }
@@ -137,13 +137,13 @@ mod tests {
             }
         });
         tokio::task::yield_now().await;
-        let patient = tokio::spawn({
+        let remaining = tokio::spawn({
             let batches = batches.clone();
             async move { batches.run(3, double).await }
         });
         tokio::task::yield_now().await;
         gone.abort();
         assert_eq!(failing.await.unwrap(), Err("no".to_owned()));
-        assert_eq!(patient.await.unwrap(), Ok(6));
+        assert_eq!(remaining.await.unwrap(), Ok(6));
     }
 }

@@ -93,14 +93,14 @@ impl Connections {
 
     /// Returns the connection that was used last. When it was idle it is tested, and the others, idle for longer, go to the pool.
     async fn take(self: &Arc<Connections>) -> Option<Connection> {
-        let (last, rested) = {
+        let (last, idle) = {
             let mut kept = self.kept();
             let last = kept.pop()?;
-            let rested = last.since.elapsed() >= TRUSTED;
-            (last, rested.then(|| std::mem::take(&mut *kept)))
+            let is_idle = last.since.elapsed() >= TRUSTED;
+            (last, is_idle.then(|| std::mem::take(&mut *kept)))
         };
         let mut connection = self.lend(last.connection, last.uses);
-        if rested.is_some() {
+        if idle.is_some() {
             let test = tokio::time::timeout(TEST_LIMIT, connection.ping()).await;
             if !matches!(test, Ok(Ok(()))) {
                 connection.close_on_drop();

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 /// How long a transaction is retried after conflicts.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RETRY_LIMIT: Duration = Duration::from_secs(20);
 
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -189,7 +189,7 @@ where
         match work().await {
             Err(error) if error.as_store_error().is_some_and(StoreError::is_retryable) => {
                 tracing::debug!(transaction = name, attempt, "transaction lost against another one");
-                if started.elapsed() > PATIENCE {
+                if started.elapsed() > RETRY_LIMIT {
                     break;
                 }
                 let longest = Duration::from_millis(6).saturating_mul(attempt.saturating_pow(2));

@@ -27,7 +27,7 @@ pub enum StoreError {
         name: &'static str,
     },
     /// The database is absent or did not respond in time: try again later.
-    #[error("the database does not answer")]
+    #[error("the database does not respond")]
     Unavailable(#[source] sqlx::Error),
     /// The database was migrated by a newer version of this program.
     #[error("the database has schema version {found}, this program knows versions up to {known}")]

@@ -20,7 +20,7 @@ const AGENT_MIB: f64 = 12.0;
 const FIRST_ANSWER_MS: f64 = 150.0;
 /// The reference's time to its first answer, in milliseconds.
 const REFERENCE_MS: f64 = 8_000.0;
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_LIMIT: Duration = Duration::from_secs(60);
 const VERSION: &str = "/v1/admin/version";
 const READY: &str = "/readyz";
 const NODE: &str = "edge-1";
@@ -156,7 +156,7 @@ async fn first_200(
     request: &[u8],
     begin: Instant,
 ) -> Result<f64, Failure> {
-    while begin.elapsed() < PATIENCE {
+    while begin.elapsed() < RETRY_LIMIT {
         if let Ok(mut connection) = Connection::open(address).await
             && let Ok(200) = connection.send(request).await
         {
@@ -219,7 +219,7 @@ async fn start_agent(stage: &Stage, hub: SocketAddr) -> Result<(Process, Service
         "off",
     ];
     let mut agent = Process::start("agent", &arguments, stage.folder())?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + RETRY_LIMIT;
     while !service.answers() {
         agent.check_running()?;
         if Instant::now() > until {

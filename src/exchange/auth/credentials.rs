@@ -35,7 +35,7 @@ const GUESS_CAPACITY: u32 = 50_000;
 /// How long the same wrong login counts as one guess: a limit of guesses is full again by then.
 const GUESS_FOR: Duration = Duration::from_secs(600);
 /// How long a login of root waits for the start to be over.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RETRY_LIMIT: Duration = Duration::from_secs(10);
 
 /// A login with what it is judged by.
 struct Attempt<'a> {
@@ -222,7 +222,7 @@ impl Credentials {
 
     async fn root_settled(&self) -> Result<(), ApiError> {
         let mut is_settled = self.is_root_settled.subscribe();
-        match tokio::time::timeout(PATIENCE, is_settled.wait_for(|is_settled| *is_settled)).await {
+        match tokio::time::timeout(RETRY_LIMIT, is_settled.wait_for(|is_settled| *is_settled)).await {
             Ok(Ok(_)) => Ok(()),
             _ => Err(StoreError::Contention { name: "exchange.settle_root" }.into()),
         }

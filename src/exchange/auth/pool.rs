@@ -26,7 +26,7 @@ const IMPORTANCE: u8 = 10;
 /// How long a stranger waits for a machine that has nothing else to do.
 const WAIT_FOR_IDLE: Duration = Duration::from_millis(500);
 /// How long a computation waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RETRY_LIMIT: Duration = Duration::from_secs(20);
 /// Strangers of one address that may wait at the same time. As many as a site connects at once; more come back after a second.
 const WAITING_OF_ADDRESS: usize = 256;
 /// Strangers that may wait at all: more would not have their turn in time.
@@ -141,7 +141,8 @@ impl SlowPool {
             Lane::Unknown => Some(self.waiting.enter(address).ok_or_else(busy)?),
             Lane::Suspect => Some(self.waiting_suspects.enter(address).ok_or_else(busy)?),
         };
-        let turn = tokio::time::timeout(PATIENCE, self.turn(lane)).await.ok().flatten().ok_or_else(busy)?;
+        let turn =
+            tokio::time::timeout(RETRY_LIMIT, self.turn(lane)).await.ok().flatten().ok_or_else(busy)?;
         drop(place);
         is_refused()?;
         let (answer, result) = oneshot::channel();

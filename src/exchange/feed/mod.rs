@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::Caller;
-use evenkeel_exchange_store::change::{self, NumberedChange};
+use evenkeel_exchange_store::change::{self, SequencedChange};
 use evenkeel_store::{Database, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ const PUBLISH_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct Selection {
     /// Visible changes, ascending.
-    pub changes: Vec<Arc<NumberedChange>>,
+    pub changes: Vec<Arc<SequencedChange>>,
     /// Last number this exchange knows.
     pub last: i64,
 }
@@ -150,7 +150,7 @@ impl Feed {
         &self,
         from: i64,
         limit: usize,
-        allowed: impl Fn(&NumberedChange) -> bool,
+        allowed: impl Fn(&SequencedChange) -> bool,
     ) -> Result<Selection, StoreError> {
         if let Some(selection) = self.tail.select(from, limit, &allowed) {
             return Ok(selection);
@@ -163,7 +163,7 @@ impl Feed {
         &self,
         from: i64,
         limit: usize,
-        allowed: impl Fn(&NumberedChange) -> bool,
+        allowed: impl Fn(&SequencedChange) -> bool,
     ) -> Result<Selection, StoreError> {
         let mut after = from.max(1) - 1;
         let mut changes = Vec::new();
@@ -247,7 +247,7 @@ impl Drop for Parked<'_> {
 /// What the exchange does with the news of the feed before anybody else sees them.
 pub(crate) trait Observer: Send + Sync + 'static {
     /// Takes a new row, internal ones too.
-    fn observe(&self, row: &NumberedChange);
+    fn observe(&self, row: &SequencedChange);
 
     /// Drops what is in memory: this exchange was cut off from the others for a while.
     fn start_anew(&self);

@@ -21,7 +21,7 @@ const RENEWAL: Duration = Duration::from_secs(1);
 /// How long a writer believes in notifications before it looks into the table.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long a request waits for an exchange that has to join again.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RETRY_LIMIT: Duration = Duration::from_secs(10);
 /// Other exchanges remembered at most; those that ended are forgotten with the rest.
 const REMEMBERED: usize = 1_000;
 
@@ -99,7 +99,7 @@ impl Peers {
 
     /// Tells the others how far this exchange has seen the feed.
     pub async fn tell(&self, seen_id: i64) -> Result<(), StoreError> {
-        instance::tell_seen(&mut *self.database.acquire().await?, self.instance, seen_id).await
+        instance::notify_seen(&mut *self.database.acquire().await?, self.instance, seen_id).await
     }
 
     /// Takes another one's word from a notification.
@@ -147,7 +147,7 @@ impl Peers {
     async fn renewed(&self) -> Result<(), StoreError> {
         let mut current_until = self.current_until.subscribe();
         let renewed = current_until.wait_for(|until| *until > Instant::now());
-        match tokio::time::timeout(PATIENCE, renewed).await {
+        match tokio::time::timeout(RETRY_LIMIT, renewed).await {
             Ok(Ok(_)) => Ok(()),
             _ => Err(StoreError::Contention { name: "exchange.lease" }),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel_exchange_store::change::{self, NumberedChange, Numbering};
+use evenkeel_exchange_store::change::{self, SequencedBatch, SequencedChange};
 use evenkeel_exchange_store::instance;
 use evenkeel_store::{StoreError, retry};
 use tokio_util::sync::CancellationToken;
@@ -76,7 +76,7 @@ struct Passed {
 async fn pass(feed: &Feed, is_asked: bool, observer: &impl Observer) -> Result<Passed, StoreError> {
     let mut passed = Passed::default();
     loop {
-        let Numbering { rows, peers } = number(feed, is_asked).await?;
+        let SequencedBatch { rows, peers } = number(feed, is_asked).await?;
         let count = rows.len() as i64;
         let known = feed.tail.last();
         passed.has_company |= !peers.is_empty() && count > 0;
@@ -94,13 +94,13 @@ async fn pass(feed: &Feed, is_asked: bool, observer: &impl Observer) -> Result<P
 }
 
 /// Numbers one batch. When nobody asked, it first looks whether there is something, without a lock.
-async fn number(feed: &Feed, is_asked: bool) -> Result<Numbering, StoreError> {
+async fn number(feed: &Feed, is_asked: bool) -> Result<SequencedBatch, StoreError> {
     if !is_asked && !change::has_outbox_rows(&mut *feed.database.acquire().await?).await? {
-        return Ok(Numbering::default());
+        return Ok(SequencedBatch::default());
     }
     retry("change.number", || async {
         let mut connection = feed.database.acquire().await?;
-        let numbering = change::number_outbox(&mut connection, BATCH, feed.peers.instance()).await?;
+        let numbering = change::sequence_outbox(&mut connection, BATCH, feed.peers.instance()).await?;
         connection.release();
         Ok(numbering)
     })
@@ -108,7 +108,7 @@ async fn number(feed: &Feed, is_asked: bool) -> Result<Numbering, StoreError> {
 }
 
 /// Shows rows that follow on what is known.
-fn take(feed: &Feed, rows: Vec<NumberedChange>, known: i64, observer: &impl Observer) {
+fn take(feed: &Feed, rows: Vec<SequencedChange>, known: i64, observer: &impl Observer) {
     rows.iter().for_each(|row| observer.observe(row));
     let rows = feed.tail.append(rows, known);
     feed.waiters.wake(&rows);

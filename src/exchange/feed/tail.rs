@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use evenkeel_exchange_store::change::NumberedChange;
+use evenkeel_exchange_store::change::SequencedChange;
 
 use super::Selection;
 
@@ -18,7 +18,7 @@ pub struct Tail {
 struct Kept {
     /// Changes with numbers up to this one are not in memory.
     floor: i64,
-    rows: VecDeque<Arc<NumberedChange>>,
+    rows: VecDeque<Arc<SequencedChange>>,
 }
 
 impl Tail {
@@ -35,8 +35,8 @@ impl Tail {
     }
 
     /// Appends rows above the last number, ascending; `last` is the number up to which nothing is missing.
-    pub fn append(&self, rows: Vec<NumberedChange>, last: i64) -> Vec<Arc<NumberedChange>> {
-        let rows: Vec<Arc<NumberedChange>> = rows.into_iter().map(Arc::new).collect();
+    pub fn append(&self, rows: Vec<SequencedChange>, last: i64) -> Vec<Arc<SequencedChange>> {
+        let rows: Vec<Arc<SequencedChange>> = rows.into_iter().map(Arc::new).collect();
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         let known = self.last();
         kept.rows.extend(rows.iter().filter(|row| row.change_id > known).cloned());
@@ -55,7 +55,7 @@ impl Tail {
         &self,
         from: i64,
         limit: usize,
-        allowed: &impl Fn(&NumberedChange) -> bool,
+        allowed: &impl Fn(&SequencedChange) -> bool,
     ) -> Option<Selection> {
         let last = self.last();
         if from > last {
@@ -71,7 +71,7 @@ impl Tail {
     }
 
     /// Whether one of the rows in memory is of this kind.
-    pub fn any(&self, is_wanted: impl Fn(&NumberedChange) -> bool) -> bool {
+    pub fn any(&self, is_wanted: impl Fn(&SequencedChange) -> bool) -> bool {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         kept.rows.iter().rev().any(|row| is_wanted(row))
     }
@@ -88,8 +88,8 @@ impl Tail {
 mod tests {
     use super::*;
 
-    fn row(change_id: i64) -> NumberedChange {
-        NumberedChange {
+    fn row(change_id: i64) -> SequencedChange {
+        SequencedChange {
             change_id,
             org: "o".into(),
             id: "n".into(),

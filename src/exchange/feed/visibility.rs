@@ -3,7 +3,7 @@
 //! Source: exchange contract 5.3.
 
 use evenkeel_access::{Caller, Role};
-use evenkeel_exchange_store::change::NumberedChange;
+use evenkeel_exchange_store::change::SequencedChange;
 
 use super::INTERNAL;
 
@@ -20,7 +20,7 @@ pub struct View<'a> {
 impl View<'_> {
     /// Whether the change is shown.
     #[must_use]
-    pub fn shows(&self, change: &NumberedChange) -> bool {
+    pub fn shows(&self, change: &SequencedChange) -> bool {
         if change.category == INTERNAL {
             return false;
         }
@@ -33,11 +33,11 @@ impl View<'_> {
         }
     }
 
-    fn is_of_org(&self, change: &NumberedChange) -> bool {
+    fn is_of_org(&self, change: &SequencedChange) -> bool {
         change.org == self.org || change.is_public
     }
 
-    fn concerns_node(&self, change: &NumberedChange) -> bool {
+    fn concerns_node(&self, change: &SequencedChange) -> bool {
         match change.category.as_str() {
             "mgmtpolicy" | "service" | "org" => true,
             "node" => change.id == self.caller.id,
@@ -45,7 +45,7 @@ impl View<'_> {
         }
     }
 
-    fn is_served(&self, change: &NumberedChange) -> bool {
+    fn is_served(&self, change: &SequencedChange) -> bool {
         let is_new_org = change.resource == "org" && change.operation == "created";
         is_new_org
             || change.org == self.org
@@ -53,7 +53,7 @@ impl View<'_> {
     }
 }
 
-fn concerns_agbot(change: &NumberedChange) -> bool {
+fn concerns_agbot(change: &SequencedChange) -> bool {
     match change.resource.as_str() {
         "nodemsgs" | "nodestatus" => false,
         "nodeagreements" | "agbotagreements" => change.operation != "created/modified",

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use evenkeel_access::{Caller, Role};
-use evenkeel_exchange_store::change::NumberedChange;
+use evenkeel_exchange_store::change::SequencedChange;
 use tokio::sync::Notify;
 
 use super::INTERNAL;
@@ -46,7 +46,7 @@ impl Waiters {
     }
 
     /// Wakes those whom the rows may concern.
-    pub fn wake(&self, rows: &[Arc<NumberedChange>]) {
+    pub fn wake(&self, rows: &[Arc<SequencedChange>]) {
         let mut map = self.by_interest.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ring = |interest: &Interest| {
             for bell in map.remove(interest).into_iter().flatten().filter_map(|bell| bell.upgrade()) {

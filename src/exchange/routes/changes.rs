@@ -12,7 +12,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Caller, Role};
-use evenkeel_exchange_store::change::{self, NumberedChange};
+use evenkeel_exchange_store::change::{self, SequencedChange};
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::changes::{
@@ -197,7 +197,7 @@ fn answer(selection: Selection, limit: usize) -> ChangesAnswer {
     }
 }
 
-fn changed_resource(change: &NumberedChange) -> ChangedResource {
+fn changed_resource(change: &SequencedChange) -> ChangedResource {
     ChangedResource {
         org_id: change.org.clone(),
         resource: change.resource.clone(),
@@ -207,7 +207,7 @@ fn changed_resource(change: &NumberedChange) -> ChangedResource {
     }
 }
 
-fn numbered_at(change: &NumberedChange) -> NumberedAt {
+fn numbered_at(change: &SequencedChange) -> NumberedAt {
     NumberedAt { change_id: change.change_id, last_updated: wire_time(change.changed_at) }
 }
 
@@ -232,7 +232,7 @@ struct StreamState {
     caller: CurrentCaller,
     org: String,
     next: i64,
-    waiting: std::vec::IntoIter<Arc<NumberedChange>>,
+    waiting: std::vec::IntoIter<Arc<SequencedChange>>,
 }
 
 async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>, StreamState)> {

@@ -14,7 +14,7 @@ const JSON: Option<&str> = Some("application/json");
 const AIM: Aim = Aim { org: HOME, name: "private" };
 const POLICY: &str = "/orgs/acme/business/policies/pol";
 /// What no refusal may take, on a machine that does other things at the same time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RETRY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Every operation that reads JSON, with a path to something that is there.
 fn readers(world: &World) -> Vec<(Endpoint, String)> {
@@ -54,7 +54,7 @@ async fn what_is_no_json_of_the_right_kind_is_refused_everywhere() {
             let told = String::from_utf8_lossy(&answer).into_owned();
             assert_eq!(status, StatusCode::BAD_REQUEST, "{what} for {}: {told}", endpoint.operation);
             assert!(told.contains("invalid-input"), "{what} for {}: {told}", endpoint.operation);
-            assert!(started.elapsed() < PATIENCE, "{what} for {} took long", endpoint.operation);
+            assert!(started.elapsed() < RETRY_LIMIT, "{what} for {} took long", endpoint.operation);
         }
     }
     world.must_be_untouched("what is no JSON").await;
@@ -148,7 +148,7 @@ async fn absurd_constraints_are_refused_in_bounded_time() {
             assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {path}: {told}");
             assert!(told.contains("constraints: ") && told.contains(rule), "{method} {path}: {told}");
             assert!(told.len() < 500, "{method} {path} repeats its input");
-            assert!(started.elapsed() < PATIENCE, "{method} {path} took long");
+            assert!(started.elapsed() < RETRY_LIMIT, "{method} {path} took long");
         }
     }
     world.must_be_untouched("absurd constraints").await;

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, Role};
 use evenkeel_exchange_store::facts::FactKind;
-use evenkeel_exchange_store::heartbeat::{self, SignOfLife};
+use evenkeel_exchange_store::heartbeat::{self, Heartbeat};
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_exchange_store::node_limit::{NodeCount, lock_node_count};
@@ -98,7 +98,7 @@ async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiEr
         None => ("created", create(exchange, &mut tx, wanted).await?),
     };
     if wanted.is_alive {
-        let beat = SignOfLife { org: wanted.org.to_owned(), id: wanted.id.to_owned(), seen_at: wanted.now };
+        let beat = Heartbeat { org: wanted.org.to_owned(), id: wanted.id.to_owned(), seen_at: wanted.now };
         heartbeat::upsert_nodes(&mut tx, &[beat]).await?;
     }
     let mut changes = vec![node_change(wanted.org, wanted.id, "node", operation)];
