@@ -55,8 +55,9 @@ async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotEr
     // An exchange restored from an older state counts from there again.
     let mut next_change = next.filter(|next_change| *next_change <= end).unwrap_or(end);
     loop {
-        *next = Some(place);
-        let request = ChangesRequest { change_id: place, max_records: PAGE, ..ChangesRequest::default() };
+        *next = Some(next_change);
+        let request =
+            ChangesRequest { change_id: next_change, max_records: PAGE, ..ChangesRequest::default() };
         let began = Instant::now();
         let (response, _) =
             context.client.wait_for_changes(FEED, &request, context.settings.poll_wait).await?;

@@ -28,10 +28,10 @@ pub fn instant(text: &str) -> Option<Timestamp> {
     text.strip_suffix("[UTC]").unwrap_or(text).parse().ok()
 }
 
-/// Facts of a node.
+/// Converts a node.
 ///
 /// # Errors
-/// When a part of it has another shape than the API's.
+/// When a part of it does not have the API's shape.
 pub fn node(id: &NodeId, node: NodeAnswer) -> Result<NodeFacts, serde_json::Error> {
     Ok(NodeFacts {
         id: id.clone(),
@@ -85,7 +85,7 @@ pub fn node_policy(document: &Value) -> Option<NodePolicyFacts> {
     Some(NodePolicyFacts { policy, last_updated })
 }
 
-/// Facts of a node's status report.
+/// Converts a node's status report.
 ///
 /// # Errors
 /// As those of [`node`].
@@ -123,7 +123,7 @@ fn failure(failure: ServiceFailure) -> ObservedFailure {
     }
 }
 
-/// Facts of a service definition.
+/// Converts a service definition.
 ///
 /// # Errors
 /// As those of [`node`].
@@ -146,7 +146,7 @@ pub fn service(id: &ServiceId, service: ServiceAnswer) -> Result<ServiceFacts, s
     })
 }
 
-/// A needed service with all of its members: what is absent is empty.
+/// Converts a required service with all of its members: absent ones are empty.
 fn required(mut service: RequiredService) -> Result<Value, serde_json::Error> {
     service.version.get_or_insert_default();
     service.version_range.get_or_insert_default();
@@ -282,7 +282,7 @@ fn version(entry: &Value) -> VersionChoice {
     }
 }
 
-/// Facts of an HA group.
+/// Converts an HA group.
 pub fn ha_group(org: &str, group: HaGroupAnswer) -> HaGroupFacts {
     let mut facts = HaGroupFacts::new(
         GroupId::new(org, &group.name),

@@ -105,7 +105,7 @@ async fn publish_key(context: &Context) -> Result<(), AgbotError> {
     Ok(())
 }
 
-/// Carries changes over into events; true when what is served changed, so that everything must be read again.
+/// Converts changes into events; returns true when the served entries changed, so that everything must be read again.
 async fn apply(context: &Context, served: &Served, changes: &[ChangedResource]) -> Result<bool, AgbotError> {
     let mut seen = BTreeSet::new();
     let mut is_stale = false;

@@ -341,7 +341,7 @@ pub async fn management_statuses(context: &Context, id: &NodeId) -> Result<Vec<E
         .into_iter()
         .map(|(nmp, status)| Ok((NmpId::from_text(&nmp), Some(status.agent_upgrade_policy_status()?.status))))
         .collect::<Result<_, ClientError>>()?;
-    // A claim whose status is gone must hear of it.
+    // The planner needs to know when the status of a claim's holder is gone.
     for nmp in context.model().nmps_claimed_by(id) {
         words.entry(nmp).or_insert(None);
     }

@@ -17,9 +17,9 @@ pub(crate) enum Effect {
     },
     /// Writes the agbot's record of the agreement.
     PutAgreement {
-        /// The service it is about.
+        /// The service.
         service: AgreedWorkload,
-        /// Where it stands, in the words of the exchange.
+        /// The state, as the exchange names it.
         state: String,
     },
     /// Removes the agbot's record of the agreement.
