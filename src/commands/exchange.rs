@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel_exchange::OidcSettings;
-use evenkeel_runtime::http::RequestHandler;
+use evenkeel_http_server::RequestHandler;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{connect, start_exchange};

@@ -1,9 +1,9 @@
 //! The parts of a hub and the order of their start and stop: data folder, database, exchange.
 
 use clap::Args;
+use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresError};
 use evenkeel_exchange::{Exchange, ExchangeSettings, OidcSettings, StartError};
 use evenkeel_runtime::files::{DataFolder, DataFolderError, read_or_make_secret};
-use evenkeel_runtime::postgres::{EmbeddedPostgres, PostgresError};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::{Database, StoreError};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_exchange::{ExchangeSettings, Rate, RateLimits, TrustedProxies};
-use evenkeel_runtime::http::HttpLimits;
+use evenkeel_http_server::HttpLimits;
 use evenkeel_runtime::{ExitStatus, Failure, settings};
 
 settings! {

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use evenkeel_http_server::tls::TlsSettings;
+use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::health::Health;
-use evenkeel_runtime::http::tls::TlsSettings;
-use evenkeel_runtime::http::{self, HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::metrics::Metrics;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use evenkeel_store::Database;
@@ -63,8 +63,9 @@ impl Front {
 
 /// Binds an address, before anything expensive is started; answers also the address that it got.
 pub async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Failure> {
-    let listener =
-        http::listen(address).await.map_err(|error| Failure::from_error(error.exit_status(), &error))?;
+    let listener = evenkeel_http_server::listen(address)
+        .await
+        .map_err(|error| Failure::from_error(error.exit_status(), &error))?;
     let bound = listener.local_addr().map_err(|error| Failure::from_error(ExitStatus::Address, &error))?;
     Ok((listener, bound))
 }

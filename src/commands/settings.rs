@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evenkeel_agbot::OtherAgbotsRule;
+use evenkeel_embedded_postgres::{BinarySource, PostgresSettings};
 use evenkeel_exchange::InvalidConstraints;
 use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::files::{default_state_folder, read_secret};
-use evenkeel_runtime::postgres::{BinarySource, PostgresSettings};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::telemetry::{self, LogFormat};
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_runtime::http::tls::{Authority, TlsError, TlsMode, TlsSettings, usual_names};
+use evenkeel_http_server::tls::{Authority, TlsError, TlsMode, TlsSettings, usual_names};
 use evenkeel_runtime::{ExitStatus, Failure, settings};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;

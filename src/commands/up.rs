@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_agbot::{Agbot, AgbotApi};
 use evenkeel_exchange::OidcSettings;
+use evenkeel_http_server::RequestHandler;
 use evenkeel_runtime::files::{DataFolder, write_private_file};
-use evenkeel_runtime::http::RequestHandler;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use tokio::net::TcpListener;
 

@@ -1,13 +1,12 @@
-//! What every long-running role needs around it: settings, files, life cycle, telemetry, HTTP serving, workers, embedded PostgreSQL.
+//! What every long-running role needs around it: settings, files, life cycle, telemetry, workers.
 //!
 //! Knows nothing of nodes, policies or agreements. See the design, sections 2 and 6.
 
 pub mod exit;
 pub mod files;
 pub mod health;
-pub mod http;
 pub mod lifecycle;
-pub mod postgres;
+pub mod request_id;
 pub mod settings;
 pub mod telemetry;
 pub mod worker;

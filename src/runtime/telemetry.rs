@@ -16,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::http::with_current_id;
+use crate::request_id::with_current;
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -91,7 +91,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let Some(id) = with_current_id(str::to_owned) else {
+        let Some(id) = with_current(str::to_owned) else {
             return self.line.format_event(context, writer, event);
         };
         let mut line = String::new();

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresSettings};
 use evenkeel_runtime::files::{DataFolder, write_private_file};
-use evenkeel_runtime::postgres::{EmbeddedPostgres, PostgresSettings};
 use evenkeel_runtime::{ExitStatus, Failure};
 use evenkeel_store::Database;
 use sqlx::{Connection as _, PgConnection};

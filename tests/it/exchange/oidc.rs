@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use evenkeel_exchange::{ExchangeSettings, OidcSettings};
-use evenkeel_runtime::http::tls::Authority;
+use evenkeel_http_server::tls::Authority;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use evenkeel_runtime::postgres::Account;
+use evenkeel_embedded_postgres::Account;
 use nix::unistd::{Uid, User};
 
 /// The ordinary user to run as; `None` when the tests themselves do not run as root and so are ordinary already.

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresSettings};
 use evenkeel_runtime::files::DataFolder;
-use evenkeel_runtime::postgres::{EmbeddedPostgres, PostgresSettings};
 use evenkeel_store::Database;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use evenkeel_runtime::postgres::Account;
+use evenkeel_embedded_postgres::Account;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

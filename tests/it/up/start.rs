@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use evenkeel_runtime::postgres::Account;
+use evenkeel_embedded_postgres::Account;
 
 use crate::support::process::client;
 use crate::support::{Hub, Scratch, TestDatabase, account};

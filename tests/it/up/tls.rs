@@ -1,6 +1,6 @@
 //! TLS on both listeners of a hub: own files, both protocols, and a new certificate while connections are open.
 
-use evenkeel_runtime::http::tls::Authority;
+use evenkeel_http_server::tls::Authority;
 use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use reqwest::{Client, ClientBuilder, Version};

@@ -7,8 +7,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::http::{HttpLimits, HttpMetrics, HttpServer, listen};
-use crate::metrics::Metrics;
+use crate::{HttpLimits, HttpMetrics, HttpServer, listen};
+use evenkeel_runtime::metrics::Metrics;
 use jiff::Timestamp;
 
 fn names() -> Vec<String> {

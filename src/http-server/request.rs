@@ -15,72 +15,15 @@ use axum::extract::ConnectInfo;
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tower::Service;
 
 use super::HttpLimits;
 use super::activity::{Activity, RequestInFlight};
-use crate::metrics::{Counter, Metrics};
-
-static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The longest id that is taken over from a client.
-const ID_LIMIT: usize = 64;
-
-tokio::task_local! {
-    /// The request that this task answers. A span would carry it to the log, too, at ten times the price for each request.
-    static CURRENT: RequestId;
-}
-
-/// The id of the request that the current task answers, while it does.
-pub(crate) fn with_current_id<T>(read: impl FnOnce(&str) -> T) -> Option<T> {
-    CURRENT.try_with(|id| read(id.as_str())).ok()
-}
-
-/// The id of a request: the client's own `X-Request-Id` when it is a short visible text, else made here. The answer
-/// carries it, and so does every log line that the request leads to.
-#[derive(Clone, Debug)]
-enum RequestId {
-    Given(HeaderValue),
-    // In place: a value of a header is shared, and to count its owners costs as much as to write it anew.
-    Made([u8; 16]),
-}
-
-impl RequestId {
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Given(value) => value.to_str().unwrap_or_default(),
-            Self::Made(digits) => str::from_utf8(digits).unwrap_or_default(),
-        }
-    }
-
-    fn header(&self) -> HeaderValue {
-        match self {
-            Self::Given(value) => value.clone(),
-            Self::Made(digits) => {
-                HeaderValue::from_bytes(digits).expect("hexadecimal digits are a header value")
-            }
-        }
-    }
-
-    fn of(request: &Request<Incoming>, in_flight: &RequestInFlight) -> Self {
-        let given = request.headers().get(&REQUEST_ID).filter(|value| {
-            (1..=ID_LIMIT).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
-        });
-        given.map_or_else(|| Self::made(in_flight.number()), |value| Self::Given(value.clone()))
-    }
-
-    fn made(number: u64) -> Self {
-        let mut digits = [0; 16];
-        // Formatting would grow a string piece by piece, for every request.
-        for (digit, shift) in digits.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
-            *digit = b"0123456789abcdef"[(number >> shift) as usize & 15];
-        }
-        Self::Made(digits)
-    }
-}
+use evenkeel_runtime::metrics::{Counter, Metrics};
+use evenkeel_runtime::request_id::{REQUEST_ID, RequestId};
 
 /// What the listeners of a process count.
 #[derive(Clone, Debug)]
@@ -199,7 +142,8 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
 
     fn call(&self, request: Request<Incoming>) -> RequestUnderWay {
         let in_flight = self.activity.begin_request(request.version() == Version::HTTP_2);
-        let id = RequestId::of(&request, &in_flight);
+        let id = RequestId::from_client(request.headers())
+            .unwrap_or_else(|| RequestId::from_number(in_flight.number()));
         let body_time = self.body_time;
         let request = request.map(|body| wrap_body(body, body_time));
         let answering = self.handler.answer(request, self.peer, &id);
@@ -221,7 +165,7 @@ impl Future for RequestUnderWay {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let poll = || catch_unwind(AssertUnwindSafe(|| this.answering.as_mut().poll(context)));
-        let mut response = match CURRENT.sync_scope(this.id.clone(), poll) {
+        let mut response = match this.id.scope(poll) {
             Ok(polled) => ready!(polled),
             // The panic itself has been reported by the panic hook.
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),

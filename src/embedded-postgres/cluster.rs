@@ -10,8 +10,8 @@ use tokio::process::Command;
 use super::binaries::Binaries;
 use super::home::Home;
 use super::{NAME, PostgresError};
-use crate::files::{FileError, random_secret, read_secret, write_private_file};
-use crate::settings::Secret;
+use evenkeel_runtime::files::{FileError, random_secret, read_secret, write_private_file};
+use evenkeel_runtime::settings::Secret;
 
 /// How long `initdb` may take; a second is usual, a loaded machine needs far more.
 const INITDB_LIMIT: Duration = Duration::from_secs(300);

@@ -17,7 +17,7 @@ use super::PostgresError;
 use super::binaries::Binaries;
 use super::cluster::{last_lines, plain_command};
 use super::home::Home;
-use crate::files::FileError;
+use evenkeel_runtime::files::FileError;
 
 /// How long a start may take: after a crash, the server first replays what it had written.
 const START_LIMIT: Duration = Duration::from_secs(300);

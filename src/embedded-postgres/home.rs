@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Uid, User};
 
 use super::account::Account;
-use crate::files::{FileError, create_private_folder, write_private_file};
+use evenkeel_runtime::files::{FileError, create_private_folder, write_private_file};
 
 /// The longest path of a socket's folder: the system's limit is 107 bytes with the socket's name.
 const SOCKET_FOLDER_LIMIT: usize = 90;

@@ -23,9 +23,9 @@ use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::ExitStatus;
-use crate::files::{DataFolder, FileError, default_state_folder};
-use crate::settings::Secret;
+use evenkeel_runtime::exit::ExitStatus;
+use evenkeel_runtime::files::{DataFolder, FileError, default_state_folder};
+use evenkeel_runtime::settings::Secret;
 
 pub use account::Account;
 use home::Home;

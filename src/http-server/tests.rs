@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::metrics::Metrics;
+use evenkeel_runtime::metrics::Metrics;
 
 struct Running {
     address: SocketAddr,

@@ -12,7 +12,7 @@ use rcgen::{
 };
 
 use super::{TlsError, TlsSettings};
-use crate::files::{FileError, create_private_folder, write_private_file};
+use evenkeel_runtime::files::{FileError, create_private_folder, write_private_file};
 
 /// How long a listener's certificate is valid; clients refuse much longer ones.
 const VALID_DAYS: i32 = 397;

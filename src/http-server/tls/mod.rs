@@ -22,9 +22,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::ExitStatus;
-use crate::files::FileError;
 pub use authority::Authority;
+use evenkeel_runtime::exit::ExitStatus;
+use evenkeel_runtime::files::FileError;
 
 /// How often the files are looked at for news.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);

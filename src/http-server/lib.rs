@@ -3,7 +3,7 @@
 //! Each request carries its remote address and an id; every connection ends in bounded time after shutdown.
 
 mod activity;
-mod places;
+mod connection_limit;
 mod request;
 pub mod tls;
 
@@ -23,11 +23,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::exit::ExitStatus;
 use activity::{Activity, Ages, Watched};
-use places::Places;
+use connection_limit::ConnectionLimit;
+use evenkeel_runtime::exit::ExitStatus;
 use request::RequestService;
-pub(crate) use request::with_current_id;
 pub use request::{HttpMetrics, RequestHandler};
 use tls::TlsSettings;
 
@@ -155,18 +154,18 @@ impl HttpServer {
         let connections = TaskTracker::new();
         let cut = CancellationToken::new();
         let permits = Arc::new(Semaphore::new(limits.connection_count));
-        let places = Arc::new(Places::new(limits.connections_per_address));
+        let per_address = Arc::new(ConnectionLimit::new(limits.connections_per_address));
         let host =
             Arc::new(Host { handler, limits, tls, metrics, shutdown: shutdown.clone(), cut: cut.clone() });
         while let Some((stream, peer, permit)) = accept(&listener, &permits, &shutdown).await {
-            let Some(place) = places.take(peer.ip()) else {
+            let Some(address_permit) = per_address.try_acquire(peer.ip()) else {
                 tracing::debug!(client.address = %peer, "closing a connection: too many from its address");
                 continue;
             };
             let serving = host.clone().serve_stream(stream, peer, permit);
             connections.spawn(async move {
                 serving.await;
-                drop(place);
+                drop(address_permit);
             });
         }
         drop(listener);
