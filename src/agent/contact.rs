@@ -9,7 +9,7 @@ use std::{
 use evenkeel_client::ClientError;
 use tokio::time::{Instant, sleep_until};
 
-/// A shorter failure is not worth a warning: a hub that restarts is back by then.
+/// A shorter failure is not reported: a restarting hub is back by then.
 const FIRST_WARNING: Duration = Duration::from_secs(2);
 /// Interval between the first two warnings; it doubles up to [`LONGEST_INTERVAL`].
 const FIRST_INTERVAL: Duration = Duration::from_secs(10);
@@ -25,12 +25,12 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// A failure that begins now.
+    /// Records the start of a failure.
     pub fn begin(now: Instant) -> Self {
         Self { since: now, next_warning: now + FIRST_WARNING, interval: FIRST_INTERVAL, is_reported: false }
     }
 
-    /// How long the failure has lasted, when a warning is due. The next one is due an interval later, which doubles.
+    /// Returns how long the failure has lasted when a warning is due. The next one is due after an interval that doubles.
     pub fn warning_due(&mut self, now: Instant) -> Option<Duration> {
         if now < self.next_warning {
             return None;
@@ -51,19 +51,19 @@ pub(crate) struct Contact {
 }
 
 impl Contact {
-    /// `call`: what is being called, for the log.
+    /// `call`: name of the call, for the log.
     pub fn new(call: &'static str, hub: &str, node: String) -> Self {
         Self { call, hub: hub.to_owned(), node, outage: Mutex::new(None) }
     }
 
     /// Awaits a call, and warns meanwhile when it does not return. `is_parked` for a call whose response is allowed to
-    /// take long: then silence is reported only while an outage is known.
+    /// take long: then silence is reported only during a known outage.
     pub async fn watch<T>(&self, call: impl Future<Output = T>, is_parked: bool) -> T {
         let mut call = std::pin::pin!(call);
         if is_parked && self.outage().is_none() {
             return call.await;
         }
-        // A call that fails says why: only one that hangs is reported before it ends.
+        // A failing call reports its error: only one that hangs is reported before it ends.
         let hangs_from = Instant::now() + FIRST_WARNING;
         loop {
             let next = self.outage().get_or_insert_with(|| Outage::begin(Instant::now())).next_warning;
@@ -75,7 +75,7 @@ impl Contact {
         }
     }
 
-    /// Notes that a call failed.
+    /// Records a failed call.
     pub fn failed(&self, error: &ClientError) {
         self.outage().get_or_insert_with(|| Outage::begin(Instant::now()));
         match (error.is_unauthorized(), error) {
@@ -88,7 +88,7 @@ impl Contact {
         }
     }
 
-    /// Notes that a call succeeded.
+    /// Records a successful call.
     pub fn restored(&self) {
         let ended = self.outage().take().filter(|outage| outage.is_reported);
         if let Some(outage) = ended {
@@ -118,7 +118,7 @@ impl Contact {
         );
     }
 
-    /// The data of a poisoned lock is still whole: every change is a single assignment.
+    /// The data of a poisoned lock is consistent: every change is a single assignment.
     fn outage(&self) -> MutexGuard<'_, Option<Outage>> {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! The one task that owns the journal: takes events in, writes them down, and has the resulting commands carried out.
+//! The one task that owns the journal: applies events, saves them, and starts the resulting commands.
 //!
-//! Decisions are made in `step`; here they only meet time, disk and network. Nothing is acknowledged to anybody and
-//! no command is given out before the journal is on disk.
+//! Decisions are made in `step`; here they only meet time, disk and network. No acknowledgement is sent and no command starts
+//! before the journal is on disk.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -29,26 +29,26 @@ use crate::{
     workers::{self, Session},
 };
 
-/// Refused credentials in a row, over this time, that mean: the node was deleted.
+/// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
 const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// Longest wait for the driver to take over what runs.
+/// Timeout of the driver's adoption of running services.
 const LONGEST_TAKE_OVER: Duration = Duration::from_secs(30);
-/// Longest wait for the hub to take the last report of an agent that ends.
+/// Timeout of the last report of an agent that ends.
 const LONGEST_REPORT: Duration = Duration::from_secs(5);
 
-/// Something for the core to do.
+/// An order to the core.
 pub(crate) enum Order {
-    /// Take an event in; the answer comes when it is on disk.
+    /// Apply an event; the reply is sent when it is on disk.
     Apply(Box<Event>, Option<oneshot::Sender<()>>),
-    /// Look at or change the journal; the answer comes when it is on disk.
+    /// Read or change the journal; the reply is sent when it is on disk.
     With(Box<dyn FnOnce(&mut Journal) + Send>, oneshot::Sender<()>),
     /// A command was carried out or failed.
     Done(String, Result<Option<Event>, String>),
-    /// The hub answered.
+    /// The hub responded.
     Heard,
     /// The hub refused the credentials.
     Refused,
@@ -56,17 +56,17 @@ pub(crate) enum Order {
     Register(Registration, String, oneshot::Sender<()>),
     /// Complete the registration.
     Configure(oneshot::Sender<()>),
-    /// Give the hub as the registered node sees it.
+    /// Return the hub of the registered node.
     Hub(oneshot::Sender<Option<Arc<Hub>>>),
     /// End the workers that talk to the hub.
     Hush(oneshot::Sender<()>),
-    /// Forget the registration and everything that belongs to it.
+    /// Remove the registration and everything that belongs to it.
     Forget(oneshot::Sender<()>),
     /// Let another program take over.
     Replace(Replacement),
 }
 
-/// The way to the core.
+/// The handle of the core.
 #[derive(Clone)]
 pub(crate) struct Handle {
     orders: mpsc::Sender<Order>,
@@ -83,21 +83,21 @@ impl Handle {
         (Self { orders }, receiver)
     }
 
-    /// Takes an event in and waits until it is on disk.
+    /// Applies an event and waits until it is on disk.
     pub async fn apply(&self, event: Event) -> Result<(), Ended> {
         let (done, wait) = oneshot::channel();
         self.order(Order::Apply(Box::new(event), Some(done))).await?;
         wait.await.map_err(|_| Ended)
     }
 
-    /// Looks at or changes the journal and waits until changes are on disk.
+    /// Reads or changes the journal and waits until changes are on disk.
     pub async fn with<R: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Journal) -> R + Send + 'static,
     ) -> Result<R, Ended> {
         let (give, take) = oneshot::channel();
         let (done, wait) = oneshot::channel();
-        // Whoever stopped waiting for the result does not want it.
+        // The caller may have stopped waiting for the result.
         let work = Box::new(move |journal: &mut Journal| drop(give.send(change(journal))));
         self.order(Order::With(work, done)).await?;
         wait.await.map_err(|_| Ended)?;
@@ -109,7 +109,7 @@ impl Handle {
     }
 }
 
-/// The pause of a command that failed.
+/// The backoff of a failed command.
 struct Pause {
     until: Instant,
     length: Duration,
@@ -117,13 +117,13 @@ struct Pause {
 }
 
 impl Pause {
-    /// Whether it is too old to be continued by the next failure.
+    /// Returns whether it is too old to be continued by the next failure.
     fn is_over(&self, now: Instant) -> bool {
         now >= self.until + self.length * 4
     }
 }
 
-/// The task's own data.
+/// The state of the task.
 pub(crate) struct Core {
     settings: Arc<AgentSettings>,
     machine: Arc<Machine>,
@@ -132,14 +132,14 @@ pub(crate) struct Core {
     file: JournalFile,
     handle: Handle,
     session: Option<Session>,
-    /// Commands that are being carried out, each with the service that it starts or stops.
+    /// Commands in flight, each with the service that it starts or stops.
     under_way: BTreeMap<String, Option<String>>,
     pauses: BTreeMap<String, Pause>,
     refusals: u32,
     refused_since: Option<Instant>,
     is_leaving: bool,
     replacement: Option<Replacement>,
-    /// Whether the program that watches this one has to be told that it works.
+    /// Whether the supervising program still has to be notified that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
 }
@@ -172,7 +172,7 @@ impl Core {
         }
     }
 
-    /// Runs until cancelled, or until another program is to take over.
+    /// Runs until canceled, or until another program takes over.
     pub async fn run(
         mut self,
         mut orders: mpsc::Receiver<Order>,
@@ -196,7 +196,7 @@ impl Core {
         Ok(self.replacement)
     }
 
-    /// Takes over what runs before anything else, the hub included.
+    /// Adopts running services before anything else, including calls to the hub.
     async fn prepare(&mut self) -> Result<(), AgentError> {
         if let (None, Some(identity)) = (&self.journal.registration, &self.settings.identity) {
             let registration = Registration {
@@ -215,9 +215,8 @@ impl Core {
         self.begin_session().await
     }
 
-    /// Keeps what runs for an agreement, ends all else, and starts again what ended meanwhile. What the driver was told
-    /// of just before a crash runs without the journal's knowledge; it is kept, and started in the usual way if it
-    /// does not run.
+    /// Keeps services of agreements, ends all others, and restarts those that ended meanwhile. A service whose start was ordered
+    /// just before a crash runs without the journal's knowledge; it is kept, and started in the usual way if it does not run.
     async fn take_over(&self) {
         let state = &self.journal.state;
         let started: Vec<_> = state.started().filter_map(|key| self.spec(key)).collect();
@@ -237,7 +236,7 @@ impl Core {
         }
     }
 
-    /// A service ready for a driver; `None` when its deployment cannot be read.
+    /// Returns a service ready for a driver; `None` when its deployment is invalid.
     fn spec(&self, key: &str) -> Option<ServiceSpec> {
         let (journal, settings, machine) = (&self.journal, &self.settings, &self.machine);
         let spec = match journal.state.agreements.get(key) {
@@ -281,7 +280,7 @@ impl Core {
                 self.begin_session().await?;
                 self.acknowledgements.push(done);
             }
-            // Whoever stopped waiting does not want it.
+            // The caller may have stopped waiting.
             Order::Hub(give) => drop(give.send(self.current_hub().await)),
             Order::Hush(done) => {
                 self.session = None;
@@ -350,16 +349,16 @@ impl Core {
         }
     }
 
-    /// Writes the journal, answers those who waited for that, and gives out commands.
+    /// Writes the journal, replies to the waiting callers, and starts commands.
     async fn settle(&mut self) -> Result<(), AgentError> {
         if let Err(error) = self.file.save(&self.journal) {
-            // Unanswered, the askers repeat; nothing is done that the disk does not know of.
+            // Without a reply the callers repeat; nothing is done that is not on disk.
             tracing::error!(%error, "the journal cannot be written");
             self.acknowledgements.clear();
             return Ok(());
         }
         for done in self.acknowledgements.drain(..) {
-            // Whoever stopped waiting does not need the answer.
+            // The caller may have stopped waiting.
             let _unheard = done.send(());
         }
         if self.owes_confirmation && self.journal.state.has_reported() {
@@ -392,7 +391,7 @@ impl Core {
             let handle = self.handle.clone();
             tokio::spawn(async move {
                 let outcome = work.await;
-                // When the core has ended, nobody needs the outcome.
+                // A core that has ended does not need the outcome.
                 let _ended = handle.order(Order::Done(key, outcome)).await;
             });
         }
@@ -408,7 +407,7 @@ impl Core {
         self.begin_session().await
     }
 
-    /// Back to a node that is not registered; with an identity in the settings it registers anew.
+    /// Resets the node to unregistered; with an identity in the settings it registers again.
     async fn forget(&mut self) -> Result<(), AgentError> {
         self.session = None;
         let log = std::mem::take(&mut self.journal.log);
@@ -444,8 +443,8 @@ impl Core {
         files::read_optional(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))
     }
 
-    /// The hub as the registered node sees it. Before the registration is complete no worker talks to it, but policy and
-    /// user input can be written already.
+    /// Returns the hub of the registered node. Before the registration is complete no worker uses it, but policy and user input
+    /// can already be written.
     async fn current_hub(&self) -> Option<Arc<Hub>> {
         if let Some(session) = &self.session {
             return Some(session.hub.clone());
@@ -457,7 +456,7 @@ impl Core {
             .ok()
     }
 
-    /// Starts the workers that talk to the hub, when the registration is complete.
+    /// Starts the workers that use the hub, when the registration is complete.
     async fn begin_session(&mut self) -> Result<(), AgentError> {
         self.session = None;
         let Some(registration) =
@@ -498,10 +497,10 @@ impl Core {
         Ok(Arc::new(Hub::new(org, id, exchange, agbot, Arc::new(key))))
     }
 
-    /// Ends; services go on unless the settings say otherwise.
+    /// Ends; services continue unless the settings stop them.
     async fn end(&mut self) -> Result<(), AgentError> {
         let hub = self.session.take().map(|session| session.hub.clone());
-        // Another program goes on with the services: the one that takes over, or the one that watches this one.
+        // Another program continues with the services: the one that takes over, or the supervising one.
         let is_continued = self.replacement.is_some() || upgrade::is_watched();
         if self.settings.stops_services && !is_continued {
             let keys: Vec<String> = self.journal.state.running_keys().collect();
@@ -519,7 +518,7 @@ impl Core {
     }
 }
 
-/// Reports to the hub that the agent ends, and that nothing of it runs any more.
+/// Reports to the hub that the agent ends, and that none of its services runs any more.
 async fn report_stop(hub: &Hub) {
     let report = async {
         hub.put_status(&PutNodeStatus::default()).await?;
@@ -528,7 +527,7 @@ async fn report_stop(hub: &Hub) {
     };
     match timeout(LONGEST_REPORT, report).await {
         Ok(Ok(_)) => {}
-        // An exchange of another maker does not know the state; it learns from missing heartbeats.
+        // A third-party exchange does not know the state; it detects missing heartbeats.
         Ok(Err(error)) if error.status() == Some(400) => {}
         Ok(Err(error)) => tracing::warn!(%error, "the hub was not told that the agent stops"),
         Err(_) => tracing::warn!("the hub was not told that the agent stops: it does not respond"),

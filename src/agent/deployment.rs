@@ -1,4 +1,4 @@
-//! The deployment text of a service: what a driver has to start (agreement protocol 4.1).
+//! The deployment text of a service: what a driver starts (agreement protocol 4.1).
 //!
 //! The text stays exactly as it was signed; this module only reads it. Besides the form for container engines
 //! (`image`) there is one for the process driver, `docs/reference/agent.md`:
@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-/// A deployment text cannot be used.
+/// The error of an invalid deployment text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeploymentError {
     /// It is not the JSON of a deployment.
     #[error("the deployment cannot be read: {0}")]
     Unreadable(String),
-    /// It names nothing to run.
+    /// It contains nothing to run.
     #[error("the deployment names no service")]
     Empty,
-    /// A name in it cannot be used for files and containers.
+    /// A name in it is invalid for files and containers.
     #[error("\"{0}\" is no usable name for a container or process")]
     Name(String),
 }
@@ -29,7 +29,7 @@ pub enum DeploymentError {
 /// Containers or processes by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Deployment {
-    /// What to run, in order of name.
+    /// Containers or processes, in order of name.
     pub services: BTreeMap<String, Container>,
 }
 
@@ -40,7 +40,7 @@ pub struct Container {
     /// Image; empty for processes.
     #[serde(deserialize_with = "or_default")]
     pub image: String,
-    /// Arguments of the image's entry point, or the whole command line of a process.
+    /// Arguments of the image's entry point, or the complete command line of a process.
     #[serde(deserialize_with = "or_default")]
     pub command: Words,
     /// Replaces the image's entry point.
@@ -49,13 +49,13 @@ pub struct Container {
     /// `NAME=value` pairs.
     #[serde(deserialize_with = "or_default")]
     pub environment: Vec<String>,
-    /// Folder in which a process starts.
+    /// Working directory of a process.
     #[serde(deserialize_with = "or_default")]
     pub working_directory: String,
     /// User to run as.
     #[serde(deserialize_with = "or_default")]
     pub user: String,
-    /// Whether the container gets all rights.
+    /// Whether the container is privileged.
     #[serde(deserialize_with = "or_default")]
     pub privileged: bool,
     /// `host`, or empty for a private network.
@@ -126,7 +126,7 @@ pub struct EphemeralPort {
     pub port_and_protocol: String,
 }
 
-/// Words of a command line, written as a list or as one text.
+/// Arguments of a command line, written as a list or as one text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Words(pub Vec<String>);
 
@@ -152,10 +152,10 @@ struct Document {
 }
 
 impl Deployment {
-    /// Reads a deployment text and lays the environment of the overrides (may be empty) over it.
+    /// Parses a deployment text and overlays the environment of the overrides (may be empty).
     ///
     /// # Errors
-    /// [`DeploymentError`] when one of the texts is no deployment or names nothing.
+    /// [`DeploymentError`] when one of the texts is invalid or names nothing to run.
     pub fn parse(text: &str, overrides: &str) -> Result<Self, DeploymentError> {
         let mut services = read(text)?;
         if services.is_empty() {

@@ -18,7 +18,7 @@ use crate::{
     step::{Agreement, Command, Dependency, Event, ExchangeState},
 };
 
-/// What effects act on.
+/// The objects that effects act on.
 pub(crate) struct Context {
     pub driver: Arc<dyn Driver>,
     /// Absent while the node is not registered.
@@ -26,10 +26,10 @@ pub(crate) struct Context {
     pub settings: Arc<AgentSettings>,
 }
 
-/// The outcome of a command: the event that records it, or why it failed and is to be repeated.
+/// The outcome of a command: the event that records it, or the reason why it failed and is to be repeated.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Option<Event>, String>> + Send>>;
 
-/// Takes what a command needs from the journal and returns the work.
+/// Copies the inputs of a command from the journal and returns its work.
 pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, context: Context) -> Work {
     let agreement_of = |id: &String| journal.state.agreements.get(id).cloned();
     match command {
@@ -93,10 +93,10 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
     }
 }
 
-/// The service of an agreement, ready for a driver.
+/// Builds the service of an agreement for a driver.
 ///
 /// # Errors
-/// [`DriverError::Unsuitable`] when its deployment cannot be read.
+/// [`DriverError::Unsuitable`] when its deployment is invalid.
 pub(crate) fn service_spec(
     agreement: &Agreement,
     journal: &Journal,
@@ -114,10 +114,10 @@ pub(crate) fn service_spec(
     })
 }
 
-/// A service that others need, ready for a driver.
+/// Builds a dependency for a driver.
 ///
 /// # Errors
-/// [`DriverError::Unsuitable`] when its deployment cannot be read.
+/// [`DriverError::Unsuitable`] when its deployment is invalid.
 pub(crate) fn dependency_spec(
     key: &str,
     dependency: &Dependency,
@@ -203,7 +203,7 @@ async fn start_dependency(
     }
 }
 
-/// Registry logins of the service. Without the hub an image that is here already is enough.
+/// Reads the registry logins of the service. Without the hub a local image is enough.
 async fn logins(context: &Context, service_id: &str) -> Vec<RegistryLogin> {
     let (Some(hub), Some((org, id)), DriverKind::Docker) =
         (&context.hub, service_id.split_once('/'), context.settings.driver)
@@ -249,7 +249,7 @@ async fn record(
     if state == ExchangeState::Absent {
         hub.exchange.delete_node_agreement(&hub.org, &hub.id, &agreement.id).await.map_err(text)?;
     } else {
-        // Only the terms of a pattern name what the service needs.
+        // Only the terms of a pattern contain the requirements of the service.
         let needed = InternalPolicy::from_text(&agreement.terms).map(|terms| terms.api_specs);
         let needed = needed.unwrap_or_default().into_iter();
         let body = PutNodeAgreement {

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::{machine::Machine, step::WorkloadName};
 
-/// What the platform variables tell about the node.
+/// The facts about the node in the platform variables.
 #[derive(Debug, Clone)]
 pub struct Platform<'a> {
-    /// Organisation of the node.
+    /// Organization of the node.
     pub org: &'a str,
     /// Node id.
     pub node: &'a str,
@@ -22,8 +22,8 @@ pub struct Platform<'a> {
     pub machine: &'a Machine,
 }
 
-/// Variables of a service: platform first, user input after it. The deployment's own come later and win. A service that
-/// others need belongs to no agreement.
+/// Returns the variables of a service: platform first, then user input. The deployment's own follow and take precedence. A
+/// dependency belongs to no agreement.
 pub fn variables(
     agreement: Option<&str>,
     inputs: &[(String, String)],
@@ -37,7 +37,7 @@ pub fn variables(
         ("HZN_ORGANIZATION", platform.org.to_owned()),
         ("HZN_PATTERN", platform.pattern.to_owned()),
         ("HZN_EXCHANGE_URL", platform.exchange_url.to_owned()),
-        // There is no sync service on this node: the names exist, the address is empty.
+        // This node has no sync service: the names exist, the address is empty.
         ("HZN_ESS_API_PROTOCOL", String::new()),
         ("HZN_ESS_API_ADDRESS", String::new()),
         ("HZN_ESS_API_PORT", String::new()),
@@ -57,8 +57,8 @@ pub fn variables(
         .collect()
 }
 
-/// User input of a service as variables: the declared defaults, overridden by each source in turn. Undeclared inputs
-/// are left out.
+/// Returns the user input of a service as variables: the declared defaults, overridden by each source in turn. Undeclared
+/// inputs are left out.
 pub fn user_inputs(
     declared: &[Value],
     sources: &[&[Value]],
@@ -101,7 +101,7 @@ fn applies(entry: &Value, workload: &WorkloadName) -> bool {
         && (range.is_empty() || in_range())
 }
 
-/// The value as a variable shows it: whole numbers plain, others with six decimals, lists with blanks between.
+/// Formats a value as a variable: integers plain, other numbers with six decimals, lists joined by blanks.
 fn written(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

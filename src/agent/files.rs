@@ -1,4 +1,4 @@
-//! Files that survive a crash at any moment: written aside, flushed, then put in place.
+//! Files that survive a crash at any moment: written aside, flushed, then renamed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file could not be used.
+/// An error of a file operation.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct FileError {
@@ -20,7 +20,7 @@ fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError 
     move |source| FileError { action, path: path.to_owned(), source }
 }
 
-/// Replaces a file as a whole: afterwards it holds either the old or the new content, whatever happens.
+/// Replaces a file atomically: afterwards it holds either the old or the new content.
 ///
 /// # Errors
 /// [`FileError`] when the content cannot be written or flushed.
@@ -41,7 +41,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), FileEr
     write().map_err(at("write", path))
 }
 
-/// The text of a file, `None` when there is none.
+/// Returns the text of a file, `None` when there is none.
 ///
 /// # Errors
 /// [`FileError`] when it exists but cannot be read.
@@ -53,16 +53,16 @@ pub fn read_optional(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// Makes a folder that only its owner can enter.
+/// Creates a directory that only its owner can enter.
 ///
 /// # Errors
-/// [`FileError`] when it cannot be made.
+/// [`FileError`] when it cannot be created.
 pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at("make", path))
 }
 
-/// Removes a file; one that is not there is fine.
+/// Removes a file; a missing one is fine.
 ///
 /// # Errors
 /// [`FileError`] when it exists and cannot be removed.
@@ -73,10 +73,10 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Holds a folder for this process until dropped; `None` when another process holds it.
+/// Locks a directory for this process until dropped; `None` when another process holds it.
 ///
 /// # Errors
-/// [`FileError`] when the lock file cannot be made.
+/// [`FileError`] when the lock file cannot be created.
 pub fn lock_folder(folder: &Path) -> Result<Option<File>, FileError> {
     let path = folder.join("lock");
     let file = OpenOptions::new()

@@ -1,4 +1,4 @@
-//! The hub as this agent sees it: calls with the node's credentials, and sealed messages to agbots.
+//! The agent's connection to the hub: calls with the node's credentials, and sealed messages to agbots.
 
 use std::{
     collections::BTreeMap,
@@ -16,12 +16,12 @@ use evenkeel_wire::exchange::node_part::PutNodeStatus;
 
 /// Seconds that an undelivered message stays in an agbot's mailbox.
 const MESSAGE_TTL_SECS: i64 = 1800;
-/// How long an agbot's key is believed.
+/// How long an agbot's key is cached.
 const KEY_AGE: Duration = Duration::from_secs(60);
 
 /// The hub, called with the node's credentials.
 pub struct Hub {
-    /// Organisation of the node.
+    /// Organization of the node.
     pub org: String,
     /// Node id.
     pub id: String,
@@ -34,7 +34,7 @@ pub struct Hub {
     keys: Mutex<BTreeMap<String, (Instant, PublicKey)>>,
 }
 
-/// What became of a message.
+/// The outcome of sending a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// It is in the mailbox.
@@ -44,7 +44,7 @@ pub enum Delivery {
 }
 
 impl Hub {
-    /// Puts the parts together.
+    /// Creates the connection.
     pub fn new(org: String, id: String, exchange: Client, agbot: Client, key: Arc<PrivateKey>) -> Self {
         Self { org, id, exchange, agbot, key, keys: Mutex::default() }
     }
@@ -71,8 +71,8 @@ impl Hub {
         }
     }
 
-    /// Writes the node's status. Exchanges of other makers refuse members that they do not know: these get the status
-    /// without the failures of services.
+    /// Writes the node's status. Third-party exchanges refuse unknown members: these get the status without the failures of
+    /// services.
     ///
     /// # Errors
     /// [`ClientError`] when the exchange cannot be reached or refuses.

@@ -1,5 +1,5 @@
-//! Brings the hub's record of this node in line with the machine, and reads what the hub says about it
-//! (agreement protocol 5.1, 5.2). Run at the start and whenever the record changes.
+//! Reconciles the hub's record of this node with the machine, and reads the facts that the hub has about it
+//! (agreement protocol 5.1, 5.2). Runs at the start and whenever the record changes.
 
 use evenkeel_client::ClientError;
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
@@ -13,18 +13,18 @@ use crate::{
     step::{NodeFacts, merge_builtin},
 };
 
-/// What the node wants to be recorded as.
+/// The wanted record of the node.
 #[derive(Debug, Clone)]
 pub struct Wanted<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// Version of the agent's software.
     pub software_version: &'a str,
-    /// Pattern asked for at registration, or empty.
+    /// Pattern requested at registration, or empty.
     pub pattern: &'a str,
 }
 
-/// Repairs and reads the record.
+/// Updates and reads the record.
 ///
 /// # Errors
 /// [`ClientError`] of the first call that fails; 401 means that the hub does not know the node or its token.
@@ -65,7 +65,7 @@ pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientErr
     })
 }
 
-/// Records what a node of a pattern offers. What a policy node uses is recorded with its agreements.
+/// Records the offer of a pattern node. The services that a policy node uses are recorded with its agreements.
 async fn join_offer(
     hub: &Hub,
     wanted: &Wanted<'_>,
@@ -88,7 +88,7 @@ async fn join_offer(
     Ok(offered)
 }
 
-/// Last, because the key makes the node visible to searches. A key that is not ours belongs to a lost data folder.
+/// Last, because the key makes the node visible to searches. A different recorded key belongs to a lost data directory.
 async fn join_key(hub: &Hub, node: &NodeAnswer) -> Result<(), ClientError> {
     let public = hub.key.public_key().map_err(|error| ClientError::Request(error.to_string()))?.to_base64();
     if node.public_key == public {
@@ -123,7 +123,7 @@ async fn join_policy(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodePolicy, Clien
         .map_err(|error| ClientError::Decode(format!("the node's policy: {error}")))
 }
 
-/// Lays the built-in properties over the stored policy; tells whether that changed anything.
+/// Overlays the built-in properties on the stored policy; returns whether that changed anything.
 fn with_builtin(stored: Option<Value>, builtin: &PropertyList) -> (Value, bool) {
     let is_new = stored.is_none();
     let mut document = stored.unwrap_or_else(|| {

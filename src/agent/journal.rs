@@ -1,7 +1,7 @@
-//! What the agent remembers over restarts and crashes: `journal.json`.
+//! The agent's durable state over restarts and crashes: `journal.json`.
 //!
-//! The file is replaced as a whole before anything that follows from a change is done, so that after a kill at any
-//! moment the agent knows at least everything it promised to anybody.
+//! The file is replaced atomically before a change takes effect, so that after a kill at any moment the agent knows at least
+//! everything it has acknowledged.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,20 +16,20 @@ use crate::{
     step::{State, management::Job},
 };
 
-/// Entries of the event log that are kept.
+/// Maximum number of event log entries.
 const MOST_LOGGED: usize = 200;
 
-/// Who the agent is registered as.
+/// The identity under which the agent is registered.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Registration {
-    /// Organisation.
+    /// Organization.
     pub org: String,
     /// Node id.
     pub id: String,
     /// Display name.
     pub name: String,
-    /// Pattern asked for, or empty.
+    /// Requested pattern, or empty.
     pub pattern: String,
     /// Whether the registration is complete, so that agreements may be made.
     pub is_configured: bool,
@@ -46,19 +46,19 @@ pub struct LogEntry {
     pub id: u64,
     /// Seconds since 1970.
     pub at: u64,
-    /// Text for people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// Everything durable.
+/// The durable state.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Journal {
-    /// Identity of this data folder.
+    /// Identity of this data directory.
     pub agent: String,
     /// Registration.
     pub registration: Option<Registration>,
-    /// Serial number made up for machines that show none.
+    /// Generated serial number for machines without one.
     pub hardware_id: String,
     /// Agreements and what belongs to them.
     pub state: State,
@@ -73,7 +73,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Adds to the event log.
+    /// Adds an entry to the event log.
     pub fn note(&mut self, message: String, at: u64) {
         self.log.push_back(LogEntry { id: self.next_entry, at, message });
         self.next_entry += 1;
@@ -91,11 +91,11 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Reads the journal of a data folder, or begins one.
+    /// Reads the journal of a data directory, or creates one.
     ///
     /// # Errors
     /// [`AgentError::DataDir`] when it cannot be read, [`AgentError::Journal`] when its content is not a journal: it
-    /// is never thrown away silently, because services may run that only it knows.
+    /// is never discarded silently, because only it may know of running services.
     pub fn open(folder: &Path) -> Result<(Self, Journal), AgentError> {
         let path = folder.join("journal.json");
         let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;

@@ -11,10 +11,10 @@ const PRIVATE: &str = "privateMessagingKey.pem";
 /// File of the public messaging key.
 const PUBLIC: &str = "publicMessagingKey.pem";
 
-/// Reads the messaging key of a data folder, or makes one. Takes part of a second: call it off the async threads.
+/// Reads the messaging key of a data directory, or creates one. Takes part of a second: do not call it on async threads.
 ///
 /// # Errors
-/// [`AgentError::DataDir`] when a file cannot be used, [`AgentError::Key`] when the key is no key.
+/// [`AgentError::DataDir`] when a file cannot be used, [`AgentError::Key`] when the key is invalid.
 pub fn load_or_create(folder: &Path) -> Result<PrivateKey, AgentError> {
     let path = folder.join(PRIVATE);
     let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
@@ -37,7 +37,7 @@ pub fn load_or_create(folder: &Path) -> Result<PrivateKey, AgentError> {
     Ok(key)
 }
 
-/// Removes the messaging key, as unregistering asks for.
+/// Removes the messaging key when the node is unregistered.
 ///
 /// # Errors
 /// [`AgentError::DataDir`] when a file cannot be removed.
@@ -47,7 +47,7 @@ pub fn remove(folder: &Path) -> Result<(), AgentError> {
     })
 }
 
-/// Texts of all `*.pem` files in the given folders, in order of path. Unreadable ones are left out with a warning.
+/// Reads all `*.pem` files in the given directories, in order of path. Unreadable ones are left out with a warning.
 pub fn trusted_keys(folders: &[PathBuf]) -> Vec<String> {
     let mut paths: Vec<PathBuf> = folders
         .iter()

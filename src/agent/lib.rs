@@ -1,6 +1,6 @@
 //! The edge agent: makes agreements with agbots and keeps the agreed services running on this machine.
 //!
-//! `step` decides and is pure; `core` owns the journal and has decisions carried out; `workers` talk to the hub;
+//! `step` decides and is pure; `core` owns the journal and starts the commands; `workers` communicate with the hub;
 //! `drivers` run services; `api` is the local API that the command line uses. See `docs/reference/agent.md` and agreement
 //! protocol 1 to 6.
 
@@ -35,16 +35,16 @@ use tokio_util::sync::CancellationToken;
 pub use settings::{AgentSettings, ApiListen, DriverKind, NodeIdentity, USUAL_API};
 use upgrade::{End, Replacement};
 
-/// Why an agent cannot run.
+/// The reason why an agent cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// A setting cannot be used.
     #[error("{0}")]
     Setting(String),
-    /// The data folder cannot be used.
+    /// The data directory cannot be used.
     #[error("the data folder cannot be used: {0}")]
     DataDir(String),
-    /// Another agent uses the data folder.
+    /// Another agent uses the data directory.
     #[error("another agent uses the data folder {}", .0.display())]
     Busy(PathBuf),
     /// The journal is damaged.
@@ -66,9 +66,9 @@ pub enum AgentError {
     /// The local API cannot listen.
     #[error("the local API cannot listen on {address}: {reason}")]
     Listen {
-        /// Where it was to listen.
+        /// Its address.
         address: std::net::SocketAddr,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// The driver cannot be used.
@@ -76,17 +76,17 @@ pub enum AgentError {
     Driver(String),
 }
 
-/// Runs an agent until `shutdown` is cancelled. Services go on running afterwards, and the next run takes them over,
-/// unless the settings say otherwise.
+/// Runs an agent until `shutdown` is canceled. Services continue afterwards, and the next run adopts them, unless the
+/// settings stop them.
 ///
 /// # Errors
-/// [`AgentError`] when the agent cannot start, or its data folder becomes unusable. An unreachable hub is no error.
+/// [`AgentError`] when the agent cannot start, or its data directory becomes unusable. An unreachable hub is no error.
 pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result<End, AgentError> {
     loop {
         let Some(replacement) = run_once(settings.clone(), shutdown.clone()).await? else {
             return Ok(End::Shutdown);
         };
-        // Only an agent that can be restarted asks for a replacement.
+        // Only an agent that can be restarted requests a replacement.
         let Some(restart) = &settings.restart else { continue };
         if let Some(end) = upgrade::replace(&settings, restart, &replacement, &shutdown).await? {
             return Ok(end);
@@ -94,7 +94,7 @@ pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result
     }
 }
 
-/// Runs until the shutdown, or until another program is to take over; services go on then.
+/// Runs until the shutdown, or until another program takes over; services continue then.
 async fn run_once(
     settings: AgentSettings,
     shutdown: CancellationToken,

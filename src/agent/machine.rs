@@ -1,4 +1,4 @@
-//! What the machine says about itself: the built-in node properties (agreement protocol 3.3).
+//! The built-in node properties of this machine (agreement protocol 3.3).
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ pub struct Machine {
     pub arch: &'static str,
     /// Serial number.
     pub hardware_id: String,
-    /// Operating system, empty when it is none of the known ones.
+    /// Operating system, empty when unknown.
     pub system: String,
     /// Whether the agent runs in a container.
     pub is_containerized: bool,
@@ -31,7 +31,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine. `made_up_id` stands in for a serial number that is not shown.
+    /// Reads the properties of the machine. `made_up_id` replaces a missing serial number.
     pub fn look(made_up_id: &str) -> Self {
         Self {
             cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// The built-in properties.
+    /// Returns the built-in properties.
     pub fn properties(&self) -> PropertyList {
         vec![
             Property::new(CPU, self.cpus),
@@ -98,7 +98,7 @@ fn system(os_release: &str) -> String {
     if KNOWN_SYSTEMS.contains(&id.as_str()) { id } else { String::new() }
 }
 
-/// Local addresses of the routing table: each is followed by a line that calls it a host's own.
+/// Returns the local addresses of the routing table: each is followed by a line that marks it as a host's own.
 fn addresses(fib_trie: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut previous = "";

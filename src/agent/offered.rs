@@ -1,7 +1,7 @@
-//! What a node of a pattern offers: the pattern's services and all that they need, each with a policy of its own.
+//! The offer of a pattern node: the pattern's services and all their dependencies, each with its own policy.
 //!
-//! An agbot puts the producer policy of such a node together from these, and compares the versions in them with what a
-//! service needs (agreement protocol 2.3, 3.7, 5.2).
+//! An agbot builds the producer policy of such a node from these, and compares their versions with the requirements of a
+//! service (agreement protocol 2.3, 3.7, 5.2).
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(crate) async fn definitions(
     Ok(definitions)
 }
 
-/// Reads what a node of a pattern offers; `recorded` is what it offered before, of which the suspensions stay.
+/// Reads the offer of a pattern node; `recorded` is the previous offer, whose suspensions are kept.
 ///
 /// # Errors
 /// [`ClientError`] of the first call that fails.
@@ -70,7 +70,7 @@ pub(crate) async fn offered(
     Ok(offered.into_iter().map(|(url, service)| registered(url, &service, recorded)).collect())
 }
 
-/// Offers a service; of several versions the highest.
+/// Adds a service to the offer; of several versions the highest.
 fn offer(offered: &mut BTreeMap<String, ServiceAnswer>, id: &str, service: &ServiceAnswer) {
     let org = id.split('/').next().unwrap_or_default();
     let url = format!("{org}/{}", service.url);
@@ -117,7 +117,7 @@ fn registered(url: String, service: &ServiceAnswer, recorded: &[RegisteredServic
     }
 }
 
-/// Whether a pattern's service is one that agreements are made for, on nodes of the architecture.
+/// Returns whether agreements are made for a pattern's service on nodes of the architecture.
 fn is_for(entry: &PatternService, arch: &str) -> bool {
     let wanted = entry.service_arch.as_str();
     entry.agreement_less != Some(true) && (matches!(wanted, "" | "*") || wanted == arch)

@@ -1,4 +1,4 @@
-//! What an agent has to be told.
+//! Settings of an agent.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::{
     upgrade::{Restart, software_version},
 };
 
-/// How services are run.
+/// The driver that runs services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriverKind {
     /// As containers, through the Engine API.
@@ -23,12 +23,12 @@ pub enum DriverKind {
     Process,
 }
 
-/// Who the agent is at the hub.
+/// The agent's identity at the hub.
 #[derive(Clone)]
 pub struct NodeIdentity {
-    /// Organisation.
+    /// Organization.
     pub org: String,
-    /// Node id inside the organisation.
+    /// Node id inside the organization.
     pub id: String,
     /// Secret.
     pub token: String,
@@ -40,19 +40,19 @@ impl fmt::Debug for NodeIdentity {
     }
 }
 
-/// Where the local API listens.
+/// The listen address of the local API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApiListen {
-    /// Nowhere.
+    /// No listener.
     Off,
-    /// At the address that every client expects, [`USUAL_API`], unless another agent on the machine has it.
+    /// The default address that every client expects, [`USUAL_API`], unless another agent on the machine uses it.
     #[default]
     Usual,
-    /// At this address.
+    /// This address.
     At(SocketAddr),
 }
 
-/// Address of the local API unless the settings say otherwise.
+/// Default address of the local API.
 pub const USUAL_API: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8510);
 
 impl std::str::FromStr for ApiListen {
@@ -75,13 +75,13 @@ pub struct AgentSettings {
     pub hub: String,
     /// Identity; without it the agent waits for a registration through its local API.
     pub identity: Option<NodeIdentity>,
-    /// How services are run.
+    /// The driver that runs services.
     pub driver: DriverKind,
-    /// Address of the container engine, empty for the usual one.
+    /// Address of the container engine, empty for the default one.
     pub docker_endpoint: String,
-    /// Folder for the journal, keys, logs and packages; one agent at a time may use it.
+    /// Directory for the journal, keys, logs and packages; used by one agent at a time.
     pub data_dir: PathBuf,
-    /// Where the local API listens.
+    /// The listen address of the local API.
     pub api_listen: ApiListen,
     /// Address of the agbot's own API, when it is not that of the hub.
     pub agbot_url: Option<String>,
@@ -89,32 +89,32 @@ pub struct AgentSettings {
     pub ca_file: Option<PathBuf>,
     /// Pause between polls of an exchange that does not park them.
     pub poll_interval: Duration,
-    /// How long a poll is parked.
+    /// Longest time a poll is parked.
     pub park: Duration,
-    /// Pause between looks at the management policies, and between questions for a group's permission.
+    /// Interval between reads of the management policies, and between requests for a group's permission.
     pub management_interval: Duration,
-    /// Folder with further trusted signing keys (`*.pem`).
+    /// Directory with further trusted signing keys (`*.pem`).
     pub trusted_keys: Option<PathBuf>,
-    /// Folder with agent packages: `<manifest>.json` and one folder per version.
+    /// Directory with agent packages: `<manifest>.json` and one directory per version.
     pub upgrade_source: Option<PathBuf>,
     /// Version that the agent reports.
     pub software_version: String,
-    /// Whether services are stopped when the agent is told to end; otherwise they go on and are adopted later.
+    /// Whether services are stopped when the agent ends; otherwise they continue and are adopted later.
     pub stops_services: bool,
-    /// Time a process gets to end by itself.
+    /// Time a process has to end after the stop signal.
     pub stop_grace: Duration,
-    /// The way in which the program was started; without it the agent cannot replace its program.
+    /// The command line of the program; without it the agent cannot replace its program.
     pub restart: Option<Restart>,
     /// Longest wait for all services to end when the node is unregistered.
     pub unregister_timeout: Duration,
     /// Last lines of output that are reported to the hub when a service exits; 0 for none.
     pub reported_output_lines: usize,
-    /// The way to the hub instead of HTTP, for an agent inside the hub's process.
+    /// The transport to use instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,
 }
 
 impl AgentSettings {
-    /// Usual settings.
+    /// Returns the default settings.
     pub fn new(hub: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             hub: hub.into(),
@@ -140,18 +140,18 @@ impl AgentSettings {
         }
     }
 
-    /// Directories with signing keys that are trusted.
+    /// Returns the directories with trusted signing keys.
     pub fn key_folders(&self) -> Vec<PathBuf> {
         [Some(self.data_dir.join("userkeys")), self.trusted_keys.clone()].into_iter().flatten().collect()
     }
 
-    /// Address of the hub without `/v1`.
+    /// Returns the address of the hub without `/v1`.
     pub fn hub_root(&self) -> &str {
         let trimmed = self.hub.trim_end_matches('/');
         trimmed.strip_suffix("/v1").unwrap_or(trimmed)
     }
 
-    /// Opens the way to the hub.
+    /// Creates the transport to the hub.
     ///
     /// # Errors
     /// [`AgentError::Setting`] for an unusable address or CA file.
@@ -162,7 +162,7 @@ impl AgentSettings {
         }
     }
 
-    /// Opens the way to the agbot's own API.
+    /// Creates the transport to the agbot's own API.
     ///
     /// # Errors
     /// [`AgentError::Setting`] for an unusable address or CA file.

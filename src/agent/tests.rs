@@ -1,4 +1,4 @@
-//! Whole agents with real processes and real envelopes, against a small exchange made for the purpose.
+//! Whole agents with real processes and real envelopes, against a small test exchange.
 
 #[path = "tests/hub.rs"]
 mod hub;
@@ -37,7 +37,7 @@ impl Agent {
         Self(tokio::spawn(run(settings, stop.clone())), stop)
     }
 
-    /// Ends it without cleaning up, and returns when its folder is free for another.
+    /// Ends it without cleaning up, and returns when its directory is free for another.
     async fn kill(mut self) {
         self.0.abort();
         assert!((&mut self.0).await.unwrap_err().is_cancelled());
@@ -55,7 +55,7 @@ impl Drop for Agent {
     }
 }
 
-/// Waits until something holds; the whole test would hang without the limit.
+/// Waits for a condition, with a limit that keeps the test from hanging.
 async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..2000 {
         if let Some(found) = look() {
@@ -66,7 +66,7 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     panic!("it never came: {what}");
 }
 
-/// Brings an agreement to the running service and returns the process id that the service wrote down.
+/// Drives an agreement to the running service and returns the process id that the service recorded.
 async fn agree(hub: &TestHub, id: &str, folder: &Path) -> i32 {
     let pid_file = folder.join(format!("{id}.pid"));
     hub.propose(id, &format!("echo $$ > {}; exec sleep 1000", pid_file.display()));
@@ -133,7 +133,7 @@ async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellatio
     agent.end().await;
 }
 
-/// The driver is told of a service before the journal says so; an agent that dies between the two must not stop it.
+/// The driver gets the order before the journal records it; an agent that crashes between the two must not stop the service.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_whose_start_was_not_written_down_goes_on() {
     let hub = TestHub::new();
@@ -251,7 +251,7 @@ async fn a_crash_reaches_the_hub_with_its_code_and_its_last_output() {
     .await;
     assert_eq!((&failure["agreementId"], &failure["exitCode"]), (&json!("a1"), &json!(3)));
     assert_eq!(failure["output"], json!(["no such table", "no such table"]));
-    // An exchange of another maker refuses what it does not know: it gets the rest of the status.
+    // A third-party exchange refuses unknown members: it gets the rest of the status.
     hub.state().refuses_failures = true;
     hub.state().status = Value::Null;
     until("the plain status is reported", || hub.state().status["services"].as_array().map(drop)).await;
@@ -308,7 +308,7 @@ async fn a_node_is_unregistered_while_its_container_engine_is_dead() {
     agent.end().await;
 }
 
-/// A source of packages with version 2.32.0, whose program says that it is `version`.
+/// Creates a source of packages with version 2.32.0, whose program reports `version`.
 fn packages(version: &str) -> tempfile::TempDir {
     let source = tempfile::tempdir().unwrap();
     std::fs::write(source.path().join("m.json"), r#"{"softwareUpgrade":{"version":"latest","files":["*"]}}"#)
@@ -334,7 +334,7 @@ fn with_packages(settings: AgentSettings, source: &Path) -> AgentSettings {
     AgentSettings { upgrade_source: Some(source.to_owned()), restart: Some(restart), ..settings }
 }
 
-/// HA-13: it asks after the download; HA-16: a refused agent asks again at its next run. The program of this package tells its
+/// HA-13: it requests permission after the download; HA-16: a refused agent requests again at its next run. The program of this
 /// version and ends: the agent goes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_management_policy_is_carried_out_with_the_groups_permission() {
@@ -407,7 +407,7 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     }
     assert_eq!(device["configstate"]["state"], "unconfigured");
     assert_eq!(api.get::<Value>(path(&["service"])).await.unwrap_err().status(), Some(424));
-    // HA-18: membership at registration, as an attribute, is a thing of the past.
+    // HA-18: membership at registration, as an attribute, is no longer supported.
     let attribute = json!({"type": "HAAttributes", "mappings": {"partnerID": ["edge-2"]}});
     assert_eq!(api.post(path(&["attribute"]), &attribute).await.unwrap_err().status(), Some(405));
 

@@ -1,8 +1,8 @@
 //! The replacement of the agent's own program.
 //!
-//! The running program hands over: it ends its workers and leaves the services alone, starts the new program as its child,
-//! and watches it until it has reported to the hub. Only then the new program is made the installed one, and takes the place
-//! of the old one in the same process. Otherwise the old program ends its child and goes on where it stopped.
+//! The running program ends its workers without stopping services, starts the new program as its child, and supervises it until
+//! it has reported to the hub. Only then the new program is installed and replaces the old one in the same process. Otherwise
+//! the old program ends its child and continues.
 
 use std::{
     ffi::OsString,
@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{AgentError, AgentSettings, files};
 
-/// Version of the agent's software: that of the existing agents whose duties this one carries out.
+/// Version of the agent's software: that of the existing agents with which this one is compatible.
 pub const AGENT_VERSION: &str = "2.31.0";
 
-/// Variable with another version to report, for packages that wrap a program.
+/// Variable that overrides the reported version, for packages that wrap a program.
 const VERSION: &str = "EVENKEEL_SOFTWARE_VERSION";
 
 /// Returns the version that this program reports.
@@ -40,58 +40,58 @@ pub fn software_version() -> String {
         .unwrap_or_else(|| AGENT_VERSION.to_owned())
 }
 
-/// Variable that tells a program that the old one watches it.
+/// Variable that marks a program as supervised by the old one.
 pub const WATCHED: &str = "EVENKEEL_AGENT_WATCHED";
-/// Variable with the version of the program that was started first; the installed program carries it.
+/// Variable with the version of the originally started program; set for the installed one.
 pub const REPLACES: &str = "EVENKEEL_AGENT_REPLACES";
 
-/// Longest wait for a program to tell its version.
+/// Timeout of the version query of a program.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval at which the new program is looked at.
+/// Interval at which the new program is checked.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest wait for the watched program to end before the old one takes over again.
+/// Timeout of the end of the supervised program before the old one takes over again.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The way in which this program was started, so that another one can be started in the same way.
+/// The command line of this program, so that another one can be started in the same way.
 #[derive(Debug, Clone)]
 pub struct Restart {
     /// Arguments, without the name of the program.
     pub arguments: Vec<OsString>,
-    /// Longest wait for the new program to report to the hub.
+    /// Timeout of the new program's report to the hub.
     pub timeout: Duration,
 }
 
 /// A program that is to replace the running one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Replacement {
-    /// Management policy that asks for it.
+    /// The management policy.
     pub job: String,
-    /// Version that the program says it has.
+    /// Version that the program reports.
     pub version: String,
     /// The program.
     pub program: PathBuf,
 }
 
-/// How an agent ended.
+/// The reason why an agent ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to.
+    /// On request.
     Shutdown,
-    /// Another program takes its place in this process.
+    /// Another program replaces it in this process.
     Replaced {
         /// The program.
         program: PathBuf,
-        /// Version of the program that was started first.
+        /// Version of the originally started program.
         replaces: String,
     },
 }
 
-/// The program that takes the place of the one that was started.
+/// The program that replaces the originally started one.
 #[derive(Debug, Serialize, Deserialize)]
 struct Installed {
     version: String,
     program: PathBuf,
-    /// Version of the program that was started; another one was installed by somebody else and counts.
+    /// Version of the originally started program; if a package manager replaces it, that one counts.
     replaces: String,
 }
 
@@ -107,14 +107,14 @@ fn failed_path(data_dir: &Path) -> PathBuf {
     data_dir.join("upgrade-failed")
 }
 
-/// Returns the program that an upgrade installed over the one of version `own`, if there is one.
+/// Returns the program that an upgrade installed over version `own`, if there is one.
 pub fn installed(data_dir: &Path, own: &str) -> Option<PathBuf> {
     let text = fs::read_to_string(installed_path(data_dir)).ok()?;
     let installed: Installed = serde_json::from_str(&text).ok()?;
     (installed.replaces == own && installed.program.is_file()).then_some(installed.program)
 }
 
-/// Puts a program into the place of this one, in the same process. Returns only when that fails.
+/// Replaces this program in the same process. Returns only on failure.
 pub fn exec(program: &Path, arguments: &[OsString], replaces: &str) -> io::Error {
     std::process::Command::new(program)
         .args(arguments)
@@ -124,18 +124,18 @@ pub fn exec(program: &Path, arguments: &[OsString], replaces: &str) -> io::Error
         .exec()
 }
 
-/// Whether the program that was started before watches this one.
+/// Returns whether the previous program supervises this one.
 pub(crate) fn is_watched() -> bool {
     std::env::var_os(WATCHED).is_some()
 }
 
-/// Tells the program that watches this one that it has reported to the hub.
+/// Notifies the supervising program that this one has reported to the hub.
 pub(crate) fn confirm(data_dir: &Path, version: &str) -> Result<(), AgentError> {
     files::write_atomic(&confirmed_path(data_dir), version.as_bytes(), 0o600)
         .map_err(|error| AgentError::DataDir(error.to_string()))
 }
 
-/// Takes the reason for which the last replacement was given up.
+/// Takes the reason why the last replacement was abandoned.
 pub(crate) fn take_failure(data_dir: &Path) -> Result<Option<String>, AgentError> {
     let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
     let reason = files::read_optional(&failed_path(data_dir)).map_err(broken)?;
@@ -145,10 +145,10 @@ pub(crate) fn take_failure(data_dir: &Path) -> Result<Option<String>, AgentError
     Ok(reason)
 }
 
-/// Asks a program for the version that it would report.
+/// Runs a program to get the version that it would report.
 ///
 /// # Errors
-/// In words: why it cannot be started on this machine, or what it said instead.
+/// A message: why it cannot be started on this machine, or its unexpected output.
 pub(crate) async fn version_of(program: &Path) -> Result<String, String> {
     let asked = Command::new(program)
         .arg("agent-version")
@@ -168,9 +168,9 @@ pub(crate) async fn version_of(program: &Path) -> Result<String, String> {
     if version.is_empty() { Err("the program tells no version".to_owned()) } else { Ok(version) }
 }
 
-/// Starts the new program and watches it until it has reported to the hub; then makes it the installed one.
+/// Starts the new program and supervises it until it has reported to the hub; then installs it.
 ///
-/// `None`: it did not come up, or the agent was asked to end; the old program goes on.
+/// `None`: it did not start, or the agent was stopped; the old program continues.
 ///
 /// # Errors
 /// [`AgentError::DataDir`] when the outcome cannot be written.
@@ -208,8 +208,8 @@ pub(crate) async fn replace(
     Ok(None)
 }
 
-/// Runs the new program until it has reported to the hub, and ends it again: it leaves its services to the program that
-/// takes over.
+/// Runs the new program until it has reported to the hub, and ends it again: it leaves its services to the program that takes
+/// over.
 async fn watch(
     data_dir: &Path,
     restart: &Restart,
@@ -250,7 +250,7 @@ async fn watch(
 
 async fn end(child: &mut Child) -> io::Result<()> {
     let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) else { return Ok(()) };
-    // It may have ended already.
+    // It may already have ended.
     let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
     match timeout(END_TIMEOUT, child.wait()).await {
         Ok(status) => status.map(drop),

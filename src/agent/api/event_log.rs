@@ -85,7 +85,7 @@ async fn remove(State(api): State<Api>, Query(conditions): Query<Conditions>) ->
     remove_where(&api, move |_, entry| is_selected(&document(entry), &conditions)).await
 }
 
-/// Removes what was logged under earlier registrations.
+/// Removes the entries of earlier registrations.
 async fn prune(State(api): State<Api>) -> Result<Response, Refusal> {
     remove_where(&api, |first_entry, entry| entry.id < first_entry).await
 }

@@ -1,4 +1,4 @@
-//! Where the local API listens, and which requests may come in there.
+//! The address of the local API, and the requests that it accepts.
 
 use std::net::SocketAddr;
 
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{AgentError, ApiListen, USUAL_API};
 
-/// Longest wait for requests that are being answered.
+/// Longest wait for requests in flight.
 const LAST_REQUESTS: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Starts to serve the local API until `stop`.
 ///
-/// At the usual address another agent of the machine may be first; this one then goes on without the API, unless it can
-/// be registered through nothing else.
+/// Another agent of the machine may already use the default address; this one then continues without the API, unless it can
+/// be registered in no other way.
 ///
 /// # Errors
 /// [`AgentError::Listen`] when the address cannot be used.
@@ -67,7 +67,7 @@ pub(crate) async fn end(api: Option<JoinHandle<()>>) {
     }
 }
 
-/// Refuses requests for another host on a loopback address: they come from a web page whose name was made to point here.
+/// Refuses requests for another host on a loopback address: they come from a web page whose name resolves to this machine.
 async fn check_host(address: SocketAddr, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if address.ip().is_loopback() && !is_local(host) {
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_whose_usual_port_is_taken_goes_on_when_it_is_registered() {
-        // Whoever has the port, be it an agent of this machine: it is taken.
+        // The port is in use, possibly by an agent of this machine.
         let _holder = TcpListener::bind(USUAL_API).await;
         let stop = CancellationToken::new();
         let _ended = stop.clone().drop_guard();

@@ -63,7 +63,7 @@ async fn show_in_org(
     show(api, Path(name)).await
 }
 
-/// The job that an installer outside the agent would take next: none is left for it while the agent installs itself.
+/// Returns the next job for an installer outside the agent: none, because the agent installs itself.
 async fn next_job(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     let ready = jobs(&api, |_, job| job.phase == Phase::Downloaded).await?;
     Ok(Json(Value::Object(ready.into_iter().take(1).collect())))

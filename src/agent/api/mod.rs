@@ -1,4 +1,4 @@
-//! The local API, by which the command line sees and steers the agent (agbot 5.7). It has no authentication and
+//! The local API, used by the command line to inspect and control the agent (agbot 5.7). It has no authentication and
 //! belongs on a loopback address; it never returns the node's token.
 
 mod agreement;
@@ -31,12 +31,12 @@ use crate::{
     machine::Machine,
 };
 
-/// Oldest exchange that agents of this contract work with.
+/// Oldest exchange version that agents of this contract support.
 const REQUIRED_EXCHANGE: &str = "2.124.0";
-/// Exchange that they prefer.
+/// Preferred exchange version.
 const PREFERRED_EXCHANGE: &str = "2.126.1";
 
-/// What the handlers share.
+/// The state shared by the handlers.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub handle: Handle,
@@ -44,18 +44,18 @@ pub(crate) struct Api {
     pub machine: Arc<Machine>,
 }
 
-/// An answer other than success.
+/// A response other than success.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The input is wrong.
+    /// The input is invalid.
     Input(String, &'static str),
-    /// The thing does not exist.
+    /// The object does not exist.
     NotFound(String),
     /// The agent is in another state.
     Conflict(String),
     /// The node must be registered first.
     NotRegistered,
-    /// It did not work now.
+    /// A temporary failure.
     Unavailable(String),
 }
 
@@ -84,12 +84,12 @@ impl From<Ended> for Refusal {
 }
 
 impl Api {
-    /// A copy of the journal.
+    /// Returns a copy of the journal.
     async fn journal(&self) -> Result<Journal, Refusal> {
         Ok(self.handle.with(|journal| journal.clone()).await?)
     }
 
-    /// The hub, when the node is registered.
+    /// Returns the hub, when the node is registered.
     async fn hub(&self) -> Result<Arc<Hub>, Refusal> {
         let (give, take) = oneshot::channel();
         self.handle.order(Order::Hub(give)).await?;
@@ -97,7 +97,7 @@ impl Api {
     }
 }
 
-/// All routes of the local API.
+/// Returns all routes of the local API.
 pub(crate) fn router(handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Router {
     Router::new()
         .route("/status", get(status))
@@ -113,8 +113,8 @@ pub(crate) fn router(handle: Handle, settings: Arc<AgentSettings>, machine: Arc<
         .with_state(Api { handle, settings, machine })
 }
 
-/// Takes every body as JSON: the reference's command line sends some without a content type. Handlers that read another
-/// form do not look at it.
+/// Treats every body as JSON: the reference's command line sends some without a content type. Handlers that read another
+/// format ignore it.
 async fn as_json(mut request: Request) -> Request {
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     request

@@ -26,9 +26,9 @@ use crate::{
     step::Event,
 };
 
-/// Wait for services to end after the hub was cleaned, when the time to unregister is over.
+/// Wait for services to end after the node's data at the hub was deleted, when the time to unregister is over.
 const LAST_STOPS: Duration = Duration::from_secs(2);
-/// Interval at which the end of services is looked for.
+/// Interval at which the end of services is checked.
 const LEAVE_POLL: Duration = Duration::from_millis(100);
 
 pub(super) fn routes() -> Router<Api> {
@@ -98,7 +98,7 @@ struct Device {
     node_type: Option<String>,
 }
 
-/// Letters, digits and the signs that the contract allows; slashes only where a pattern names its organisation.
+/// Letters, digits and the characters that the contract allows; slashes only where a pattern names its organization.
 fn check_name(text: &str, field: &'static str) -> Result<(), Refusal> {
     let is_allowed = |character: char| character.is_alphanumeric() || "-*+()?&!_.@,:/\\ ".contains(character);
     if text.chars().all(is_allowed) && text.len() <= 256 {
@@ -143,12 +143,12 @@ async fn register(
     Ok((StatusCode::CREATED, Json(device(&api.journal().await?))).into_response())
 }
 
-/// A pattern with its organization, which is that of the node unless the pattern names another.
+/// Returns a pattern with its organization, by default that of the node.
 fn qualified(org: &str, pattern: String) -> String {
     if pattern.is_empty() || pattern.contains('/') { pattern } else { format!("{org}/{pattern}") }
 }
 
-/// Gives an order and waits until it is carried out.
+/// Sends an order and waits until it is carried out.
 async fn order(api: &Api, make: impl FnOnce(oneshot::Sender<()>) -> Order) -> Result<(), Refusal> {
     let (done, wait) = oneshot::channel();
     api.handle.order(make(done)).await?;
@@ -236,7 +236,7 @@ async fn unregister(State(api): State<Api>, Query(farewell): Query<Farewell>) ->
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Ends every agreement, cleans up at the hub as far as it answers, and forgets the registration.
+/// Ends every agreement, deletes the node's data at the hub if it responds, and removes the registration.
 async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
     api.handle.apply(Event::CancelRequested { agreement: None, reason: reason::NODE_UNREGISTERED }).await?;
     let deadline = Instant::now() + api.settings.unregister_timeout;
@@ -247,14 +247,14 @@ async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
         tokio::time::sleep(LEAVE_POLL).await;
     }
     let hub = api.hub().await;
-    // A worker that still listened would repair the record that is being cleared.
+    // A running worker would repair the record that is being deleted.
     order(api, Order::Hush).await?;
     let cleaned = match hub {
         Ok(hub) => clean_hub(&hub, removes_node).await,
         Err(_) => Ok(()),
     };
     api.handle.apply(Event::Deleted).await?;
-    // What could not be stopped in time is stopped later: it must not keep the node registered.
+    // Services that could not be stopped in time are stopped later: they must not keep the node registered.
     let deadline = deadline.max(Instant::now() + LAST_STOPS);
     while !api.handle.with(|journal| journal.state.is_stopped()).await? && Instant::now() < deadline {
         tokio::time::sleep(LEAVE_POLL).await;
@@ -337,7 +337,7 @@ async fn patch_policy(
     write_policy(&api, policy).await
 }
 
-/// The exchange gets it first; the agent then sees the change there like any other.
+/// Written to the exchange first; the agent then sees the change there like any other.
 async fn write_policy(api: &Api, mut policy: Value) -> Result<Response, Refusal> {
     let mut parsed: evenkeel_domain::policy::NodePolicy = serde_json::from_value(policy.clone())
         .map_err(|error| Refusal::Input(error.to_string(), "policy"))?;
@@ -400,7 +400,7 @@ async fn drop_input(State(api): State<Api>) -> Result<Response, Refusal> {
 }
 
 async fn write_input(api: &Api, input: Value) -> Result<(), Refusal> {
-    // Before the registration is complete there is no session yet; an empty list changes nothing then.
+    // Before the registration is complete there is no session; an empty list changes nothing then.
     let hub = match api.hub().await {
         Err(Refusal::NotRegistered) if input == json!([]) => return Ok(()),
         other => other?,

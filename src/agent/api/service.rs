@@ -1,4 +1,4 @@
-//! `/service`: what runs on the node.
+//! `/service`: services that run on the node.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{Api, Refusal};
 use crate::step::{Agreement, Instance, State as Steps, WorkloadName};
 
-/// The usual log driver of the container engine.
+/// The default log driver of the container engine.
 const ENGINE_LOG_DRIVER: &str = "json-file";
 
 pub(super) fn routes() -> Router<Api> {
@@ -63,7 +63,7 @@ fn instance(agreement: &Agreement, state: &Steps) -> Value {
     })
 }
 
-/// A service that others need.
+/// Describes a service that others need.
 fn needed_instance(key: &str, instance: &Instance, state: &Steps) -> Value {
     let service = &instance.dependency.service;
     let path: Vec<Value> = state
@@ -110,7 +110,7 @@ fn definition(agreement: &Agreement) -> Value {
     found
 }
 
-/// A definition by id, name and deployment.
+/// Describes a definition by id, name and deployment.
 fn defined(id: &str, service: &WorkloadName, deployment: &str) -> Value {
     json!({
         "record_id": id,
@@ -126,7 +126,7 @@ fn defined(id: &str, service: &WorkloadName, deployment: &str) -> Value {
     })
 }
 
-/// The deployment with the log driver that is used where it names none: a client that shows output must know where it is.
+/// Returns the deployment with the default log driver filled in: a client that shows output needs to know it.
 fn shown_deployment(text: &str) -> String {
     let Ok(mut deployment) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
     for container in deployment.get_mut("services").and_then(Value::as_object_mut).into_iter().flatten() {
@@ -204,14 +204,14 @@ async fn set_config_state(
     }
 }
 
-/// Each definition once, in the order of the services' ids.
+/// Returns each definition once, in the order of the services' ids.
 fn without_repeats(definitions: impl Iterator<Item = Value>) -> Vec<Value> {
     let by_id: BTreeMap<String, Value> =
         definitions.map(|one| (one["record_id"].as_str().unwrap_or_default().to_owned(), one)).collect();
     by_id.into_values().collect()
 }
 
-/// The policies that live agreements run under, by name.
+/// Lists the policies of live agreements, by name.
 async fn policies(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
     let journal = api.journal().await?;
     let found: Map<String, Value> = journal

@@ -27,7 +27,7 @@ fn folder(api: &Api) -> PathBuf {
     api.settings.data_dir.join("userkeys")
 }
 
-/// File names are plain: nothing outside the folder can be named.
+/// File names are plain: nothing outside the directory can be named.
 fn file_path(api: &Api, name: &str) -> Result<PathBuf, Refusal> {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
@@ -37,14 +37,14 @@ fn file_path(api: &Api, name: &str) -> Result<PathBuf, Refusal> {
     Ok(folder(api).join(name))
 }
 
-/// How much is said of each key.
+/// The level of detail for each key.
 #[derive(Debug, Deserialize)]
 struct Detail {
     #[serde(default)]
     verbose: bool,
 }
 
-/// Names of the keys; with `verbose`, what the certificate of each says.
+/// Lists the names of the keys; with `verbose`, the content of their certificates.
 async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<Value> {
     let mut names: Vec<String> = std::fs::read_dir(folder(&api))
         .into_iter()
@@ -65,7 +65,7 @@ async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<Valu
     Json(json!({"pem": names.iter().filter_map(read).collect::<Vec<Value>>()}))
 }
 
-/// A key in the form of the reference, whose clients need both names and both instants even for a key without a
+/// Describes a key in the form of the reference, whose clients need both names and both instants even for a key without a
 /// certificate.
 fn described(name: &str, pem: &str) -> Value {
     let facts = certificate_facts(pem).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Identifies what an entry of user input is for; absent and empty mean the same.
+/// Members that identify the subject of a user input entry; absent and empty are equal.
 const KEY: [&str; 4] = ["serviceOrgid", "serviceUrl", "serviceArch", "serviceVersionRange"];
 
 /// Returns the stored user input with a change: values of the same service and name are replaced, others are added, and

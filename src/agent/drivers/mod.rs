@@ -26,7 +26,7 @@ pub(crate) fn lines_of(output: &str, count: usize) -> Vec<String> {
     lines
 }
 
-/// Logs that a container or process of a service ended by itself.
+/// Logs that a container or process of a service ended unexpectedly.
 pub(crate) fn log_exit(key: &str, name: &str, failures: &Failures) {
     let (exit, output) = (failures.last_exit(), failures.output.join(" | "));
     let exits = failures.exits;
@@ -42,19 +42,19 @@ pub(crate) fn log_exit(key: &str, name: &str, failures: &Failures) {
 pub struct ServiceSpec {
     /// Key: the agreement id, or that of an instance.
     pub key: String,
-    /// What to run.
+    /// Its deployment.
     pub deployment: Deployment,
-    /// Variables of the platform and the user, in order; the deployment's own come after them.
+    /// Variables of the platform and the user, in order; the deployment's own follow.
     pub environment: Vec<(String, String)>,
     /// Registry logins: registry, user name, secret.
     pub logins: Vec<RegistryLogin>,
-    /// What it is to the node.
+    /// Its role on the node.
     pub role: Role,
     /// Keys of the services whose networks it joins, because it needs them.
     pub networks: Vec<String>,
 }
 
-/// Says what a service is to the node.
+/// The role of a service on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
     /// The service of an agreement.
@@ -67,7 +67,7 @@ pub enum Role {
 }
 
 impl ServiceSpec {
-    /// The service of an agreement that needs nothing.
+    /// Creates the service of an agreement that has no dependencies.
     pub fn new(key: String, deployment: Deployment, environment: Vec<(String, String)>) -> Self {
         Self { key, deployment, environment, logins: Vec::new(), role: Role::TopLevel, networks: Vec::new() }
     }
@@ -90,29 +90,29 @@ impl std::fmt::Debug for RegistryLogin {
     }
 }
 
-/// Why a driver cannot do what was asked.
+/// The reason why a driver cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// The deployment cannot run with this driver at all.
     #[error("{0}")]
     Unsuitable(String),
-    /// An image cannot be had.
+    /// An image cannot be pulled.
     #[error("image {image}: {reason}")]
     Image {
         /// Image.
         image: String,
-        /// What the engine said.
+        /// Error of the engine.
         reason: String,
         /// Whether the registry refused the login.
         is_unauthorized: bool,
     },
-    /// It did not work now and may work later.
+    /// A temporary failure.
     #[error("{0}")]
     Transient(String),
 }
 
 impl DriverError {
-    /// The cancellation reason of a failure that will not pass, `None` for one that may.
+    /// Returns the cancellation reason of a permanent failure, `None` for a temporary one.
     pub fn cancel_reason(&self) -> Option<u64> {
         match self {
             Self::Unsuitable(_) => Some(reason::SERVICE_TERMINATED),
@@ -124,7 +124,7 @@ impl DriverError {
 }
 
 impl DriverError {
-    /// The same for a service that others need: the reason for which those end.
+    /// Returns the cancellation reason for agreements that depend on a service with this failure.
     pub fn dependency_cancel_reason(&self) -> Option<u64> {
         self.cancel_reason().map(|_| match self {
             Self::Image { .. } => reason::DEPENDENCY_IMAGE_FETCH_FAILED,
@@ -133,25 +133,25 @@ impl DriverError {
     }
 }
 
-/// A way to run services. Every method may be repeated without harm.
+/// Runs services. Every method is idempotent.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// Called once, before anything else: takes over what runs already of `wanted`, and removes everything of this
-    /// agent that is not wanted. Starts nothing that does not run.
+    /// Called once, before anything else: adopts those of `wanted` that already run, and removes every other service of this
+    /// agent. Starts nothing.
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError>;
 
-    /// Starts a service, or does nothing when it is there already.
+    /// Starts a service, or does nothing when it already exists.
     async fn start(&self, service: &ServiceSpec) -> Result<(), DriverError>;
 
-    /// Stops a service and removes what is left of it.
+    /// Stops a service and removes its remains.
     async fn stop(&self, key: &str) -> Result<(), DriverError>;
 
-    /// What the driver sees of a service.
+    /// Returns the driver's observation of a service.
     async fn observe(&self, key: &str) -> Observation;
 
-    /// Waits until something may have changed.
+    /// Waits until an observation may have changed.
     async fn changed(&self);
 
-    /// Lets go of all services, which run on: another program of the agent takes them over.
+    /// Releases all services without stopping them: another program of the agent adopts them.
     async fn release(&self) {}
 }

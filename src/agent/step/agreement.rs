@@ -1,4 +1,4 @@
-//! One agreement as the node remembers it.
+//! One agreement in the node's state.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::Dependency;
 pub struct WorkloadName {
     /// Name of the service.
     pub url: String,
-    /// Its organisation.
+    /// Its organization.
     pub org: String,
     /// Its version.
     pub version: String,
@@ -24,7 +24,7 @@ impl WorkloadName {
     }
 }
 
-/// What the exchange holds of an agreement.
+/// The exchange's record of an agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum ExchangeState {
     /// Nothing.
@@ -37,7 +37,7 @@ pub enum ExchangeState {
 }
 
 impl ExchangeState {
-    /// The words in the exchange's record.
+    /// Returns the state as the exchange spells it.
     pub fn words(self) -> &'static str {
         match self {
             Self::Absent => "",
@@ -47,10 +47,10 @@ impl ExchangeState {
     }
 }
 
-/// How verifications of an agreement go.
+/// Progress of an agreement's verifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verification {
-    /// Sent since the last answer.
+    /// Number sent since the last reply.
     pub unanswered: u32,
     /// When the last one was sent, seconds since 1970.
     pub sent_at: u64,
@@ -58,7 +58,7 @@ pub struct Verification {
     pub is_due: bool,
 }
 
-/// Why and since when an agreement ends.
+/// The end of an agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// Reason code.
@@ -75,7 +75,7 @@ pub struct Agreement {
     pub id: String,
     /// Name of the terms; two live agreements never share it.
     pub name: String,
-    /// The other side, `org/agbot`.
+    /// The agbot, `org/agbot`.
     pub agbot: String,
     /// Protocol version of the proposal.
     pub protocol_version: i64,
@@ -91,9 +91,9 @@ pub struct Agreement {
     pub producer_policy: String,
     /// User input as environment variables, in order.
     pub inputs: Vec<(String, String)>,
-    /// Registry logins and keys are looked up by this service id, `org/service`.
+    /// Service id for registry logins and keys, `org/service`.
     pub service_id: String,
-    /// Services that it needs, in the order in which they start.
+    /// Its dependencies, in start order.
     pub dependencies: Vec<Dependency>,
     /// When the proposal was accepted.
     pub created_at: u64,
@@ -103,34 +103,34 @@ pub struct Agreement {
     pub finalized_at: Option<u64>,
     /// When the service was first seen running.
     pub started_at: Option<u64>,
-    /// Whether the driver was told to start the service.
+    /// Whether the driver was ordered to start the service.
     pub is_start_ordered: bool,
     /// Since when a started service is down.
     pub down_since: Option<u64>,
     /// Seconds until the protocol must be finished.
     pub timeout_secs: u64,
-    /// What the exchange holds.
+    /// The exchange's record.
     pub recorded: ExchangeState,
     /// Verifications.
     pub verification: Verification,
     /// Set when the agreement ends.
     pub ending: Option<Ending>,
-    /// Whether nothing of the service is left.
+    /// Whether the service is completely stopped.
     pub is_stopped: bool,
 }
 
 impl Agreement {
-    /// Neither ended nor ending.
+    /// Returns whether the agreement is neither ended nor ending.
     pub fn is_live(&self) -> bool {
         self.ending.is_none()
     }
 
-    /// Ended, with nothing left to do.
+    /// Returns whether the agreement has ended with nothing left to do.
     pub fn is_archived(&self) -> bool {
         self.ending.is_some() && self.is_stopped && self.recorded == ExchangeState::Absent
     }
 
-    /// What the exchange should hold.
+    /// Returns the wanted record at the exchange.
     pub fn wanted_record(&self) -> ExchangeState {
         match (self.ending, self.accepted_at, self.finalized_at) {
             (Some(_), _, _) | (None, None, _) => ExchangeState::Absent,

@@ -1,4 +1,4 @@
-//! Takes events into the state (agreement protocol 2.5).
+//! Applies events to the state (agreement protocol 2.5).
 
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_wire::agreement::{
@@ -13,7 +13,7 @@ use super::{
 use crate::step::DOWN_LIMIT_SECS;
 
 impl State {
-    /// Takes one event in. `now` is in seconds since 1970.
+    /// Applies one event. `now` is in seconds since 1970.
     pub fn apply(&mut self, event: Event, now: u64) -> Outcome {
         let outcome = self.take(event, now);
         self.note_dependencies();
@@ -174,7 +174,7 @@ impl State {
         Outcome::default()
     }
 
-    /// Only new terms are understood; secrets are not kept by this agent, so their update is refused.
+    /// Only new terms are supported; this agent keeps no secrets, so their update is refused.
     fn take_update(&mut self, id: &str, update_type: &str, metadata: Option<&serde_json::Value>) -> bool {
         let Some(metadata) = metadata.filter(|_| update_type == UPDATE_POLICY) else { return false };
         let text = metadata.as_str().map_or_else(|| metadata.to_string(), str::to_owned);
@@ -228,7 +228,7 @@ impl State {
         Outcome { note: started }
     }
 
-    /// Cancels what the node's present policy, pattern or suspensions no longer allow.
+    /// Cancels agreements that the node's current policy, pattern or suspensions no longer allow.
     fn review_policy(&mut self, now: u64) -> Outcome {
         let mut doomed = Vec::new();
         for agreement in self.live() {
@@ -277,7 +277,7 @@ impl State {
         self.end_many(ids, now)
     }
 
-    /// Ends what needs a service that cannot run.
+    /// Ends the agreements that depend on a service that cannot run.
     fn end_needing(&mut self, key: &str, reason: u64, now: u64) -> Outcome {
         let doomed = self.needing(key).map(|agreement| (agreement.id.clone(), reason)).collect();
         self.end_many(doomed, now)
@@ -289,7 +289,7 @@ impl State {
         if notes.is_empty() { Outcome::default() } else { note(notes.join("; ")) }
     }
 
-    /// Ends a live agreement; `tells_agbot` unless the agbot asked for it.
+    /// Ends a live agreement; `notifies_agbot` unless the agbot requested it.
     fn end(&mut self, id: &str, reason: u64, tells_agbot: bool, now: u64) -> Outcome {
         let Some(agreement) = self.agreements.get_mut(id).filter(|agreement| agreement.is_live()) else {
             return Outcome::default();
@@ -364,7 +364,7 @@ impl State {
     }
 }
 
-/// The reason code when an agreement has waited too long for something.
+/// Returns the reason code when an agreement has exceeded a deadline.
 fn overdue(agreement: &Agreement, now: u64) -> Option<u64> {
     let since = |at: u64| now.saturating_sub(at);
     if agreement.finalized_at.is_none() && since(agreement.created_at) >= agreement.timeout_secs {

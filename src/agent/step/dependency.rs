@@ -1,7 +1,7 @@
-//! Services that other services need: which ones, in which order they start, and when they go (agreement protocol 5.7).
+//! Dependencies of services: their resolution, start order, and end (agreement protocol 5.7).
 //!
-//! An agreement names its dependencies in the order in which they start: whatever one of them needs itself comes before it.
-//! What is shared (`singleton`, `exclusive`) runs once on the node; everything else once for each agreement.
+//! An agreement names its dependencies in start order: the requirements of each come before it. Shared ones (`singleton`,
+//! `exclusive`) run once on the node; all others once for each agreement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 
 use super::{Agreement, Command, State, WorkloadName};
 
-/// Services that one service may need, directly or through others.
+/// Maximum number of direct and indirect dependencies of a service.
 pub const MOST_DEPENDENCIES: usize = 50;
 
-/// Longest part of a key that people read.
+/// Length of the readable part of a key.
 const READABLE: usize = 100;
 
-/// One service that an agreement's service needs, as it was resolved when the agreement was made.
+/// A dependency of an agreement's service, as resolved when the agreement was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dependency {
     /// Its name.
     pub service: WorkloadName,
-    /// Registry logins are looked up by this id, `org/service`.
+    /// Service id for registry logins, `org/service`.
     pub service_id: String,
     /// The deployment text exactly as signed.
     pub deployment: String,
-    /// Whether it runs once on the node, for all that need it.
+    /// Whether it runs once on the node, shared by all dependents.
     pub is_shared: bool,
     /// User input as environment variables, in order.
     pub inputs: Vec<(String, String)>,
 }
 
 impl Dependency {
-    /// The key of its instance: usable as the name of files, containers and networks, and never that of another one.
+    /// Returns the key of its instance: valid as the name of files, containers and networks, and unique.
     pub fn key(&self, agreement: &str) -> String {
         let service = &self.service;
         let owner = if self.is_shared { "" } else { agreement };
@@ -47,12 +47,12 @@ impl Dependency {
             .map(|letter| if letter.is_ascii_alphanumeric() || "_.-".contains(letter) { letter } else { '-' })
             .take(READABLE)
             .collect();
-        // The first sign must not be one that container engines and file systems treat in a way of their own.
+        // The first character must not have a special meaning for container engines and file systems.
         format!("d{digest:016x}_{readable}")
     }
 }
 
-/// FNV-1a with a mark after each part; the key is kept over restarts, so it must not depend on the program's version.
+/// FNV-1a with a mark after each part; the key persists over restarts, so it must not depend on the program's version.
 fn fold(digest: u64, part: &str) -> u64 {
     let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     step(part.bytes().fold(digest, step), 0xff)
@@ -62,9 +62,9 @@ fn fold(digest: u64, part: &str) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Instance {
-    /// What it runs.
+    /// Its definition.
     pub dependency: Dependency,
-    /// Whether the driver was told to start it.
+    /// Whether the driver was ordered to start it.
     pub is_start_ordered: bool,
     /// When it was first seen running, seconds since 1970.
     pub started_at: Option<u64>,
@@ -75,10 +75,10 @@ pub struct Instance {
 /// Definitions by service, `(org, url)`, each with its id.
 pub type Definitions = BTreeMap<(String, String), Vec<(String, ServiceAnswer)>>;
 
-/// Puts everything that a service needs into the order in which it starts.
+/// Resolves the dependencies of a service in start order.
 ///
 /// # Errors
-/// In words: what is not there, needs itself, or is too much.
+/// A message: the service that is missing, depends on itself, or exceeds the limit.
 pub fn in_order<'a>(
     needs: &[RequiredService],
     arch: &str,
@@ -101,7 +101,7 @@ fn visit<'a>(
         if order.iter().any(|(id, _)| *id == found.0) {
             continue;
         }
-        // The depth is bounded by what is above, which never holds a service twice.
+        // The depth is bounded by the path above, which never contains a service twice.
         if above.len() + order.len() >= MOST_DEPENDENCIES {
             return Err(format!("it needs more than {MOST_DEPENDENCIES} services"));
         }
@@ -116,7 +116,7 @@ fn visit<'a>(
     Ok(())
 }
 
-/// The highest version in the range.
+/// Returns the highest version in the range.
 fn choose<'a>(
     need: &RequiredService,
     arch: &str,
@@ -139,19 +139,19 @@ fn choose<'a>(
 }
 
 impl Agreement {
-    /// Keys of the instances it needs, in the order in which they start.
+    /// Returns the keys of its dependencies, in start order.
     pub fn dependency_keys(&self) -> impl Iterator<Item = String> {
         self.dependencies.iter().map(|dependency| dependency.key(&self.id))
     }
 
-    /// Whether its service, and with it all that it needs, is to run or not yet gone.
+    /// Returns whether its service and dependencies are to run or not completely stopped yet.
     fn holds_dependencies(&self) -> bool {
         self.accepted_at.is_some() && !self.is_stopped
     }
 }
 
 impl State {
-    /// Adds an instance for everything that an accepted agreement needs.
+    /// Adds the instances of an accepted agreement's dependencies.
     pub(super) fn note_dependencies(&mut self) {
         for agreement in self.agreements.values().filter(|one| one.is_live() && one.accepted_at.is_some()) {
             for dependency in &agreement.dependencies {
@@ -161,18 +161,18 @@ impl State {
         }
     }
 
-    /// Live agreements that need an instance.
+    /// Returns the live agreements that depend on an instance.
     pub fn needing<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Agreement> {
         self.live().filter(move |agreement| agreement.dependency_keys().any(|one| one == key))
     }
 
-    /// Whether an instance is still used, be it by a service that is on its way out.
+    /// Returns whether an instance is still in use, possibly by a service that is being stopped.
     pub fn is_needed(&self, key: &str) -> bool {
         let holders = self.agreements.values().filter(|agreement| agreement.holds_dependencies());
         holders.into_iter().any(|agreement| agreement.dependency_keys().any(|one| one == key))
     }
 
-    /// Whether everything that an agreement's service needs was seen running.
+    /// Returns whether all dependencies of an agreement's service were seen running.
     pub(super) fn has_dependencies(&self, agreement: &Agreement) -> bool {
         agreement.dependency_keys().all(|key| self.has_started(&key))
     }
@@ -181,7 +181,7 @@ impl State {
         self.instances.get(key).is_some_and(|instance| instance.started_at.is_some())
     }
 
-    /// What is to be done about the instances.
+    /// Returns the commands for the instances.
     pub(super) fn dependency_commands(&self) -> impl Iterator<Item = Command> {
         self.instances.iter().filter_map(|(key, instance)| {
             if !self.is_needed(key) {
@@ -192,8 +192,8 @@ impl State {
         })
     }
 
-    /// An instance starts when somebody may start whose other needs before it are met, and when no other version of it is on
-    /// its way out.
+    /// An instance starts when a dependent may start whose earlier dependencies run, and when no other version of it is being
+    /// stopped.
     fn may_start(&self, key: &str, instance: &Instance) -> bool {
         let name = instance.dependency.service.qualified_url();
         let is_other = |other: &&String| {

@@ -12,7 +12,7 @@ fn need(url: &str, range: &str) -> RequiredService {
         .unwrap()
 }
 
-/// Url, version, and what is needed: urls with version ranges.
+/// Url, version, and dependencies: urls with version ranges.
 type Known<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
 
 fn definitions(list: &[Known<'_>]) -> Definitions {

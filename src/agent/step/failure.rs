@@ -1,4 +1,4 @@
-//! Failures of services that the hub is to know: how often and why they ended, kept until they run well again.
+//! Failures of services reported to the hub: their count and causes, kept until the services have recovered.
 
 use evenkeel_wire::exchange::node_part::ServiceFailure as FailureDocument;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::{Failures, Observation, State, WorkloadName};
 const RECOVERED_SECS: u64 = 90;
 /// Seconds for which the failures of a service that has ended are kept.
 const KEPT_SECS: u64 = 24 * 3600;
-/// Failures that are kept at most.
+/// Maximum number of failures kept.
 const MOST_FAILURES: usize = 20;
 
 /// The failures of one container or process of a service.
@@ -22,14 +22,14 @@ pub struct ServiceFailure {
     pub workload: WorkloadName,
     /// Name in the deployment; empty when the service as a whole could not be started.
     pub container: String,
-    /// What happened.
+    /// The cause.
     pub failures: Failures,
     /// When it last happened, seconds since 1970.
     pub at: u64,
 }
 
 impl ServiceFailure {
-    /// The failure in words.
+    /// Returns the human-readable failure.
     pub fn text(&self) -> String {
         self.document(true).text()
     }
@@ -54,20 +54,20 @@ impl ServiceFailure {
 }
 
 impl State {
-    /// Takes over what a driver saw fail.
+    /// Records the failures that a driver observed.
     pub(super) fn note_failures(&mut self, key: &str, observation: &Observation, now: u64) {
         for container in observation.containers.iter().filter(|container| !container.failures.is_empty()) {
             self.note_failure(key, &container.name, container.failures.clone(), now);
         }
     }
 
-    /// Notes that a service could not be started or stopped.
+    /// Records that a service could not be started or stopped.
     pub(super) fn note_error(&mut self, key: &str, error: String, now: u64) {
         let failures = Failures { error: Some(error), ..Failures::default() };
         self.note_failure(key, "", failures, now);
     }
 
-    /// The service as a whole was started: an earlier error is over.
+    /// Records that the service was started: an earlier error is resolved.
     pub(super) fn forget_error(&mut self, key: &str) {
         self.failures.retain(|one| one.key != key || !one.container.is_empty());
     }
@@ -89,7 +89,7 @@ impl State {
         self.failures.drain(..surplus);
     }
 
-    /// Returns the services that run well for a while, as `org/url`.
+    /// Returns the services that have run without failure for a while, as `org/url`.
     pub(super) fn recovered(&self, now: u64) -> Vec<String> {
         self.live()
             .filter(|agreement| agreement.down_since.is_none())
@@ -110,12 +110,12 @@ impl State {
         });
     }
 
-    /// Why a service failed last, in words.
+    /// Returns why a service failed last, in words.
     pub(super) fn failure_text(&self, key: &str) -> Option<String> {
         self.failures.iter().rev().find(|one| one.key == key).map(ServiceFailure::text)
     }
 
-    /// The failures as the status document lists them.
+    /// Returns the failures in the form of the status document.
     pub(super) fn failure_documents(&self) -> Vec<FailureDocument> {
         let is_instance = |one: &ServiceFailure| self.instances.contains_key(&one.key);
         self.failures.iter().map(|one| one.document(!is_instance(one))).collect()

@@ -1,4 +1,4 @@
-//! Which failures of services the hub learns, and for how long.
+//! Which failures of services are reported to the hub, and for how long.
 
 use super::*;
 use crate::step::{Agreement, Command, ContainerState, Event, RunState};

@@ -1,4 +1,4 @@
-//! Agent upgrades by management policies: what to do next for each (agreement protocol 6).
+//! Agent upgrades by management policies: the next action for each (agreement protocol 6).
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::NodeFacts;
 
-/// Attempts to get the files of an upgrade.
+/// Attempts to fetch the files of an upgrade.
 pub const MOST_DOWNLOADS: u32 = 4;
 
-/// How far an upgrade is.
+/// The phase of an upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Phase {
-    /// Matched, its time has not come.
+    /// Matched, scheduled for later.
     #[default]
     Waiting,
     /// The files are being fetched.
@@ -32,7 +32,7 @@ pub enum Phase {
     Initiated,
     /// Installed.
     Successful,
-    /// Nothing had to be done.
+    /// Nothing needed to be done.
     NoAction,
     /// The files could not be fetched.
     DownloadFailed,
@@ -40,12 +40,12 @@ pub enum Phase {
     PrecheckFailed,
     /// The installation failed.
     Failed,
-    /// The new program did not come up; the old one goes on.
+    /// The new program did not start; the old one continues.
     RolledBack,
 }
 
 impl Phase {
-    /// The word that travels.
+    /// Returns the spelling on the wire.
     pub fn word(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -67,21 +67,21 @@ impl Phase {
     }
 }
 
-/// What the node remembers of one management policy. Times are seconds since 1970 UTC, 0 means never.
+/// The state of one management policy on the node. Times are seconds since 1970 UTC, 0 means never.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Job {
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// When it is to start.
+    /// Scheduled start.
     pub scheduled_at: u64,
-    /// When the installation began.
+    /// Start of the installation.
     pub started_at: u64,
-    /// When it ended.
+    /// End of the job.
     pub ended_at: u64,
-    /// Version that it leads to.
+    /// Target version.
     pub version: String,
-    /// What went wrong.
+    /// The error.
     pub error: String,
     /// Attempts to fetch.
     pub downloads: u32,
@@ -89,9 +89,9 @@ pub struct Job {
     pub manifest: String,
     /// Whether an older version may be installed.
     pub allows_downgrade: bool,
-    /// The policy's last change, so that a changed policy starts anew.
+    /// The policy's last change, so that a changed policy starts over.
     pub policy_updated: String,
-    /// Whether the exchange knows this state.
+    /// Whether the exchange has recorded this state.
     pub is_reported: bool,
 }
 
@@ -107,7 +107,7 @@ impl Job {
         }
     }
 
-    /// The status document of this job.
+    /// Returns the status document of this job.
     pub fn status(&self) -> PutManagementStatus {
         let software_version = self.version.clone();
         PutManagementStatus {
@@ -123,16 +123,16 @@ impl Job {
     }
 }
 
-/// What to do for the management policies.
+/// An action for a management policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManagementCommand {
-    /// Tell the exchange how far a job is.
+    /// Report a job's phase to the exchange.
     Report(String),
     /// Remove a status whose policy is gone or no longer matches.
     Withdraw(String),
     /// Fetch the files.
     Download(String),
-    /// Ask for the group's permission.
+    /// Request the group's permission.
     AskGroup {
         /// Job.
         job: String,
@@ -143,8 +143,8 @@ pub enum ManagementCommand {
     Install(String),
 }
 
-/// Brings the jobs in line with the policies and returns what to do. `jitter` spreads starts: a number from 0 to 1 per
-/// call. Names of jobs are policy names without organisation.
+/// Updates the jobs to match the policies and returns the actions. `jitter` spreads starts: a number from 0 to 1 per call.
+/// Names of jobs are policy names without organization.
 pub fn step(
     jobs: &mut BTreeMap<String, Job>,
     policies: &BTreeMap<String, ManagementPolicyAnswer>,
@@ -188,7 +188,7 @@ fn schedule(policy: &ManagementPolicyAnswer, upgrade: AgentUpgradePolicy, now: u
     }
 }
 
-/// One job at a time; among those whose time has come the one scheduled last.
+/// One job at a time; of those that are due the one scheduled last.
 fn advance(jobs: &mut BTreeMap<String, Job>, node: &NodeFacts, now: u64) {
     if node.ha_group.is_none() {
         for job in jobs.values_mut().filter(|job| job.phase == Phase::AwaitingGroup) {
@@ -227,12 +227,12 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
     commands
 }
 
-/// Tells whether a management policy is meant for this node.
+/// Returns whether a management policy selects this node.
 ///
 /// # Source
 /// Agreement protocol 6.1.
 pub fn matches(policy: &ManagementPolicyAnswer, node: &NodeFacts) -> bool {
-    // A policy that cannot be read is for nobody.
+    // An invalid policy selects no node.
     let (Ok(patterns), Ok(constraints)) = (policy.patterns(), policy.constraints()) else { return false };
     if !node.pattern.is_empty() || !patterns.is_empty() {
         let bare = node.pattern.split_once('/').map_or(node.pattern.as_str(), |(_, name)| name);
@@ -252,7 +252,7 @@ fn management_policy(policy: &NodePolicy) -> evenkeel_domain::policy::ExternalPo
     policy.management_policy()
 }
 
-/// What a wanted version means for the installed one.
+/// The relation of a wanted version to the installed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionStep {
     /// Nothing to do.
@@ -261,7 +261,7 @@ pub enum VersionStep {
     Install,
 }
 
-/// Compares the wanted with the installed version: equal ones and forbidden downgrades need nothing.
+/// Compares the wanted with the installed version: equal ones and forbidden downgrades need no action.
 pub fn compare(wanted: &str, installed: &str, allows_downgrade: bool) -> VersionStep {
     if wanted == installed {
         return VersionStep::Keep;
@@ -273,7 +273,7 @@ pub fn compare(wanted: &str, installed: &str, allows_downgrade: bool) -> Version
     }
 }
 
-/// Finds the version that a manifest asks for among the published ones: `latest`, a range, or an exact version.
+/// Finds the version that a manifest requests among the published ones: `latest`, a range, or an exact version.
 pub fn resolve(wanted: &str, published: &[String]) -> Option<String> {
     use evenkeel_domain::version::{VersionRange, is_range_expression};
     let fits = |version: &Version| {
@@ -302,7 +302,7 @@ fn instant(secs: u64) -> String {
         .map_or_else(String::new, |time| time.to_string())
 }
 
-/// Seconds since 1970 of an instant as the wire writes it, with or without `[UTC]`.
+/// Parses an instant of the wire, with or without `[UTC]`, into seconds since 1970.
 fn seconds(text: &str) -> Option<u64> {
     let bare = text.strip_suffix("[UTC]").unwrap_or(text);
     bare.parse::<jiff::Timestamp>().ok().and_then(|time| u64::try_from(time.as_second()).ok())

@@ -1,8 +1,8 @@
-//! The agent's decisions: what it knows, what happened, and what has to be done next.
+//! The agent's decisions: state, events and commands.
 //!
-//! Pure: no async, no input or output, no clock, no randomness. The shell (`core.rs`) feeds events in, writes the
-//! state to the journal and carries out the commands. Commands follow from the state alone, so that after a crash
-//! the same commands come out again; each of them may be repeated without harm.
+//! Pure: no async, no input or output, no clock, no randomness. The shell (`core.rs`) feeds events in, writes the state to
+//! the journal and starts the commands. Commands follow from the state alone, so that after a crash the same commands
+//! result again; each of them is idempotent.
 //! Source: agreement protocol 2.5 and 2.6.
 
 mod agreement;
@@ -42,9 +42,9 @@ pub const START_LIMIT_SECS: u64 = 600;
 pub const DOWN_LIMIT_SECS: u64 = 60;
 /// Seconds after which a message that cannot be sent is given up.
 pub const SEND_LIMIT_SECS: u64 = 1800;
-/// Ended agreements that are remembered.
+/// Maximum number of ended agreements kept.
 pub const MOST_ARCHIVED: usize = 30;
-/// Agreements that a node makes at most; more would not fit a small machine's journal.
+/// Maximum number of agreements of a node; more would not fit a small machine's journal.
 pub const MOST_LIVE: usize = 500;
 
 /// A message waiting to be sent, kept over restarts.
@@ -58,11 +58,11 @@ pub struct Outgoing {
     pub kind: String,
     /// The message as JSON text.
     pub text: String,
-    /// When it was put here, seconds since 1970.
+    /// When it was queued, seconds since 1970.
     pub since: u64,
 }
 
-/// What the exchange says about this node.
+/// The exchange's facts about this node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeFacts {
@@ -72,13 +72,13 @@ pub struct NodeFacts {
     pub ha_group: Option<String>,
     /// Its pattern, empty for policy nodes.
     pub pattern: String,
-    /// The services it is recorded to use.
+    /// The recorded services.
     pub registered: Vec<RegisteredService>,
-    /// Longest pause between its heartbeats, in seconds; 0 means not set.
+    /// Longest interval between its heartbeats, in seconds; 0 means not set.
     pub max_heartbeat_secs: u64,
 }
 
-/// Everything the decisions look at. What is marked as skipped is observed anew after a restart.
+/// The inputs of the decisions. Skipped members are observed again after a restart.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
@@ -86,32 +86,31 @@ pub struct State {
     pub node: String,
     /// Properties of the machine.
     pub builtin: PropertyList,
-    /// What the exchange said last.
+    /// The last facts from the exchange.
     pub facts: NodeFacts,
     /// Agreements by id, ended ones included.
     pub agreements: BTreeMap<String, Agreement>,
-    /// Services that others need, by key.
+    /// Dependencies, by key.
     pub instances: BTreeMap<String, Instance>,
     /// Messages waiting to be sent, by number.
     pub outbox: BTreeMap<u64, Outgoing>,
     /// Next number of an outgoing message.
     pub next_message: u64,
-    /// Errors of services that people should see.
+    /// Errors of services that users should see.
     pub errors: Vec<SurfaceError>,
-    /// Errors that the exchange has.
+    /// Errors recorded at the exchange.
     pub reported_errors: Vec<SurfaceError>,
     /// Failures of services, oldest first.
     pub failures: Vec<ServiceFailure>,
-    /// Keys of services that could not be stopped when the node was unregistered; they are stopped as soon as the
-    /// driver can.
+    /// Keys of services that could not be stopped when the node was unregistered; they are stopped as soon as the driver can.
     pub leftovers: BTreeSet<String>,
-    /// What the driver saw last, by service key.
+    /// The driver's last observations, by service key.
     #[serde(skip)]
     pub observed: BTreeMap<String, Observation>,
-    /// Status document that the exchange has.
+    /// Status document recorded at the exchange.
     #[serde(skip)]
     pub reported_status: Option<PutNodeStatus>,
-    /// Used services that the exchange has.
+    /// Used services recorded at the exchange.
     #[serde(skip)]
     pub reported_services: Option<Vec<RegisteredService>>,
     /// Whether the exchange's record of this node was read since the start.
@@ -119,16 +118,16 @@ pub struct State {
     pub is_joined: bool,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A proposal arrived, together with what was looked up to judge it.
+    /// A proposal arrived, with the facts to judge it.
     Proposal {
         /// Sender named by the exchange, `org/agbot`.
         from: String,
         /// The message.
         message: Message,
-        /// What was looked up.
+        /// The facts.
         facts: ProposalFacts,
     },
     /// Any other message arrived.
@@ -143,14 +142,14 @@ pub enum Event {
         /// Its number.
         number: u64,
     },
-    /// The exchange holds this state of an agreement now.
+    /// The exchange has recorded this state of an agreement.
     Recorded {
         /// Agreement.
         agreement: String,
         /// State that was written.
         state: ExchangeState,
     },
-    /// The driver took the order to start a service.
+    /// The driver accepted the order to start a service.
     Started {
         /// Agreement.
         agreement: String,
@@ -164,19 +163,19 @@ pub enum Event {
         /// Error of the driver.
         error: String,
     },
-    /// A service cannot be started or stopped now; it is tried again.
+    /// A service cannot be started or stopped now; it is retried.
     ServiceDelayed {
         /// Service key.
         key: String,
         /// Error of the driver.
         error: String,
     },
-    /// Nothing of a service is left.
+    /// A service is completely stopped.
     Stopped {
         /// Agreement.
         agreement: String,
     },
-    /// The driver took the order to start a dependency.
+    /// The driver accepted the order to start a dependency.
     DependencyStarted {
         /// Its key.
         key: String,
@@ -185,17 +184,17 @@ pub enum Event {
     DependencyFailed {
         /// Its key.
         key: String,
-        /// Reason code for the cancellation of what needs it.
+        /// Reason code for the cancellation of its dependents.
         reason: u64,
         /// Error of the driver.
         error: String,
     },
-    /// Nothing of a dependency is left.
+    /// A dependency is completely stopped.
     DependencyStopped {
         /// Its key.
         key: String,
     },
-    /// What the driver sees of a service.
+    /// The driver's observation of a service.
     Observed {
         /// Service key.
         key: String,
@@ -204,35 +203,35 @@ pub enum Event {
     },
     /// The exchange's record of this node was read.
     Joined(Box<NodeFacts>),
-    /// The exchange holds this status document now.
+    /// The exchange has recorded this status document.
     StatusReported(Box<PutNodeStatus>),
-    /// The exchange holds these errors now.
+    /// The exchange has recorded these errors.
     ErrorsReported(Vec<SurfaceError>),
-    /// The exchange holds this list of used services now.
+    /// The exchange has recorded this list of used services.
     ServicesReported(Vec<RegisteredService>),
-    /// The hub answers again after a long silence, or the agent was restarted.
+    /// The hub responds again after a long silence, or the agent was restarted.
     Reconnected,
-    /// Somebody wants agreements ended: one, or all.
+    /// A user requested the end of agreements: one, or all.
     CancelRequested {
         /// One agreement, or `None` for all.
         agreement: Option<String>,
         /// Reason code.
         reason: u64,
     },
-    /// The node was deleted at the hub: end everything without telling it.
+    /// The node was deleted at the hub: end everything without notifying it.
     Deleted,
     /// Time passed.
     Tick,
 }
 
-/// What the shell has to know about an event that was taken in.
+/// The effects of an applied event for the shell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// What happened in words, for the log.
+    /// Log messages.
     pub note: Option<String>,
 }
 
-/// Something to do.
+/// A command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Send an outgoing message.
@@ -249,17 +248,17 @@ pub enum Command {
         /// Agreement.
         agreement: String,
     },
-    /// Stop a service and remove what is left of it.
+    /// Stop a service and remove its remains.
     Stop {
         /// Agreement.
         agreement: String,
     },
-    /// Start a service that others need.
+    /// Start a dependency.
     StartDependency {
         /// Its key.
         key: String,
     },
-    /// Stop a service that nobody needs any more.
+    /// Stop a dependency that is no longer needed.
     StopDependency {
         /// Its key.
         key: String,
@@ -284,7 +283,7 @@ impl Command {
         }
     }
 
-    /// Names the command, so that it does not run twice at the same time; starting and stopping one service exclude
+    /// Returns the identity of the command, so that it does not run twice concurrently; starting and stopping one service exclude
     /// each other.
     pub fn key(&self) -> String {
         match self {
@@ -300,8 +299,7 @@ impl Command {
 }
 
 impl State {
-    /// The node's effective deployment policy with the machine's own properties, the way constraints are tested
-    /// against it.
+    /// Returns the node's effective deployment policy with the machine's own properties, against which constraints are tested.
     pub fn local_policy(&self) -> evenkeel_domain::policy::ExternalPolicy {
         let mut policy = self.facts.policy.deployment_policy();
         merge_builtin(&mut policy.properties, &self.builtin);
@@ -309,17 +307,17 @@ impl State {
         policy
     }
 
-    /// Agreements that are neither ended nor ending.
+    /// Returns the agreements that are neither ended nor ending.
     pub fn live(&self) -> impl Iterator<Item = &Agreement> {
         self.agreements.values().filter(|agreement| agreement.is_live())
     }
 
-    /// Tells whether anything is left to end or to stop.
+    /// Returns whether anything is left to end or to stop.
     pub fn is_idle(&self) -> bool {
         self.agreements.values().all(Agreement::is_archived) && self.instances.is_empty()
     }
 
-    /// Returns the keys of the services that the driver was asked to run.
+    /// Returns the keys of the services that the driver was ordered to run.
     pub fn running_keys(&self) -> impl Iterator<Item = String> {
         let agreements = self.agreements.values();
         let agreements = agreements.filter(|agreement| agreement.is_start_ordered && !agreement.is_stopped);
@@ -327,7 +325,7 @@ impl State {
         agreements.map(|agreement| agreement.id.clone()).chain(instances.map(|(key, _)| key.clone()))
     }
 
-    /// Returns the keys of the services of which something may be left.
+    /// Returns the keys of the services that may not be completely stopped.
     pub fn unstopped_keys(&self) -> impl Iterator<Item = String> {
         let agreements = self.agreements.values().filter(|agreement| !agreement.is_stopped);
         let agreements = agreements.filter(|agreement| agreement.accepted_at.is_some());
@@ -340,17 +338,17 @@ impl State {
         self.is_joined && self.reported_status.is_some()
     }
 
-    /// Tells whether nothing runs any more.
+    /// Returns whether nothing runs any more.
     pub fn is_stopped(&self) -> bool {
         self.agreements.values().all(|agreement| agreement.is_stopped) && self.instances.is_empty()
     }
 }
 
-/// Lays the machine's properties over a list: read-only ones replace, the others only fill a gap.
+/// Overlays the machine's properties on a list: read-only ones replace, the others only fill a gap.
 pub fn merge_builtin(properties: &mut PropertyList, builtin: &PropertyList) {
     for property in builtin.iter() {
         let is_fixed = evenkeel_domain::policy::property::builtin::is_read_only(&property.name);
-        // Properties of the machine are valid by construction; a name that is there already stays.
+        // Properties of the machine are valid by construction; an existing name is kept.
         let _kept =
             if is_fixed { properties.replace(property.clone()) } else { properties.add(property.clone()) };
     }

@@ -1,16 +1,16 @@
-//! What has to be done now: the difference between what the state wants and what was achieved.
+//! Outstanding commands: the difference between the wanted and the achieved state.
 
 use super::{Agreement, Command, State};
 
 impl State {
-    /// All outstanding commands. The shell skips those that are under way or pausing after a failure.
+    /// Returns all outstanding commands. The shell skips those in flight or pausing after a failure.
     pub fn plan(&self) -> Vec<Command> {
         let mut commands: Vec<_> =
             self.agreements.values().filter_map(|agreement| self.service(agreement)).collect();
         commands.extend(self.dependency_commands());
         commands.extend(self.leftovers.iter().map(|key| Command::Stop { agreement: key.clone() }));
         if self.node.is_empty() || !self.is_joined {
-            // Services are started and stopped without the hub; the rest waits for it.
+            // Services are started and stopped without the hub; everything else waits for it.
             return commands;
         }
         commands.extend(self.outbox.keys().map(|number| Command::Send(*number)));
@@ -29,7 +29,7 @@ impl State {
         commands
     }
 
-    /// Services that are to run and that the driver is known to have been told of.
+    /// Returns the services that are to run and whose start was recorded.
     pub fn started(&self) -> impl Iterator<Item = &String> {
         let agreements = self.live().filter(|agreement| agreement.is_start_ordered).map(|one| &one.id);
         let instances =
@@ -37,8 +37,8 @@ impl State {
         agreements.chain(instances.map(|(key, _)| key))
     }
 
-    /// Services that are to be started now. After a crash the driver may have been told of them already: it is told
-    /// first, and the journal is written when it has answered.
+    /// Returns the services to start now. After a crash the driver may already have the order: it gets the order first, and the
+    /// journal is written afterwards.
     pub fn starting(&self) -> impl Iterator<Item = String> {
         self.plan().into_iter().filter_map(|command| match command {
             Command::Start { agreement: key } | Command::StartDependency { key } => Some(key),
@@ -46,8 +46,7 @@ impl State {
         })
     }
 
-    /// After a restart nothing is reported before every service was looked at: an empty document would say that they
-    /// are down.
+    /// After a restart nothing is reported before every service was observed: an empty document would report them as down.
     fn has_seen_all_services(&self) -> bool {
         self.started().all(|key| self.observed.contains_key(key))
     }
@@ -62,7 +61,7 @@ impl State {
             .then(|| Command::Start { agreement: id() })
     }
 
-    /// An ending agreement for the same service must be gone first: two versions would fight for ports and files.
+    /// An ending agreement for the same service must be stopped first: two versions would compete for ports and files.
     pub(super) fn predecessor_runs(&self, agreement: &Agreement) -> bool {
         self.agreements.values().any(|other| {
             other.ending.is_some()

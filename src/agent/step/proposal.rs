@@ -1,48 +1,48 @@
-//! Whether a proposal is taken (agreement protocol 2.6).
+//! The decision on a proposal (agreement protocol 2.6).
 
 use evenkeel_domain::policy::internal::{InternalPolicy, Workload, common_protocols, producer_name};
 use evenkeel_wire::{agreement::message::PROTOCOL, signature};
 
 use super::{Agreement, Dependency, MOST_LIVE, State, WorkloadName, merge_builtin};
 
-/// What was looked up to judge a proposal.
+/// The facts to judge a proposal.
 #[derive(Debug, Clone, Default)]
 pub struct ProposalFacts {
-    /// Texts of the trusted key files, those of the service's publisher included.
+    /// Texts of the trusted key files, including those of the service's publisher.
     pub trusted_keys: Vec<String>,
     /// The service's id in the exchange, `org/service`, empty when it was not found.
     pub service_id: String,
     /// User input as environment variables, in order.
     pub inputs: Vec<(String, String)>,
-    /// What the service needs, in the order in which it starts.
+    /// The service's dependencies, in start order.
     pub dependencies: Vec<DependencyFacts>,
-    /// Why what it needs could not be put together.
+    /// The reason why they could not be resolved.
     pub unresolved: Option<String>,
 }
 
-/// A service that the proposed one needs, with what proves it.
+/// A dependency of the proposed service, with the keys to verify it.
 #[derive(Debug, Clone, Default)]
 pub struct DependencyFacts {
     /// The service.
     pub dependency: Dependency,
     /// Signature of its deployment.
     pub signature: String,
-    /// Texts of the trusted key files, those of its publisher included.
+    /// Texts of the trusted key files, including those of its publisher.
     pub trusted_keys: Vec<String>,
 }
 
-/// What becomes of a proposal.
+/// The decision on a proposal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// It is dropped without an answer; the agbot sees a timeout.
+    /// Dropped without a reply; the agbot runs into a timeout.
     Ignore(String),
-    /// It is refused.
+    /// Refused.
     Refuse(String),
-    /// It is taken.
+    /// Accepted.
     Accept(Box<Agreement>),
 }
 
-/// A proposal as it arrived.
+/// A received proposal.
 pub(super) struct Proposal<'a> {
     pub id: &'a str,
     pub version: i64,
@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Checks 1 to 8: a failure is not worth an answer.
+    /// Checks 1 to 8: a failure gets no reply.
     fn precheck(
         &self,
         proposal: &Proposal<'_>,
@@ -113,7 +113,7 @@ impl State {
         Ok(terms)
     }
 
-    /// Checks 9 to 13: a failure is answered.
+    /// Checks 9 to 13: a failure is refused with a reply.
     fn fit(
         &self,
         proposal: &Proposal<'_>,
@@ -127,7 +127,7 @@ impl State {
             return Err("the policy in it is not this node's".to_owned());
         }
         let mut local = self.local_policy();
-        // Membership is the hub's to say, and its view may be newer than ours.
+        // The hub decides about membership, and its view may be newer.
         local.properties.set_ha_group(None);
         let mut received = producer.properties.clone();
         received.set_ha_group(None);
@@ -180,12 +180,12 @@ impl State {
         }
     }
 
-    /// Three times the longest pause between heartbeats, 120 s when nothing is set.
+    /// Returns three times the longest interval between heartbeats, 120 s when none is set.
     fn agreement_timeout_secs(&self) -> u64 {
         3 * if self.facts.max_heartbeat_secs == 0 { 120 } else { self.facts.max_heartbeat_secs }
     }
 
-    /// Tells whether the node's present policy still fits the terms of an agreement.
+    /// Returns whether the node's current policy still fits the terms of an agreement.
     pub(super) fn still_fits(&self, agreement: &Agreement) -> bool {
         let Ok(terms) = InternalPolicy::from_text(&agreement.terms) else { return false };
         let local = self.local_policy();
@@ -195,7 +195,7 @@ impl State {
         compatible(&producer, &terms).is_ok()
     }
 
-    /// Tells whether the node's record says that a service is suspended.
+    /// Returns whether the node's record suspends a service.
     pub(super) fn is_service_suspended(&self, workload: &WorkloadName) -> bool {
         self.facts.registered.iter().any(|service| {
             service.config_state == "suspended"
@@ -205,7 +205,7 @@ impl State {
     }
 }
 
-/// What the service needs must be there, and be what its publisher signed.
+/// Dependencies must exist and be signed by their publisher.
 fn check_dependencies(facts: &ProposalFacts, now: u64) -> Result<(), String> {
     if let Some(why) = &facts.unresolved {
         return Err(why.clone());
@@ -245,7 +245,7 @@ fn is_usable_id(id: &str) -> bool {
     id.len() <= 128 && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Both sides' constraints hold, and both speak the same version of the policy language.
+/// Checks that both sides' constraints hold, and that both use the same version of the policy language.
 fn compatible(producer: &InternalPolicy, terms: &InternalPolicy) -> Result<(), String> {
     if producer.header.version != terms.header.version {
         return Err("the policies are of different versions".to_owned());

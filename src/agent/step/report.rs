@@ -1,4 +1,4 @@
-//! What the node reports to the exchange about its services (agreement protocol 5.4, 5.6).
+//! The node's reports to the exchange about its services (agreement protocol 5.4, 5.6).
 
 use evenkeel_wire::exchange::node::RegisteredService;
 use evenkeel_wire::exchange::node_part::{ContainerStatus, PutNodeStatus, RunningService};
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::{State, WorkloadName};
 
-/// How one container or process is doing.
+/// The state of one container or process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunState {
     /// It was never started.
     NotStarted,
-    /// It was started a moment ago; whether it stays is not known yet.
+    /// It was started a moment ago; its stability is not known yet.
     Starting,
     /// It runs.
     Running,
@@ -23,7 +23,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// The word in the status document.
+    /// Returns the spelling in the status document.
     pub fn word(self) -> &'static str {
         match self {
             Self::NotStarted => "not started",
@@ -35,10 +35,10 @@ impl RunState {
     }
 }
 
-/// Exits that are reported with their times.
+/// Number of exits reported with their times.
 pub const MOST_RECENT: usize = 3;
 
-/// How often and why a container or process ended since its service was started.
+/// The exits of a container or process since its service was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Failures {
@@ -57,12 +57,12 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Whether nothing went wrong.
+    /// Returns whether there is no failure.
     pub fn is_empty(&self) -> bool {
         self.exits == 0 && self.error.is_none()
     }
 
-    /// Counts an exit at `at`, seconds since 1970; what is known of the one before is replaced.
+    /// Counts an exit at `at`, seconds since 1970; the details of the previous one are replaced.
     pub fn add_exit(&mut self, at: u64, code: Option<i64>, signal: Option<i32>, output: Vec<String>) {
         self.exits = self.exits.saturating_add(1);
         self.recent.push(at);
@@ -71,7 +71,7 @@ impl Failures {
         *self = Self { code, signal, output, error: None, ..std::mem::take(self) };
     }
 
-    /// The way it ended last, in words.
+    /// Returns the last exit in words.
     pub fn last_exit(&self) -> String {
         match (self.code, self.signal) {
             (Some(code), _) => format!("exit code {code}"),
@@ -90,13 +90,13 @@ pub struct ContainerState {
     pub image: String,
     /// When it was started last, seconds since 1970; 0 when never.
     pub created_at: u64,
-    /// How it is doing.
+    /// Its state.
     pub state: RunState,
-    /// How often and why it ended since its service was started.
+    /// Its exits since its service was started.
     pub failures: Failures,
 }
 
-/// What a driver sees of one service.
+/// A driver's observation of one service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observation {
     /// All containers or processes of the deployment.
@@ -104,7 +104,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Tells whether everything that the deployment names runs.
+    /// Returns whether every container or process of the deployment runs.
     pub fn is_running(&self) -> bool {
         !self.containers.is_empty()
             && self.containers.iter().all(|container| container.state == RunState::Running)
@@ -112,13 +112,13 @@ impl Observation {
 }
 
 impl State {
-    /// The status document: one entry per service that the driver knows something of.
+    /// Builds the status document: one entry per service that the driver has observed.
     pub fn status(&self) -> PutNodeStatus {
         let services =
             self.agreements.values().filter(|agreement| !agreement.is_stopped).filter_map(|agreement| {
                 self.service_status(&agreement.id, &agreement.id, &agreement.workload)
             });
-        // Only the service of an agreement names it; what it needs is told without one.
+        // Only the service of an agreement carries the agreement's id; dependencies have none.
         let needed = self.instances.iter();
         let needed =
             needed.filter_map(|(key, instance)| self.service_status(key, "", &instance.dependency.service));
@@ -146,7 +146,7 @@ impl State {
         })
     }
 
-    /// The services used by final agreements, together with those that are suspended.
+    /// Returns the services used by final agreements, and the suspended ones.
     pub fn used_services(&self) -> Vec<RegisteredService> {
         let mut services: Vec<_> = self
             .facts

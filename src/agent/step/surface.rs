@@ -1,4 +1,4 @@
-//! Errors of services that people should see in the exchange (agreement protocol 5.6).
+//! Errors of services shown to users in the exchange (agreement protocol 5.6).
 
 use evenkeel_wire::agreement::reason;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct SurfaceError {
     pub id: u64,
     /// Event code.
     pub code: String,
-    /// Text for people.
+    /// Human-readable message.
     pub message: String,
     /// The service.
     pub workload: WorkloadName,
@@ -23,7 +23,7 @@ pub struct SurfaceError {
 }
 
 impl SurfaceError {
-    /// The entry of the exchange's error list.
+    /// Returns the entry of the exchange's error list.
     pub fn document(&self) -> Value {
         let time = i64::try_from(self.at).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
         let time =
@@ -58,8 +58,8 @@ fn event_code(reason: u64) -> Option<&'static str> {
 }
 
 impl State {
-    /// Puts the end of an agreement among the errors when its reason is one; a newer error replaces the older one of
-    /// the same service. `detail`: why the service failed.
+    /// Adds an error when an agreement ends for a reason that is one; a newer error replaces the older one of the same service.
+    /// `detail`: why the service failed.
     pub(super) fn surface(&mut self, workload: WorkloadName, reason: u64, detail: Option<String>, now: u64) {
         let Some(code) = event_code(reason) else { return };
         let is_other = |error: &SurfaceError| error.workload.qualified_url() != workload.qualified_url();
@@ -71,7 +71,7 @@ impl State {
         self.errors.push(SurfaceError { id, code: code.to_owned(), message, workload, at: now });
     }
 
-    /// Takes back the errors of services that run well for a while.
+    /// Removes the errors of services that have run without failure for a while.
     pub(super) fn forget_healed(&mut self, now: u64) {
         let healed = self.recovered(now);
         self.errors.retain(|error| !healed.contains(&error.workload.qualified_url()));

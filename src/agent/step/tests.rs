@@ -1,4 +1,4 @@
-//! The agreement state machine from proposal to archive, and what it refuses.
+//! The agreement state machine from proposal to archive, and its refusals.
 
 use evenkeel_domain::policy::{NodePolicy, Property};
 use evenkeel_wire::exchange::node::RegisteredService;
@@ -19,7 +19,7 @@ const BOT: &str = "IBM/bot";
 const DEPLOYMENT: &str = r#"{"services":{"web":{"command":["/bin/sleep","9"]}}}"#;
 const NOW: u64 = 1_800_000_000;
 
-/// Making a key takes long: one serves all tests.
+/// Generating a key takes long: one serves all tests.
 static KEY: LazyLock<(PrivateKey, String)> = LazyLock::new(|| {
     let key = PrivateKey::generate(&mut rand::rng(), 2048).unwrap();
     let signature = signature::sign(DEPLOYMENT, &key, &mut rand::rng()).unwrap();
@@ -88,7 +88,7 @@ fn observed(id: &str, state: RunState) -> Event {
     Event::Observed { key: id.to_owned(), observation: Observation { containers: vec![container] } }
 }
 
-/// The only message waiting for an agreement.
+/// Returns the only message waiting for an agreement.
 fn waiting(state: &State, id: &str) -> Option<(u64, Body)> {
     let mut found = state.outbox.iter().filter(|(_, message)| message.agreement == id);
     let (number, message) = found.next()?;
@@ -96,7 +96,7 @@ fn waiting(state: &State, id: &str) -> Option<(u64, Body)> {
     Some((*number, Message::parse(&message.text).unwrap().body))
 }
 
-/// Sends what waits and returns what it was.
+/// Sends the waiting messages and returns them.
 fn send(state: &mut State, id: &str) -> Body {
     let (number, body) = waiting(state, id).expect("a message waits");
     assert!(state.plan().contains(&Command::Send(number)));

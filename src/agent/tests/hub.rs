@@ -1,4 +1,4 @@
-//! A small exchange and an agbot's hands, for tests of whole agents.
+//! A small exchange and agbot for tests of whole agents.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ pub const ORG: &str = "acme";
 pub const NODE: &str = "edge-1";
 pub const AGBOT: &str = "IBM/bot";
 
-/// Keys take long to make: these serve all tests.
+/// Keys take long to generate: these serve all tests.
 static KEYS: LazyLock<[PrivateKey; 3]> =
     LazyLock::new(|| [(); 3].map(|()| PrivateKey::generate(&mut rand::rng(), 2048).unwrap()));
 
@@ -49,7 +49,7 @@ fn stranger_key() -> &'static PrivateKey {
     &KEYS[2]
 }
 
-/// What the exchange holds.
+/// The state of the exchange.
 #[derive(Default)]
 pub struct HubState {
     pub exists: bool,
@@ -66,7 +66,7 @@ pub struct HubState {
     pub file_versions: Value,
     pub grants: bool,
     pub asked: u32,
-    /// So many searches for services are answered with 503.
+    /// Number of searches for services that get a 503 response.
     pub failing_lookups: u32,
     pub refuses_failures: bool,
     pub pattern: Value,
@@ -144,7 +144,7 @@ impl TestHub {
         seal(message, stranger_key(), &self.node_key())
     }
 
-    /// Puts a text into the node's mailbox.
+    /// Inserts a text into the node's mailbox.
     pub fn post(&self, text: &str, from: &str) {
         let mut state = self.state();
         state.next_message += 1;
@@ -186,7 +186,7 @@ impl TestHub {
         self.send(&Message::new(id, body));
     }
 
-    /// The next message that the node sends to the agbot.
+    /// Returns the next message of the node to the agbot.
     pub async fn next_message(&self) -> Message {
         self.message("anything").await
     }
@@ -215,10 +215,10 @@ impl TestHub {
         Some(Message::parse(&String::from_utf8(plain).unwrap()).unwrap())
     }
 
-    /// Waits until the node says `body` about an agreement.
+    /// Waits for the node's message `body` about an agreement.
     ///
-    /// A node asks for verification whenever it waits for an agbot's word, on a loaded machine at any moment: such questions are
-    /// skipped unless they are what is expected.
+    /// A node requests verification whenever it waits for an agbot's message, on a loaded machine at any moment: such requests are
+    /// skipped unless they are expected.
     pub async fn expect(&self, id: &str, body: Body) {
         loop {
             let message = self.message(&format!("{body:?} of {id}")).await;
@@ -229,7 +229,7 @@ impl TestHub {
         }
     }
 
-    /// Whether nothing is unread but questions for verification.
+    /// Returns whether all messages except verification requests have been read.
     pub fn no_message(&self) -> bool {
         std::iter::from_fn(|| self.unread_message()).all(|message| message.body == Body::Verification)
     }

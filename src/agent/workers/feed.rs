@@ -1,4 +1,4 @@
-//! Parks on the change feed, which is also the heartbeat, and keeps the node's record right (agreement protocol 5.3).
+//! Polls the change feed, which is also the heartbeat, and keeps the node's record current (agreement protocol 5.3).
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -17,16 +17,16 @@ use crate::{
     step::{Event, ExchangeState},
 };
 
-/// Most changes in one answer.
+/// Maximum number of changes per response.
 const MOST_RECORDS: i64 = 1000;
 /// Pause after a failed call; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Silence after which agreements are verified once the hub answers again.
+/// Silence after which agreements are verified once the hub responds again.
 const LONG_SILENCE: Duration = Duration::from_secs(60);
-/// An answer without changes that came this fast was not parked.
+/// A response without changes that came this fast was not parked.
 const NOT_PARKED: Duration = Duration::from_millis(300);
-/// Everything is read anew this often, should a change have been missed.
+/// Interval of full reads, in case a change was missed.
 const FULL_LOOK: Duration = Duration::from_secs(300);
 
 /// Spreads the pauses of a fleet: all of its agents lose the hub at the same moment.
@@ -48,9 +48,9 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Runs until cancelled or the core ends.
+    /// Runs until canceled or the core ends.
     pub async fn run(self) {
-        // The end of the core ends everything; there is nobody to tell.
+        // The end of the core ends everything; no one is left to notify.
         let _ended = tokio::join!(self.follow(), self.refresh_when_told());
     }
 
@@ -90,7 +90,7 @@ impl Feed {
         }
     }
 
-    /// Polls. A poll may be parked for long, so after a failure a short call finds out first whether the hub responds.
+    /// Polls. A poll may be parked for long, so after a failure a short call checks first whether the hub responds.
     async fn poll_after(
         &self,
         has_failed: bool,
@@ -103,7 +103,7 @@ impl Feed {
         self.polls.watch(self.poll(next), next.is_some()).await
     }
 
-    /// The first call only finds the place in the feed: everything before it is read directly.
+    /// The first call only finds the position in the feed: everything before it is read directly.
     async fn poll(&self, next: Option<i64>) -> Result<(i64, ChangesAnswer, Duration), ClientError> {
         let Some(change_id) = next else {
             let latest = self.hub.exchange.max_change_id().await?;
@@ -112,7 +112,7 @@ impl Feed {
         let request = ChangesRequest { change_id, max_records: MOST_RECORDS, ..ChangesRequest::default() };
         let (answer, took) =
             self.hub.exchange.wait_for_changes(&self.hub.org, &request, self.settings.park).await?;
-        // An exchange that was restored from an older state counts from there again.
+        // An exchange restored from an older state counts from there again.
         let following =
             if answer.most_recent_change_id > 0 { answer.most_recent_change_id + 1 } else { change_id };
         Ok((following, answer, took))
@@ -132,7 +132,7 @@ impl Feed {
         }
     }
 
-    /// Messages are read only once the node's record is known: proposals are judged by it.
+    /// Messages are read only once the node's record is known: it is needed to judge proposals.
     fn signal_all(&self, is_first: bool) {
         self.signals.node.notify_one();
         if !is_first {

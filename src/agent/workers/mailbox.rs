@@ -1,5 +1,5 @@
-//! Reads the node's mailbox: opens envelopes, looks up what proposals need, hands messages to the core, and removes
-//! them when the core has written down what follows (agreement protocol 1.2, 1.3, 2.6).
+//! Reads the node's mailbox: opens envelopes, reads the facts that proposals need, sends messages to the core, and removes
+//! them when the core has saved the effects (agreement protocol 1.2, 1.3, 2.6).
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,14 +26,14 @@ use crate::{
     step::{Dependency, DependencyFacts, Event, ProposalFacts, WorkloadName, dependency},
 };
 
-/// Envelopes that are remembered to tell copies.
+/// Number of envelopes remembered to detect replays.
 const REMEMBERED: usize = 500;
-/// Messages opened and looked up at once.
+/// Maximum number of messages prepared concurrently.
 const CONCURRENCY: usize = 8;
-/// Pause before messages that could not be judged are looked at again; it doubles up to the longest.
+/// Pause before messages that could not be judged are retried; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Services whose definition and keys a node reads for one proposal.
+/// Maximum number of services whose definition and keys are read for one proposal.
 const MOST_KEYS: usize = 50;
 
 pub(super) struct Mailbox {
@@ -45,23 +45,23 @@ pub(super) struct Mailbox {
     dropped: u64,
 }
 
-/// What becomes of a message in the mailbox.
+/// The fate of a message in the mailbox.
 enum Fate {
     Delete,
     Keep,
 }
 
-/// A message, as far as it can be taken without the core.
+/// A message prepared for the core.
 enum Prepared {
-    /// It means this.
+    /// An event.
     Event(Box<Event>),
-    /// What it needs cannot be read now.
+    /// Its facts cannot be read now.
     NotYet,
-    /// It cannot be used, for this reason.
+    /// Unusable, for this reason.
     Useless(String),
 }
 
-/// Waits until an instant; for ever when there is none.
+/// Waits until an instant; forever when there is none.
 async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
@@ -74,12 +74,12 @@ impl Mailbox {
         Self { hub, handle, settings, signals, seen: ReplayGuard::new(REMEMBERED), dropped: 0 }
     }
 
-    /// Runs until cancelled or the core ends.
+    /// Runs until canceled or the core ends.
     pub async fn run(mut self) {
         let mut delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut retry_at = None;
         loop {
-            // A notification that comes while messages are read is kept, and lets them be read once more.
+            // A notification that arrives while messages are read is kept, and triggers another read.
             tokio::select! {
                 () = self.signals.mail.notified() => {}
                 () = at(retry_at) => {}
@@ -95,9 +95,9 @@ impl Mailbox {
         }
     }
 
-    /// Reads every message once; false when some have to be looked at again.
+    /// Handles every message once; false when some have to be retried.
     ///
-    /// Several are opened and looked up at once; the core gets them in their order.
+    /// Several are prepared concurrently; the core gets them in order.
     async fn read_all(&mut self) -> Result<bool, Ended> {
         let messages = match self.hub.exchange.list_node_messages(&self.hub.org, &self.hub.id).await {
             Ok(messages) => messages,
@@ -132,7 +132,7 @@ impl Mailbox {
         }
     }
 
-    /// Opens a message and looks up what the core needs to judge it.
+    /// Opens a message and reads the facts that the core needs to judge it.
     async fn prepare(&self, entry: &NodeMessage) -> Prepared {
         let message = match self.open(entry).await {
             Ok(message) => message,
@@ -153,9 +153,9 @@ impl Mailbox {
         }))
     }
 
-    /// Hands a message to the core, which has written down what follows when this returns.
+    /// Sends a message to the core, which has saved its effects when this returns.
     async fn finish(&mut self, entry: &NodeMessage, prepared: Prepared) -> Result<Fate, Ended> {
-        // A copy may have been opened beside it.
+        // A duplicate may have been prepared concurrently.
         let prepared = match self.seen.check(&entry.message) {
             Err(error) => Prepared::Useless(error.to_string()),
             Ok(()) => prepared,
@@ -190,7 +190,7 @@ impl Mailbox {
         }
     }
 
-    /// Signing keys, the user input that the service gets, and the services that it needs.
+    /// Reads signing keys, the user input of the service, and its dependencies.
     async fn look_up(&self, terms: &str) -> Result<ProposalFacts, ClientError> {
         let Ok(terms) = InternalPolicy::from_text(terms) else { return Ok(ProposalFacts::default()) };
         let Some(workload) = terms.workloads.first() else { return Ok(ProposalFacts::default()) };
@@ -239,7 +239,7 @@ impl Mailbox {
         Ok(keys)
     }
 
-    /// What a service needs, in the order in which it starts; the inner error says why it cannot be put together.
+    /// Reads the dependencies of a service, in start order; the inner error is the reason why they cannot be resolved.
     async fn needed(
         &self,
         service: &ServiceAnswer,

@@ -1,4 +1,4 @@
-//! Carries out management policies: fetches, asks the group's permission, installs, reports every state
+//! Executes management policies: fetches, requests the group's permission, installs, reports every phase
 //! (agreement protocol 6).
 
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::{
     upgrade::{self, Replacement},
 };
 
-/// Phases that a job can go through in one pass, and one more to see that nothing is left.
+/// Number of phases that a job can go through in one pass, plus one to find nothing left to do.
 const MOST_ROUNDS: u32 = 8;
-/// Seconds until a failed fetch is tried again.
+/// Seconds until a failed fetch is retried.
 const FETCH_AGAIN_SECS: u64 = 60;
 
 pub(super) struct Management {
@@ -35,13 +35,13 @@ pub(super) struct Management {
 }
 
 impl Management {
-    /// Runs until cancelled or the core ends.
+    /// Runs until canceled or the core ends.
     pub async fn run(self) {
         if self.recover().await.is_err() {
             return;
         }
         loop {
-            // Whatever comes first; one look sees both.
+            // Either trigger starts a pass that handles both.
             let _told = timeout(self.settings.management_interval, self.signals.management.notified()).await;
             match self.pass().await {
                 Ok(Ok(())) => {}
@@ -51,8 +51,8 @@ impl Management {
         }
     }
 
-    /// An agent that was restarted in the middle of fetching fetches again; one that was restarted in the middle of an
-    /// upgrade runs the new version now, or the upgrade failed.
+    /// An agent that was restarted while fetching fetches again; one that was restarted during an upgrade runs the new version
+    /// now, or the upgrade failed.
     async fn recover(&self) -> Result<(), Ended> {
         let own = self.settings.software_version.clone();
         let failure = upgrade::take_failure(&self.settings.data_dir).unwrap_or_else(|error| {
@@ -93,7 +93,7 @@ impl Management {
         if let Err(error) = self.take_resets().await? {
             return Ok(Err(error));
         }
-        // A job moves through several phases in one pass; permission is asked for at most once.
+        // A job moves through several phases in one pass; permission is requested at most once.
         let mut has_asked = false;
         for _ in 0..MOST_ROUNDS {
             let policies = policies.clone();
@@ -200,7 +200,7 @@ impl Management {
         Ok(Ok(()))
     }
 
-    /// Finds the wanted version, compares it with the one that runs, and fetches its files.
+    /// Finds the wanted version, compares it with the running one, and fetches its files.
     async fn download(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
         let job = self.job(&name).await?;
         let published = match self.hub.exchange.agent_file_versions().await {
@@ -259,7 +259,7 @@ impl Management {
         Ok(Ok(()))
     }
 
-    /// Every other answer than a clear yes means: ask again later.
+    /// Every response other than an explicit permission means: request again later.
     async fn ask(&self, job: String, group: String) -> Result<Result<(), ClientError>, Ended> {
         match self.hub.agbot.ask_node_management(&self.hub.org, &group, &self.hub.id, &job).await {
             Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
@@ -271,7 +271,7 @@ impl Management {
         Ok(Ok(()))
     }
 
-    /// Lets the fetched program take over, once the hub knows that this begins.
+    /// Lets the fetched program take over, once the hub has recorded the start.
     async fn install(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
         let job = self.job(&name).await?;
         let program = package::program(&self.settings.data_dir, &job.version, self.arch);

@@ -1,4 +1,4 @@
-//! The workers that talk to the hub while the node is registered, and the one that watches services.
+//! The workers that communicate with the hub while the node is registered, and the one that observes services.
 
 mod feed;
 mod mailbox;
@@ -15,7 +15,7 @@ pub(crate) use observer::observe;
 
 use crate::{AgentSettings, contact::Contact, core::Handle, hub::Hub, machine::Machine, upgrade};
 
-/// What the feed found worth looking at.
+/// The signals of the feed worker.
 #[derive(Default)]
 pub(crate) struct Signals {
     /// Messages may wait.
@@ -66,7 +66,7 @@ pub(crate) fn begin(
     let management = management::Management { hub: hub.clone(), handle, settings, signals, arch };
     tokio::spawn(stop.clone().run_until_cancelled_owned(feed.run()));
     tokio::spawn(stop.clone().run_until_cancelled_owned(mailbox.run()));
-    // Upgrades are the matter of the program that watches this one.
+    // Upgrades are left to the supervising program.
     if !upgrade::is_watched() {
         tokio::spawn(stop.clone().run_until_cancelled_owned(management.run()));
     }

@@ -1,4 +1,4 @@
-//! Tells the core what the driver sees of every service.
+//! Reports the driver's observations of all services to the core.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,11 +11,11 @@ use crate::{
     step::{Event, Observation},
 };
 
-/// Longest pause between looks, should a driver miss a change.
+/// Longest interval between observations, in case a driver misses a change.
 const LOOK: Duration = Duration::from_secs(10);
-/// Longest pause after a change: the core may record the start that the change belongs to a moment after the driver saw it.
+/// Longest pause after a change: the core may record the start that caused the change a moment after the driver saw it.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Shortest pause between looks, so that a service that flaps does not keep the agent busy.
+/// Shortest interval between observations, so that a flapping service does not keep the agent busy.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs until the core ends.
@@ -37,7 +37,7 @@ pub(crate) async fn observe(driver: Arc<dyn Driver>, handle: Handle) {
             seen.insert(key, observation);
         }
         tokio::time::sleep(PAUSE).await;
-        // Either way the next look follows.
+        // The next observation follows in either case.
         let has_changed = timeout(longest_pause, driver.changed()).await.is_ok();
         longest_pause = if has_changed { SETTLE } else { LOOK };
     }

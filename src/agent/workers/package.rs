@@ -1,7 +1,7 @@
 //! Agent packages: one directory per version, with a program for each kind of machine.
 //!
 //! The source holds `<manifest>.json` files and a directory per version. A directory may hold `SHA256SUMS` for its files, and
-//! `SHA256SUMS.sig`, a signature of that list: both are verified when they are there.
+//! `SHA256SUMS.sig`, a signature of that list: both are verified when they exist.
 
 use std::{
     collections::BTreeMap,
@@ -14,22 +14,22 @@ use evenkeel_wire::signature;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// A package cannot be used.
+/// The reason why a package cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
-    /// There is nowhere to take packages from.
+    /// There is no package source.
     #[error("there is no source of packages: start the agent with --upgrade-source")]
     NoSource,
-    /// The manifest cannot be used.
+    /// The manifest is invalid.
     #[error("manifest {0} cannot be used: {1}")]
     Manifest(String, String),
-    /// The version is no plain name.
+    /// The version is not a plain name.
     #[error("\"{0}\" is no usable version")]
     Version(String),
     /// The source has no such version.
     #[error("the source has no version {0}")]
     Missing(String),
-    /// The package holds nothing that runs here.
+    /// The package has no program for this machine.
     #[error("the package of version {version} holds no program for this machine: {program} is missing")]
     NoProgram {
         /// The version.
@@ -37,7 +37,7 @@ pub(super) enum PackageError {
         /// Name of the program for this kind of machine.
         program: String,
     },
-    /// A file is not what its publisher listed or signed.
+    /// A file does not match the publisher's list or signature.
     #[error("{0}")]
     Unverified(String),
     /// A file cannot be copied.
@@ -45,7 +45,7 @@ pub(super) enum PackageError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -71,7 +71,7 @@ pub(super) fn program_name(arch: &str) -> String {
     format!("evenkeel-linux-{arch}")
 }
 
-/// Reads which version a manifest asks for.
+/// Reads the version that a manifest requests.
 ///
 /// # Errors
 /// [`PackageError`] when there is no source, or when the manifest does not list the program for this kind of machine.
@@ -96,8 +96,8 @@ pub(super) fn wanted_version(
     }
 }
 
-/// Copies a version's files next to those in use and verifies them; a half copy of an earlier attempt is thrown away.
-/// Returns the program for this kind of machine.
+/// Copies a version's files next to those in use and verifies them; a partial copy of an earlier attempt is removed. Returns the
+/// program for this kind of machine.
 pub(super) fn fetch(
     source: Option<&Path>,
     data_dir: &Path,
@@ -150,7 +150,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Compares the files with their list, and the list with its signature.
+/// Verifies the files against their list, and the list against its signature.
 fn verify(folder: &Path, keys: &[String], now: u64) -> Result<(), PackageError> {
     let unverified = |text: String| Err(PackageError::Unverified(text));
     let read = |name: &str| match fs::read(folder.join(name)) {

@@ -1,4 +1,4 @@
-//! From a deployment to the engine's request for one container (agreement protocol 4.1, 5.7).
+//! Converts a deployment into the engine's request for one container (agreement protocol 4.1, 5.7).
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::{
 /// The request that creates a container.
 ///
 /// # Errors
-/// [`DriverError::Unsuitable`] for ports that cannot be read.
+/// [`DriverError::Unsuitable`] for invalid ports.
 pub(super) fn container_body(
     service: &ServiceSpec,
     name: &str,
@@ -77,7 +77,7 @@ fn host_config(service: &ServiceSpec, container: &Container, ports: PortMap) -> 
     }
 }
 
-/// The container's own limit, else the memory that the platform variables promise.
+/// The container's own limit, else the memory limit of the platform variables.
 fn memory_bytes(service: &ServiceSpec, container: &Container) -> Option<i64> {
     let promised = || {
         let value = service.environment.iter().find(|(name, _)| name == "HZN_RAM").map(|(_, value)| value);

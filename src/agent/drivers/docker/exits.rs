@@ -1,6 +1,6 @@
 //! Follows the engine's events: every exit of this agent's containers, with its code and its last output.
 //!
-//! A list of containers shows only the present state: a container that the engine has restarted meanwhile looks healthy in it.
+//! A list of containers shows only the current state: a container that the engine has restarted meanwhile looks healthy in it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -24,7 +24,7 @@ use crate::{
     step::Failures,
 };
 
-/// Events that change what is observed.
+/// Events that change the observation.
 const EVENTS: [&str; 6] = ["create", "start", "die", "destroy", "pause", "unpause"];
 /// Longest wait for the output of a container that exited.
 const LOG_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,11 +39,11 @@ pub(super) struct Exits {
 }
 
 struct Seen {
-    /// Time of the last event, in nanoseconds since 1970: from there a new stream goes on.
+    /// Time of the last event, in nanoseconds since 1970: a new stream continues from there.
     until: i64,
     /// By service key and name of the container.
     failures: BTreeMap<(String, String), Failures>,
-    /// Services that are being stopped: their containers end because they were asked to.
+    /// Services that are being stopped: the exits of their containers are expected.
     stopping: BTreeSet<String>,
 }
 
@@ -55,7 +55,7 @@ impl Exits {
         Self { agent, output_lines, events: tokio::sync::Mutex::new(None), seen: Mutex::new(seen) }
     }
 
-    /// What is known of the exits of one container.
+    /// Returns the known exits of one container.
     pub fn of(&self, key: &str, name: &str) -> Failures {
         self.seen().failures.get(&(key.to_owned(), name.to_owned())).cloned().unwrap_or_default()
     }
@@ -65,7 +65,7 @@ impl Exits {
         self.seen().stopping.insert(key.to_owned());
     }
 
-    /// Forgets a service: nothing of it is left, or it is started anew.
+    /// Removes a service: none of its containers is left, or it is started again.
     pub fn forget(&self, key: &str) {
         let mut seen = self.seen();
         seen.stopping.remove(key);
@@ -127,7 +127,7 @@ impl Exits {
         log_exit(key, name, failures);
     }
 
-    /// The last output of a container; none when its log driver keeps nothing that can be read.
+    /// Returns the last output of a container; none when its log driver keeps nothing readable.
     async fn output(&self, docker: &Docker, id: &str) -> Vec<String> {
         if self.output_lines == 0 || id.is_empty() {
             return Vec::new();
@@ -147,7 +147,7 @@ impl Exits {
         lines_of(&text, self.output_lines)
     }
 
-    /// The data of a poisoned lock is still whole: every change is a single insertion or removal.
+    /// The data of a poisoned lock is consistent: every change is a single insertion or removal.
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
 //! Runs services as containers through the Engine API (Docker or podman).
 //!
-//! The engine keeps containers running by itself; this driver creates, finds again by label, and removes them. Labels
-//! and names are those of the existing agents (agreement protocol 5.7), plus one that tells several agents on one
-//! machine apart.
+//! The engine keeps containers running; this driver creates them, finds them again by label, and removes them. Labels and
+//! names are those of the existing agents (agreement protocol 5.7), plus one that distinguishes several agents on one
+//! machine.
 
 mod body;
 mod exits;
@@ -47,24 +47,24 @@ const SHARED_LABEL: &str = "openhorizon.anax.service_pattern.shared";
 /// Label with the identity of the agent.
 const AGENT_LABEL: &str = "evenkeel.agent";
 
-/// Seconds that the engine may take for one answer; stopping a container takes its grace.
+/// Timeout of a call to the engine in seconds; stopping a container takes its grace period.
 const TIMEOUT_SECS: u64 = 120;
 
 /// Runs services as containers.
 pub struct DockerDriver {
     endpoint: String,
-    /// The connection; made at the first call, because the engine may start after the agent.
+    /// The connection; created at the first call, because the engine may start after the agent.
     connection: OnceCell<Docker>,
     agent: String,
     grace: Duration,
     exits: Exits,
 }
 
-/// Pause before the engine is asked again after its events ended.
+/// Pause before the engine's events are requested again after the stream ended.
 const EVENTS_PAUSE: Duration = Duration::from_secs(2);
 
 impl DockerDriver {
-    /// A driver for the engine at `endpoint` (`unix:///…`, `http://…`), or at the usual place when empty.
+    /// Creates a driver for the engine at `endpoint` (`unix:///…`, `http://…`), or at the default one when empty.
     ///
     /// `output_lines`: last lines of output that are reported when a container exits.
     pub fn new(endpoint: impl Into<String>, agent: String, grace: Duration, output_lines: usize) -> Self {
@@ -76,13 +76,13 @@ impl DockerDriver {
         self.connection
             .get_or_try_init(|| async {
                 let docker = connect(&self.endpoint).map_err(transient)?;
-                // The engine may speak an older version of the API than this program knows.
+                // The engine may support only an older version of the API than this program.
                 docker.negotiate_version().await.map_err(transient)
             })
             .await
     }
 
-    /// The containers of one service, or of all services of this agent.
+    /// Lists the containers of one service, or of all services of this agent.
     async fn containers(&self, key: Option<&str>) -> Result<Vec<ContainerSummary>, DriverError> {
         let mut labels = vec![format!("{AGENT_LABEL}={}", self.agent)];
         labels.extend(key.map(|key| format!("{AGREEMENT_LABEL}={key}")));
@@ -148,7 +148,7 @@ impl DockerDriver {
             serveraddress: Some(login.registry.clone()),
             ..DockerCredentials::default()
         });
-        // Without a tag the engine would fetch every tag there is.
+        // Without a tag the engine would fetch every tag.
         let has_tag = image.contains('@') || image.rsplit('/').next().is_some_and(|name| name.contains(':'));
         let full = if has_tag { image.to_owned() } else { format!("{image}:latest") };
         let options = CreateImageOptionsBuilder::new().from_image(&full).build();
@@ -195,12 +195,12 @@ impl DockerDriver {
 }
 
 impl DockerDriver {
-    /// Lets a container reach a service that it needs by the names of that service's containers.
+    /// Connects a container to the network of a required service, whose containers it reaches by name.
     async fn join(&self, container: &str, network: &str) -> Result<(), DriverError> {
         let request =
             NetworkConnectRequest { container: container.to_owned(), ..NetworkConnectRequest::default() };
         match self.engine().await?.connect_network(network, request).await {
-            // It needs nothing from a service on the host's network, which has none of its own.
+            // A service on the host's network has no network of its own to join.
             Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
             other => other.map_err(transient),
         }
@@ -341,7 +341,7 @@ fn transient(error: Error) -> DriverError {
 
 fn gone_is_fine(result: Result<(), Error>) -> Result<(), DriverError> {
     match result {
-        // 304: it is stopped already; 404: it is gone; 409: its removal is under way.
+        // 304: already stopped; 404: gone; 409: its removal is in progress.
         Err(Error::DockerResponseServerError { status_code: 304 | 404 | 409, .. }) => Ok(()),
         other => other.map_err(transient),
     }

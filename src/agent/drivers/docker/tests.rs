@@ -12,9 +12,9 @@ use crate::deployment::Deployment;
 
 const IMAGE: &str = "evenkeel-test:1";
 
-/// An engine of the test's own; ends with it. It has a network namespace of its own, so that the bridges of
-/// networks that a test does not remove end with it too: left on the machine, each would take one of the engine's
-/// few ranges of addresses, until a later run finds none.
+/// A separate engine that ends with the test. It has its own network namespace, so that the bridges of networks that a test
+/// does not remove end with it too: left on the machine, each would take one of the engine's few address ranges, until a
+/// later run finds none.
 struct Engine {
     daemon: Child,
     folder: tempfile::TempDir,
@@ -77,7 +77,7 @@ impl Engine {
         None
     }
 
-    /// An image with one static program that waits for ever.
+    /// Creates an image with one static program that waits forever.
     fn make_image(&self) {
         let folder = self.folder.path();
         std::fs::write(folder.join("wait.c"), "#include <unistd.h>\nint main(void){for(;;)pause();}\n")

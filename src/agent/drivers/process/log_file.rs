@@ -1,6 +1,6 @@
-//! Log files of processes: written by the processes themselves, bounded by copying and cutting.
+//! Log files of processes: written by the processes themselves, bounded by copying and truncating.
 //!
-//! The files are opened for appending, so that cutting one to nothing lets its writer go on at the start.
+//! The files are opened for appending, so that after a truncation the writer continues at the start.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,7 +10,7 @@ use std::{
 
 use crate::drivers::{LONGEST_LINE, lines_of};
 
-/// The log file of a process, `<folder>/logs/<key>-<name>.log`.
+/// Returns the log file of a process, `<directory>/logs/<key>-<name>.log`.
 pub(crate) fn path(folder: &Path, key: &str, name: &str) -> PathBuf {
     folder.join("logs").join(format!("{key}-{name}.log"))
 }
@@ -23,8 +23,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// When a log has grown beyond `limit` bytes, moves its content to `<path>.1` and cuts it to nothing. What is written
-/// between copy and cut is lost; that is the price of never stopping the writer.
+/// Moves the content of a log of more than `limit` bytes to `<path>.1` and truncates it. Output written between copy and
+/// truncation is lost, because the writer is never stopped.
 pub(crate) fn rotate(path: &Path, limit: u64) -> io::Result<bool> {
     if fs::metadata(path)?.len() <= limit {
         return Ok(false);

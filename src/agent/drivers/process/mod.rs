@@ -1,9 +1,9 @@
-//! Runs services as plain processes, each in a process group of its own.
+//! Runs services as plain processes, each in its own process group.
 //!
-//! Processes outlive the agent. Each carries a mark in its environment and a line in `processes.json` (process id,
-//! start time, boot), so that a restarted agent takes over exactly its own: a process counts as ours only when its
-//! start time and boot agree with the record, or its mark names this agent. Output goes straight to files that are
-//! copied and cut when they grow, so that no pipe breaks when the agent goes away.
+//! Processes outlive the agent. Each carries a mark in its environment and a line in `processes.json` (process id, start
+//! time, boot), so that a restarted agent adopts exactly its own: a process belongs to this agent only when its start time
+//! and boot match the record, or its mark names this agent. Output goes directly to files that are copied and truncated
+//! when they grow, so that no pipe breaks when the agent ends.
 
 mod log_file;
 mod record;
@@ -34,13 +34,13 @@ pub(crate) const MARK: &str = "EVENKEEL_PROCESS";
 /// Settings of the process driver.
 #[derive(Debug, Clone)]
 pub struct ProcessSettings {
-    /// Folder for records, logs and working folders.
+    /// Directory for records, logs and working directories.
     pub folder: PathBuf,
-    /// Identity of this agent, different for every data folder.
+    /// Identity of this agent, different for every data directory.
     pub agent: String,
-    /// Time a process gets to end by itself.
+    /// Time a process has to end after the stop signal.
     pub grace: Duration,
-    /// Time a process must live before it counts as running.
+    /// Time a process must run before it counts as running.
     pub settle: Duration,
     /// Pause before the first restart; it doubles up to `longest_pause`.
     pub first_pause: Duration,
@@ -53,7 +53,7 @@ pub struct ProcessSettings {
 }
 
 impl ProcessSettings {
-    /// Usual settings for a data folder.
+    /// Returns the default settings for a data directory.
     pub fn new(folder: PathBuf, agent: String) -> Self {
         Self {
             folder,
@@ -68,13 +68,13 @@ impl ProcessSettings {
     }
 }
 
-/// What supervisors and driver share.
+/// The state shared by supervisors and driver.
 pub(crate) struct Shared {
     pub settings: ProcessSettings,
     pub records: Mutex<Records>,
     pub states: Mutex<BTreeMap<String, BTreeMap<String, ContainerState>>>,
     pub changed: Notify,
-    /// Cancelled when all processes are left to another program.
+    /// Canceled when all processes are left to another program.
     pub release: CancellationToken,
 }
 
@@ -93,7 +93,7 @@ impl Shared {
     }
 }
 
-/// The data of a poisoned lock is still whole: every change under these locks is a single insertion or removal.
+/// The data of a poisoned lock is consistent: every change under these locks is a single insertion or removal.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -110,10 +110,10 @@ pub struct ProcessDriver {
 }
 
 impl ProcessDriver {
-    /// Opens the driver's folder.
+    /// Opens the driver's directory.
     ///
     /// # Errors
-    /// [`DriverError::Transient`] when the folder cannot be made or the record cannot be read.
+    /// [`DriverError::Transient`] when the directory cannot be created or the record cannot be read.
     pub fn open(settings: ProcessSettings) -> Result<Self, DriverError> {
         std::fs::create_dir_all(&settings.folder)
             .map_err(|error| DriverError::Transient(format!("{}: {error}", settings.folder.display())))?;
@@ -128,7 +128,7 @@ impl ProcessDriver {
         Ok(Self { shared: Arc::new(shared), running: Mutex::default() })
     }
 
-    /// Starts watching every process of a service; `adopted` are those that run already.
+    /// Starts supervising every process of a service; `adopted` are those that already run.
     fn supervise(
         &self,
         service: &ServiceSpec,
@@ -153,7 +153,7 @@ impl ProcessDriver {
         Ok(())
     }
 
-    /// Finds the processes of this agent that are alive: by the record, and by their mark.
+    /// Finds the live processes of this agent: by the record, and by their mark.
     fn survivors(&self) -> Vec<ProcessRecord> {
         let records = lock(&self.shared.records).all();
         let mut alive: Vec<_> = records.into_iter().filter(table::is_same_process).collect();
@@ -176,7 +176,7 @@ impl Driver for ProcessDriver {
                 service.key == process.key && service.deployment.services.contains_key(&process.name)
             });
             let place = adopted.entry(process.key.clone()).or_default();
-            // Only the leader of a group is watched; its members are reached through the group.
+            // Only the leader of a group is supervised; its members are reached through the group.
             if is_wanted && process.is_leader && !place.contains_key(&process.name) {
                 place.insert(process.name.clone(), process);
             } else if !is_wanted {
@@ -200,7 +200,7 @@ impl Driver for ProcessDriver {
                 lock(&self.shared.records).insert(process.clone())?;
                 tracing::info!(pid = process.pid, agreement.id = service.key, "running process is adopted");
             }
-            // One service that cannot be watched must not keep the others from being taken over.
+            // A service that cannot be supervised must not prevent the adoption of the others.
             if let Err(error) = self.supervise(service, processes) {
                 tracing::warn!(agreement.id = service.key, %error, "service cannot be taken over");
             }
@@ -218,7 +218,7 @@ impl Driver for ProcessDriver {
             entry.stop.cancel();
             entry.tasks.wait().await;
         }
-        // Whatever left its process group still carries the mark.
+        // Processes that left their process group still carry the mark.
         let prefix = format!("{}/{key}/", self.shared.settings.agent);
         let rest: Vec<_> = self.survivors().into_iter().filter(|process| process.key == key).collect();
         if !rest.is_empty() {

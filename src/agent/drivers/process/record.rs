@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{drivers::DriverError, files};
 
-/// A process that was started, with what tells it from a later one of the same number.
+/// A process that was started, distinguishable from a later one with the same process id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessRecord {
     /// Service key.
@@ -25,7 +25,7 @@ pub(crate) struct ProcessRecord {
     pub is_leader: bool,
 }
 
-/// The list with its file. Every change is on disk before it is acted on.
+/// The list with its file. Every change is on disk before it takes effect.
 #[derive(Debug)]
 pub(crate) struct Records {
     path: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Records {
 impl Records {
     pub(crate) fn load(path: PathBuf) -> Result<Self, DriverError> {
         let text = files::read_optional(&path).map_err(|error| DriverError::Transient(error.to_string()))?;
-        // A damaged list is no reason to refuse work: the marks of the processes tell the same.
+        // A damaged list is not fatal: the marks of the processes contain the same information.
         let by_name = text
             .and_then(|text| {
                 serde_json::from_str(&text)

@@ -1,4 +1,4 @@
-//! Keeps one process running: starts it, waits for its end, starts it again after a growing pause, stops it.
+//! Keeps one process running: starts it, waits for its end, restarts it after a growing pause, stops it.
 
 use std::{
     fs::File,
@@ -25,7 +25,7 @@ use crate::{
 /// A process that ran this long starts with the shortest pause again.
 const STABLE: Duration = Duration::from_secs(60);
 
-/// How one process is started.
+/// The start parameters of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub key: String,
@@ -57,7 +57,7 @@ impl Plan {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (name.to_owned(), value.to_owned())
         }));
-        // Last, so that no deployment can take the mark away.
+        // Last, so that no deployment can override the mark.
         environment.push((MARK.to_owned(), shared.mark(&service.key, name)));
         environment
             .retain(|(name, value)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0'));
@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-/// Nothing of the agent's own environment is passed on but the search path, locale and time zone.
+/// Only the search path, locale and time zone of the agent's own environment are passed on.
 fn base_environment() -> Vec<(String, String)> {
     ["PATH", "LANG", "LC_ALL", "TZ"]
         .into_iter()
@@ -123,7 +123,7 @@ fn user_ids(name: &str) -> Result<Option<(u32, u32)>, DriverError> {
     }
 }
 
-/// Keeps one process running until told to stop.
+/// Keeps one process running until it is stopped.
 pub(crate) struct Supervisor {
     shared: Arc<Shared>,
     plan: Plan,
@@ -131,17 +131,17 @@ pub(crate) struct Supervisor {
     failures: Failures,
 }
 
-/// Exit code and signal of a process that ended by itself; both unknown when it was no child of this agent.
+/// Exit code and signal of a process that ended; both unknown when it was no child of this agent.
 type ExitStatus = (Option<i64>, Option<i32>);
 
-/// A running process: a child of ours, or one started by an earlier run of the agent.
+/// A running process: a child, or one started by an earlier run of the agent.
 struct Process {
     record: ProcessRecord,
     child: Option<tokio::process::Child>,
 }
 
 impl Process {
-    /// Returns how the process ended, when it has.
+    /// Waits for the end of the process and returns its exit status.
     async fn ended(&mut self) -> ExitStatus {
         if let Some(child) = &mut self.child {
             return match child.wait().await {
@@ -155,7 +155,7 @@ impl Process {
         while table::is_same_process(&self.record) {
             sleep(table::LOOK).await;
         }
-        // It is a child all the same when another program started it in this process before.
+        // It may still be a child: another program image may have started it in this process before.
         table::reap(self.record.pid)
     }
 }
@@ -165,7 +165,7 @@ impl Supervisor {
         Self { shared, plan, stop, failures: Failures::default() }
     }
 
-    /// Runs until stopped; `adopted` is a process that runs already.
+    /// Runs until stopped; `adopted` is a process that already runs.
     pub(crate) async fn run(mut self, adopted: Option<ProcessRecord>) {
         let shared = self.shared.clone();
         let settings = &shared.settings;
@@ -231,7 +231,7 @@ impl Supervisor {
             .unwrap_or_default()
     }
 
-    /// Watches a process to its end; `None` when it was stopped on request, or left to another program.
+    /// Waits for the end of a process; `None` when it was stopped on request, or left to another program.
     async fn watch(&self, mut process: Process) -> Option<ExitStatus> {
         let settings = &self.shared.settings;
         let began = process.record.started_at;
@@ -264,7 +264,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends what the leader left behind in its group, which its mark tells.
+    /// Ends the processes that the leader left in its group, found by their mark.
     async fn end_group(&self, leader: &ProcessRecord) {
         let rest = table::find_marked(&self.shared.settings.agent)
             .into_iter()
@@ -273,14 +273,14 @@ impl Supervisor {
         table::end_all(rest, self.shared.settings.grace).await;
     }
 
-    /// Ends a process together with its group. The child is awaited at the same time: an ended child that nobody
-    /// awaits stays in the table.
+    /// Ends a process together with its group. The child is awaited at the same time: an ended child without a waiter stays in
+    /// the table.
     async fn end_politely(&self, mut process: Process) {
         let record = process.record.clone();
         let (_, ()) = tokio::join!(
             async {
                 if let Some(child) = &mut process.child {
-                    // The outcome does not matter any more.
+                    // The outcome is not needed.
                     let _status = child.wait().await;
                 }
             },

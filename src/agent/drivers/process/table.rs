@@ -1,4 +1,4 @@
-//! The machine's process table: who is alive, who is ours, and how to end it (`/proc`, signals).
+//! The machine's process table: liveness and ownership of processes, and signals to them (`/proc`).
 
 use std::{fs, time::Duration};
 
@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep};
 
 use super::{MARK, record::ProcessRecord};
 
-/// Pause between looks at a process that is not our child.
+/// Interval between checks of a process that is not a child.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
-/// What `/proc/<pid>/stat` says.
+/// Fields of `/proc/<pid>/stat`.
 struct Stat {
     state: char,
     group: i32,
@@ -26,7 +26,7 @@ struct Stat {
 
 fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold blanks and parentheses itself; the fields after the last one are plain.
+    // The name in parentheses may contain blanks and parentheses; the fields after the last one are plain.
     let rest = text.rsplit_once(')')?.1;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     Some(Stat {
@@ -36,22 +36,22 @@ fn stat(pid: i32) -> Option<Stat> {
     })
 }
 
-/// The id of the present boot.
+/// Returns the id of the current boot.
 pub(crate) fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// The start time of a live process in clock ticks since the boot; `None` for ended ones, zombies included.
+/// Returns the start time of a live process in clock ticks since the boot; `None` for ended ones, including zombies.
 pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
     stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.start_ticks)
 }
 
-/// Tells whether the recorded process is alive: same number, same start time, same boot.
+/// Returns whether the recorded process is alive: same process id, same start time, same boot.
 pub(crate) fn is_same_process(record: &ProcessRecord) -> bool {
     record.boot == boot() && start_ticks(record.pid) == Some(record.start_ticks)
 }
 
-/// Takes exit code and signal of a child that has ended; nothing of a process that is no child.
+/// Returns exit code and signal of a child that has ended; nothing for other processes.
 pub(crate) fn reap(pid: i32) -> (Option<i64>, Option<i32>) {
     match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
         Ok(WaitStatus::Exited(_, code)) => (Some(i64::from(code)), None),
@@ -60,7 +60,7 @@ pub(crate) fn reap(pid: i32) -> (Option<i64>, Option<i32>) {
     }
 }
 
-/// All live processes that carry the mark of an agent.
+/// Returns all live processes that carry the mark of an agent.
 pub(crate) fn find_marked(agent: &str) -> Vec<ProcessRecord> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let boot = boot();
@@ -88,8 +88,8 @@ fn marked(pid: i32, agent: &str, boot: &str) -> Option<ProcessRecord> {
     })
 }
 
-/// Sends a signal to a process, and to its whole group when it leads one. The process is looked at just before, so
-/// that a number that was given to another process meanwhile is left alone.
+/// Sends a signal to a process, and to its whole group when it leads one. Its identity is checked first, so that another
+/// process with a reused id is not signaled.
 fn signal(process: &ProcessRecord, signal: Signal) {
     if !is_same_process(process) {
         return;
@@ -101,7 +101,7 @@ fn signal(process: &ProcessRecord, signal: Signal) {
     }
 }
 
-/// Ends processes: first politely, after `grace` by force. Returns when none of them is left.
+/// Ends processes: first with `SIGTERM`, after `grace` with `SIGKILL`. Returns when none of them is left.
 pub(crate) async fn end_all(mut processes: Vec<ProcessRecord>, grace: Duration) {
     processes.iter().for_each(|process| signal(process, Signal::SIGTERM));
     let deadline = Instant::now() + grace;

@@ -1,4 +1,4 @@
-//! The process driver with real processes, an agent killed in the middle included.
+//! The process driver with real processes, including an agent killed at any point.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -165,7 +165,7 @@ async fn processes_of_an_agent_that_was_killed_are_adopted() {
     assert_eq!(leader(&driver), before, "the process goes on under its new agent");
     assert_eq!(pids(&driver), [before]);
 
-    // An adopted process is no child of ours, and is started again all the same when it ends.
+    // An adopted process is no child, and is still restarted when it ends.
     nix::sys::signal::kill(Pid::from_raw(before), Signal::SIGKILL).unwrap();
     timeout(Duration::from_secs(10), async {
         while leader(&driver) == before {
@@ -220,7 +220,7 @@ async fn processes_without_agreement_are_ended_and_foreign_ones_left_alone() {
     until(&first, RunState::Running).await;
     until(&second, RunState::Running).await;
 
-    // A record that names a living process which is not the recorded one must not harm it.
+    // A record with the id of a living process that is not the recorded one must not harm it.
     let stranger = leader(&second);
     let record =
         ProcessRecord { pid: stranger, start_ticks: 1, ..lock(&first.shared.records).all()[0].clone() };
