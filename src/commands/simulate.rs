@@ -1,8 +1,8 @@
 //! `evenkeel simulate`: drives the pure core through faulty schedules, each told by a seed.
 
 use clap::Args;
-use evenkeel_planner::sim::{report::Plan, run_cli};
 use evenkeel_runtime::{ExitStatus, Failure};
+use evenkeel_simulator::{report::Plan, run_cli};
 
 /// Options of `simulate`.
 #[derive(Debug, Args)]

@@ -197,9 +197,14 @@ pub enum Action {
 
 /// The identity of a command, so that the same one is not issued twice while it is in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct CommandKey(pub(crate) String);
+pub struct CommandKey(String);
 
 impl CommandKey {
+    /// Returns the key as text, for logs.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Returns the key of a proposal to a node.
     pub(crate) fn propose(node: &NodeId, policy: &PolicyId) -> Self {
         Self(format!("propose {node} {policy}"))

@@ -99,13 +99,6 @@ fn occupied_by(model: &Model, member: &NodeId, policy: &PolicyId, now: Timestamp
     if is_lost(model, member, now) {
         return None;
     }
-    if model.settings.broken.trusts_stops {
-        let mut ended = model.lately_ended_on(member).filter(|agreement| agreement.policy == *policy);
-        return ended.find_map(|agreement| {
-            let until = later(model.stopping_since(agreement, now)?, STOP_CONFIRMATION_SECS);
-            Some(Blocked::OldInstanceStopping { agreement: agreement.id.clone(), until })
-        });
-    }
     let (agreement, since) = model.unconfirmed_stops(member, policy, now).next()?;
     Some(Blocked::StopUnconfirmed { node: member.clone(), agreement: agreement.id.clone(), since })
 }

@@ -1,8 +1,8 @@
 //! The pure core of the agbot: a model of what it serves, and every decision about it.
 //!
 //! [`model::Model`] is built from events; [`decide::decide`] takes it, one event, the time and a seed, and returns commands
-//! and a report. No async, no input or output, no clock, no randomness of its own: the simulator in [`sim`] drives exactly
-//! this code through faulty schedules. Read [`decide`] first. Sources: design "The agbot",
+//! and a report. No async, no input or output, no clock, no randomness of its own: the simulator (a crate of its own)
+//! drives exactly this code through faulty schedules. Read [`decide`] first. Sources: design "The agbot",
 //! orchestration B11 and E.
 
 pub mod agent_upgrade;
@@ -27,9 +27,10 @@ pub mod report;
 mod report_text;
 pub mod rolling;
 pub mod settings;
-pub mod sim;
 pub mod terms;
 pub mod usage;
 
+#[cfg(test)]
+mod fixture;
 #[cfg(test)]
 mod vectors;

@@ -108,7 +108,7 @@ fn check_backoff(
 /// A node that is down reads nothing, and its reports count again only when it is alive.
 fn repeat_cancels(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId) {
     let (model, now) = (pass.model, pass.now);
-    if model.settings.broken.ignores_reports || model.liveness(node, now) != Liveness::Alive {
+    if model.liveness(node, now) != Liveness::Alive {
         return;
     }
     for (agreement, reason, due_at) in model.reported_after_end(node, policy) {
@@ -350,8 +350,7 @@ fn verify(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     let interval = pass.model.settings.verification_interval_secs;
     let asked_at = agreement.verified_at.map_or(final_at, |at| at.max(final_at));
     let regular = (interval > 0).then(|| later(asked_at, interval));
-    let missing_since =
-        pass.model.missing_since(agreement, pass.now).filter(|_| !pass.model.settings.broken.ignores_reports);
+    let missing_since = pass.model.missing_since(agreement, pass.now);
     let missing = missing_since.map(|since| later(since.max(asked_at), MISSING_SECS));
     let Some(due_at) = regular.into_iter().chain(missing).min() else { return };
     let pair = (&agreement.node, &agreement.policy);

@@ -196,9 +196,6 @@ pub struct PlannerSettings {
     pub hold_agents_after_failure: bool,
     /// Number of partitions that share the work.
     pub partition_count: u32,
-    /// Rules switched off to prove that the simulator notices.
-    #[serde(skip)]
-    pub broken: BrokenRules,
 }
 
 impl Default for PlannerSettings {
@@ -216,25 +213,6 @@ impl Default for PlannerSettings {
             backoff_max_secs: 600,
             hold_agents_after_failure: true,
             partition_count: 16,
-            broken: BrokenRules::default(),
         }
     }
-}
-
-/// Names rules that a test of the simulator switches off; every field is false in a product, and nothing outside this
-/// crate can set one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BrokenRules {
-    /// Takes members down regardless of the others.
-    pub(crate) ignores_floor: bool,
-    /// Counts a step when the agreement is final, without seeing the service run.
-    pub(crate) trusts_agreements: bool,
-    /// Starts the one instance of a group elsewhere although the stop of the first is not confirmed.
-    pub(crate) trusts_stops: bool,
-    /// Updates any number of groups at once.
-    pub(crate) ignores_parallelism: bool,
-    /// Does not compare what nodes report with the records.
-    pub(crate) ignores_reports: bool,
-    /// Sends messages after the commit without an outbox, so that they are lost with the process.
-    pub(crate) loses_messages: bool,
 }

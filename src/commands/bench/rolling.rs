@@ -2,8 +2,8 @@
 //!
 //! The deciding part of the agbot is real; agents, network and time are simulated. Source: seed 004, "Test".
 
-use evenkeel_planner::sim::upgrade::{UpgradeOutcome, UpgradePlan, upgrade};
 use evenkeel_runtime::{ExitStatus, Failure};
+use evenkeel_simulator::upgrade::{UpgradeOutcome, UpgradePlan, upgrade};
 
 use super::process::thread_time;
 use super::report::{Options, Report, Row, Target};

@@ -64,7 +64,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Event, facts::NodeStatusFacts, model::Observed, sim::laws::settled_world};
+    use crate::{event::Event, facts::NodeStatusFacts, fixture::running_group, model::Observed};
 
     fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
         ObservedFailure {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn three_exits_within_the_window_are_a_crash_loop() {
-        let (mut model, now) = settled_world(3);
+        let (mut model, now) = running_group(&["a", "b"]);
         let agreement = model.live.values().next().and_then(|id| model.agreements.get(id)).unwrap().clone();
         for (exits, window, expected) in [
             (&[100, 101][..], 300, false),
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn nothing_runs_on_a_node_whose_agent_was_stopped() {
-        let (mut model, now) = settled_world(3);
+        let (mut model, now) = running_group(&["a", "b"]);
         let agreement = model.live.values().next().and_then(|id| model.agreements.get(id)).unwrap().clone();
         let facts = model.nodes[&agreement.node].facts.clone();
         let node = Box::new(crate::facts::NodeFacts { is_stopped: true, ..facts });

@@ -172,6 +172,16 @@ impl Model {
         self.agreements.values()
     }
 
+    /// Returns all policies, by id.
+    pub fn policies(&self) -> impl Iterator<Item = &DeploymentPolicyFacts> {
+        self.policies.values()
+    }
+
+    /// Returns all HA groups, by id.
+    pub fn groups(&self) -> impl Iterator<Item = &HaGroupFacts> {
+        self.groups.values()
+    }
+
     /// Returns all claims.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.claims.values()

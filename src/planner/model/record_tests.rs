@@ -1,40 +1,15 @@
-use jiff::{SignedDuration, Timestamp};
-
 use super::*;
 use crate::{
     agreement::CancelReason,
     claims::ReleaseReason,
     facts::HaGroupFacts,
-    ids::{ServiceId, ServiceKey},
+    fixture::{self, at},
     rolling::RolloutState,
     settings::PlannerSettings,
 };
 
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
-}
-
 fn agreement() -> Agreement {
-    Agreement {
-        id: AgreementId::from_text("a1"),
-        node: NodeId::from_text("o/n"),
-        policy: PolicyId::from_text("o/p"),
-        service: ServiceId::from_text("o/s_1.0.0_amd64"),
-        service_key: ServiceKey::from_text("o/s"),
-        version: "1.0.0".into(),
-        priority: 0,
-        best_version: "1.0.0".into(),
-        terms_digest: 0,
-        overrides_digest: 0,
-        pending_update: None,
-        ha_group: None,
-        created_at: at(0),
-        reply_by: at(0),
-        verified_at: None,
-        is_single: false,
-        awaits_stop: false,
-        state: AgreementState::Proposed,
-    }
+    fixture::agreement("n")
 }
 
 fn rollout(state: RolloutState) -> Rollout {

@@ -27,16 +27,11 @@ pub(super) fn just_started(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Bloc
     (pass.now < until && !pass.model.has_heard_since_start(group)).then_some(Blocked::JustStarted { until })
 }
 
-/// Returns the limit on groups that one policy updates at the same time; 0 means none.
-fn parallelism(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>) -> u32 {
-    if pass.model.settings.broken.ignores_parallelism { 0 } else { group_rollout.update.parallelism }
-}
-
 /// Returns the wait for other groups when the policy's update parallelism leaves no room for this one.
 ///
 /// Claims requested by this pass and earlier ones count as well: several groups are planned before the first is granted.
 pub(super) fn parallelism_reached(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>) -> Option<Blocked> {
-    let limit = parallelism(pass, group_rollout);
+    let limit = group_rollout.update.parallelism;
     if limit == 0 {
         return None;
     }
@@ -60,7 +55,7 @@ pub(super) fn request_for(
         // It cannot obey now, and would stop its instance later, unsupervised.
         return Err(Blocked::NodeDown { since });
     }
-    let parallelism = if purpose == Purpose::ServiceUpgrade { parallelism(pass, group_rollout) } else { 0 };
+    let parallelism = if purpose == Purpose::ServiceUpgrade { group_rollout.update.parallelism } else { 0 };
     let mut request = ClaimRequest {
         group: group_rollout.group.id.clone(),
         scope: Scope::Policy(group_rollout.policy.id.clone()),
@@ -108,14 +103,12 @@ pub(super) fn may_stop_now(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::laws::settled_world;
+    use crate::fixture::running_group;
 
     #[test]
     fn start_up_grace_ends_when_every_member_with_an_agreement_has_reported() {
-        let (mut model, now) = settled_world(3);
-        let is_protected =
-            |group: &&HaGroupFacts| group.members.iter().any(|node| model.live_on(node).next().is_some());
-        let group = model.groups.values().find(is_protected).cloned().expect("a group that runs something");
+        let (mut model, now) = running_group(&["a", "b", "c"]);
+        let group = model.groups.values().next().cloned().expect("the group");
         model.began_at = Some(later(now, 1));
         let now = later(now, 2);
         let waits = |model: &crate::model::Model| just_started(&Pass::new(model, now, 1), &group).is_some();

@@ -32,7 +32,7 @@ pub(crate) fn may_stop(
     wanted: &ServiceKey,
 ) -> Result<Vec<NodeId>, Blocked> {
     let running = running_elsewhere(pass, group, agreement, wanted);
-    if pass.model.settings.broken.ignores_floor || pass.model.is_broken(agreement, pass.now) {
+    if pass.model.is_broken(agreement, pass.now) {
         return Ok(running.running);
     }
     // |intended| - 1, because this instance is one of them.
@@ -177,8 +177,6 @@ fn counts(
             why = "its agreement is being ended".to_owned();
         } else if agreement.finalized_at().is_none() {
             why = "its agreement is not final yet".to_owned();
-        } else if model.settings.broken.trusts_agreements {
-            return Ok(());
         } else {
             match model.observed(agreement, now) {
                 Observed::Running => return Ok(()),

@@ -172,10 +172,7 @@ fn see(
     final_at: Timestamp,
 ) {
     let (now, update) = (pass.now, group_rollout.update);
-    let observed = match pass.model.observed(agreement, now) {
-        _ if pass.model.settings.broken.trusts_agreements => Observed::Running,
-        observed => observed,
-    };
+    let observed = pass.model.observed(agreement, now);
     match (observed, claim.phase) {
         (Observed::Running, Phase::Verifying) => {
             let until = later(claim.phase_since, update.monitor_secs);

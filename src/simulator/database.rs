@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::{
+use super::agent::ToAgent;
+use evenkeel_planner::{
     agreement::{Agreement, AgreementState, PendingUpdate},
     claims::{self, Claim, ClaimKey, ClaimRef, ClaimRequest, Grant},
     command::{Action, Command, Lease},
@@ -19,7 +20,6 @@ use crate::{
         Rollout,
         action::{Asker, RolloutAction, act},
     },
-    sim::agent::ToAgent,
     usage::{Backoff, WorkloadUsage, later, secs_since},
 };
 
@@ -243,7 +243,7 @@ impl Database {
     fn step(
         &mut self,
         id: &AgreementId,
-        step: impl FnOnce(Agreement) -> Result<Agreement, crate::agreement::InvalidTransition>,
+        step: impl FnOnce(Agreement) -> Result<Agreement, evenkeel_planner::agreement::InvalidTransition>,
     ) -> Result<(), String> {
         let record = self.agreements.get(id).cloned().ok_or("no such agreement")?;
         let record = step(record).map_err(|error| error.to_string())?;

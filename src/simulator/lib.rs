@@ -9,6 +9,7 @@ pub(crate) mod agbot;
 pub(crate) mod agent;
 pub(crate) mod chaos;
 pub(crate) mod database;
+mod deliberate;
 pub(crate) mod exchange;
 pub(crate) mod invariants;
 pub mod report;
@@ -18,25 +19,27 @@ pub(crate) mod world;
 
 pub use report::{SimulationReport, run_cli};
 
-use crate::settings::BrokenRules;
+use deliberate::DeliberateFaults;
 
 /// Runs one schedule.
 ///
 /// # Shape
 /// `steps`: how many things happen while faults are injected; afterwards everything is repaired and must settle.
 pub fn simulate(seed: u64, steps: u32) -> SimulationReport {
-    simulate_with(seed, steps, BrokenRules::default())
+    simulate_with(seed, steps, DeliberateFaults::default())
 }
 
-/// Runs one schedule with some rules switched off, to show that the simulator notices.
-pub(crate) fn simulate_with(seed: u64, steps: u32, broken: BrokenRules) -> SimulationReport {
-    let mut world = world::World::new(seed, broken);
+/// Runs one schedule with agbots that are misled, to show that the simulator notices.
+pub(crate) fn simulate_with(seed: u64, steps: u32, deliberate: DeliberateFaults) -> SimulationReport {
+    let mut world = world::World::new(seed, deliberate);
     chaos::run(&mut world, steps);
     world.into_report(seed)
 }
 
 #[cfg(test)]
-pub(crate) mod laws;
+mod decisions;
+#[cfg(test)]
+mod laws;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{
     scenarios::{agreements, hold, lab, lab_with, lowest, node, policy, running_count, runs, why},
     world::{Quality, World},
 };
-use crate::{
+use evenkeel_planner::{
     facts::{PolicyOrchestration, PolicyScope},
     report::Blocked,
     settings::{FailureAction, OfflinePeerPolicy, UpdateOverrides},
@@ -29,7 +29,7 @@ fn update(update: UpdateOverrides) -> PolicyOrchestration {
 }
 
 fn groups(names: &[&str]) -> PolicyOrchestration {
-    let groups = names.iter().map(|name| crate::ids::GroupId::new("o", name)).collect();
+    let groups = names.iter().map(|name| evenkeel_planner::ids::GroupId::new("o", name)).collect();
     PolicyOrchestration { scope: PolicyScope::HaGroups(groups), ..PolicyOrchestration::default() }
 }
 
@@ -51,7 +51,8 @@ fn changed_overrides_are_rolled_through_the_group() {
     assert_eq!(agreements(&world, "n1"), settled, "once");
     let model = &world.agbots[0].model;
     let agreement = model.live_agreement(&node("n1"), &policy("w")).unwrap();
-    let terms = crate::terms::proposal_terms(model, &node("n1"), &policy("w"), &agreement.service).unwrap();
+    let terms = evenkeel_planner::terms::proposal_terms(model, &node("n1"), &policy("w"), &agreement.service)
+        .unwrap();
     assert!(terms.terms.to_text().contains(r#""deployment_overrides_signature":"signature""#));
 }
 

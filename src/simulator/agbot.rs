@@ -8,7 +8,7 @@ use super::{
     tail::{Tail, catch_up},
     world::{Happening, World},
 };
-use crate::{
+use evenkeel_planner::{
     agreement::Agreement,
     command::{Action, Command, MessageFate},
     decide::decide,
@@ -40,7 +40,7 @@ impl Agbot {
             is_up: true,
             incarnation: 0,
             paused_until_millis: 0,
-            model: Model::new(world.settings.clone()),
+            model: Model::new(world.deliberate.settings(&world.settings)),
             leases: BTreeMap::new(),
             feed_position: 0,
             tail: Tail::default(),
@@ -52,7 +52,9 @@ impl Agbot {
 /// Starts a process, or starts it again: it knows nothing and reads everything.
 pub(crate) fn start(world: &mut World, index: usize) {
     let now = world.now();
-    let events = [world.exchange.read_all(), world.database.read_all(now)].concat();
+    let deliberate = world.deliberate;
+    let seen = world.exchange.read_all().into_iter().filter_map(|event| deliberate.seen(event));
+    let events: Vec<Event> = seen.chain(world.database.read_all(now)).collect();
     let (feed, tail) = (world.exchange.feed.len(), Tail::at(world.database.log.len()));
     let fresh = Agbot::new(world);
     let Some(agbot) = world.agbots.get_mut(index) else { return };
@@ -72,7 +74,7 @@ pub(crate) fn kill(world: &mut World, index: usize) {
         agbot.incarnation += 1;
         world.note(format!("agbot {index} dies"));
     }
-    if world.settings.broken.loses_messages {
+    if world.deliberate.loses_messages {
         let leases = &world.database.leases;
         let is_lost = |partition| leases.get(&partition).is_some_and(|lease| lease.owner == index);
         world.database.outbox.retain(|row| !is_lost(row.partition));
@@ -91,6 +93,9 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
     }
     renew_leases(world, index);
     for event in new_events(world, index) {
+        handle(world, index, &event, None);
+    }
+    for event in world.deliberate.believed_statuses(&world.agbots[index].model, world.now()) {
         handle(world, index, &event, None);
     }
     look_up_unknown(world, index);
@@ -140,8 +145,8 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     let agbot = &world.agbots[index];
     let resources: BTreeSet<&Resource> = world.exchange.feed[agbot.feed_position..].iter().collect();
     let has_group = resources.iter().any(|resource| matches!(resource, Resource::Group(_)));
-    let mut events: Vec<Event> =
-        resources.into_iter().map(|resource| world.exchange.read(resource)).collect();
+    let read = resources.into_iter().map(|resource| world.exchange.read(resource));
+    let mut events: Vec<Event> = read.filter_map(|event| world.deliberate.seen(event)).collect();
     let feed = world.exchange.feed.len();
     // A node that joins a group comes into the group's partition: what other agbots did with it must be known before.
     if has_group && !catch_up(world, index) {
@@ -338,6 +343,6 @@ fn text(action: &Action) -> String {
             format!("release {} number {}: {why}", claim.scope, claim.fencing)
         }
         Action::RecordRollout { rollout } => format!("record rollout {} {:?}", rollout.target, rollout.state),
-        other => other.key().0,
+        other => other.key().as_str().to_owned(),
     }
 }

@@ -4,16 +4,16 @@
 
 use super::{
     chaos::{add_agbots, add_node, add_service, put_group, put_policy},
+    deliberate::DeliberateFaults,
     scenarios::{node, policy, running_count, runs, why},
     world::{Quality, World},
 };
-use crate::{
+use evenkeel_planner::{
     claims::{ClaimRequest, Purpose, Scope},
     event::Outcome,
     facts::HaGroupFacts,
     ids::GroupId,
     report::Blocked,
-    settings::BrokenRules,
     usage::later,
 };
 
@@ -21,7 +21,7 @@ const GROUPS: usize = 4;
 
 /// Four groups of two that run `s` 1.0.0, and so many agbots.
 fn four_groups(parallelism: u32, agbots: usize) -> (World, Vec<String>) {
-    let mut world = World::new(1, BrokenRules::default());
+    let mut world = World::new(1, DeliberateFaults::default());
     world.settings.update.parallelism = parallelism;
     let mut members = Vec::new();
     for group in 0..GROUPS {

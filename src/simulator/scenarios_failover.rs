@@ -8,7 +8,7 @@ use super::{
     scenarios::{agreements, claims, hold_agent_claim, lab_with, move_site, node, policy, runs, why},
     world::{Quality, World},
 };
-use crate::{
+use evenkeel_planner::{
     agreement::AgreementState,
     facts::{Availability, Mode, PolicyOrchestration, PolicyScope},
     report::Blocked,
@@ -21,7 +21,7 @@ const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
 fn put_failover(world: &mut World, version: &str) {
     put_policy(world, "f", "t", version, "site == north");
     let mut facts = world.exchange.policies[&policy("f")].clone();
-    let groups = [crate::ids::GroupId::new("o", "g")];
+    let groups = [evenkeel_planner::ids::GroupId::new("o", "g")];
     facts.orchestration = PolicyOrchestration {
         mode: Mode::Failover,
         scope: PolicyScope::HaGroups(groups.into()),
@@ -182,7 +182,7 @@ fn user_confirms_a_stop() {
 fn simulator_notices_a_second_instance() {
     let mut world = failover_lab();
     lose_the_stop(&mut world);
-    world.agbots[0].model.settings.broken.trusts_stops = true;
+    world.deliberate.trusts_records = true;
     world.run_for(60);
     world.faults.lost = 0.0;
     world.run_for(60);

@@ -9,7 +9,7 @@ use super::{
     invariants,
     world::{Faults, Happening, Quality, World},
 };
-use crate::{
+use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
     facts::{

@@ -6,7 +6,7 @@ use super::{
     agent::{Container, Held},
     world::World,
 };
-use crate::{
+use evenkeel_planner::{
     agreement::Agreement,
     claims::{Purpose, Scope},
     command::Action,
@@ -263,7 +263,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     waiting.extend(groups_without_instance(world));
     waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
     let open = world.database.rollouts.values().filter(|rollout| {
-        use crate::rolling::RolloutState as State;
+        use evenkeel_planner::rolling::RolloutState as State;
         matches!(rollout.state, State::Updating | State::Held { .. })
     });
     waiting.extend(open.map(|rollout| format!("a rollout stayed open: {rollout:?}")));
@@ -331,7 +331,10 @@ pub(crate) fn check_settled(world: &mut World) {
             .keys()
             .flat_map(|node| world.exchange.policies.keys().map(move |policy| (node, policy)));
         waiting.extend(pairs.map(|(node, policy)| {
-            format!("({node}, {policy}): {}", crate::explain::explain(&agbot.model, node, policy, now).text())
+            format!(
+                "({node}, {policy}): {}",
+                evenkeel_planner::explain::explain(&agbot.model, node, policy, now).text()
+            )
         }));
     }
     if !waiting.is_empty() {
@@ -346,7 +349,7 @@ pub(crate) fn check_explained(world: &mut World) {
     let now = world.now();
     let mut silent = Vec::new();
     for claim in world.database.claims.values() {
-        if crate::usage::secs_since(claim.deadline, now) > 30 {
+        if evenkeel_planner::usage::secs_since(claim.deadline, now) > 30 {
             silent.push(format!("a claim outlived its deadline: {claim:?}"));
         }
     }
@@ -357,7 +360,7 @@ pub(crate) fn check_explained(world: &mut World) {
         .keys()
         .flat_map(|node| world.exchange.policies.keys().map(move |policy| (node, policy)));
     for (node, policy) in pairs {
-        let explained = model.map(|model| crate::explain::explain(model, node, policy, now));
+        let explained = model.map(|model| evenkeel_planner::explain::explain(model, node, policy, now));
         if explained.is_none_or(|explanation| explanation.text().is_empty()) {
             silent.push(format!("nothing says why {node} does not have {policy} as wanted"));
         }

@@ -1,11 +1,16 @@
-//! Laws of `decide`: the event only narrows the scope, and the same input gives the same bytes.
+//! Laws of [`decide`]: the event only narrows the scope, and the same input gives the same bytes.
 
-use super::*;
-use crate::{
-    event::Outcome,
-    sim::laws::{settled_world, shake},
+use evenkeel_planner::{
+    command::Command,
+    decide::decide,
+    event::{Event, Outcome},
+    facts::{Availability, NodeFacts},
+    model::Model,
     usage::later,
 };
+use jiff::Timestamp;
+
+use super::laws::{settled_world, shake};
 
 /// A full pass gives the commands that the narrowed pass gave, for every event in a settled world.
 #[test]
@@ -37,60 +42,46 @@ fn same_input_gives_the_same_bytes() {
     }
 }
 
-#[test]
-fn agreement_ids_come_from_the_seed() {
-    let (model, now) = settled_world(4);
-    let (node, policy) = (crate::ids::NodeId::new("o", "n"), crate::ids::PolicyId::new("o", "p"));
-    let id = |seed| Pass::new(&model, now, seed).new_agreement_id(&node, &policy);
-    assert_eq!(id(1), id(1));
-    assert_ne!(id(1), id(2));
-    assert_eq!(id(1).as_str().len(), 64);
-    assert!(id(1).as_str().chars().all(|digit| digit.is_ascii_hexdigit() && !digit.is_ascii_uppercase()));
-}
-
 /// An operator's next change must not wait half a minute because two commands met.
 #[test]
 fn command_that_was_not_carried_out_is_tried_again_soon() {
     let why = String::new;
     for (outcome, pause) in [(Outcome::Refused { why: why() }, 2), (Outcome::Failed { why: why() }, 1)] {
         let (mut model, now) = settled_world(3);
-        let (node, at) = (model.nodes.values().next().unwrap().facts.clone(), |secs| later(now, secs));
-        let drain = Event::NodeChanged {
-            node: Box::new(crate::facts::NodeFacts {
-                availability: crate::facts::Availability::Drain,
-                ..node
-            }),
-        };
+        let drain = drain_of_the_first_node(&model);
         model.apply(&drain, now);
         let decision = decide(&model, &drain, now, 1);
         let command = decision.commands.first().unwrap().clone();
         model.note(&decision, now);
         let refusal = Event::CommandOutcome { command: Box::new(command.clone()), outcome };
         model.apply(&refusal, now);
-        let repeats = |now| {
-            let commands = decide(&model, &Event::FullReconcile, now, 1).commands;
-            commands.iter().any(|again| again.action.key() == command.action.key())
-        };
-        assert!(!repeats(at(pause - 1)), "not before {pause} s");
-        assert!(repeats(at(pause)), "after {pause} s");
+        assert!(!repeats(&model, later(now, pause - 1), &command), "not before {pause} s");
+        assert!(repeats(&model, later(now, pause), &command), "after {pause} s");
     }
 }
 
 #[test]
 fn pause_after_a_failed_command_doubles_up_to_the_limit() {
     let (mut model, mut now) = settled_world(3);
-    let node = model.nodes.values().next().unwrap().facts.clone();
-    let availability = crate::facts::Availability::Drain;
-    let drain =
-        Event::NodeChanged { node: Box::new(crate::facts::NodeFacts { availability, ..node.clone() }) };
+    let drain = drain_of_the_first_node(&model);
     model.apply(&drain, now);
     let command = decide(&model, &drain, now, 1).commands.first().unwrap().clone();
-    let key = command.action.key();
     for pause in [1, 2, 4, 5, 5] {
         let outcome = Outcome::Failed { why: String::new() };
         let event = Event::CommandOutcome { command: Box::new(command.clone()), outcome };
         model.apply(&event, now);
-        assert_eq!(model.pending_until(&key, now), Some(later(now, pause)));
+        assert!(!repeats(&model, later(now, pause - 1), &command), "not before {pause} s");
         now = later(now, pause);
+        assert!(repeats(&model, now, &command), "after {pause} s");
     }
+}
+
+fn drain_of_the_first_node(model: &Model) -> Event {
+    let node = model.nodes().next().expect("a node").facts.clone();
+    Event::NodeChanged { node: Box::new(NodeFacts { availability: Availability::Drain, ..node }) }
+}
+
+fn repeats(model: &Model, now: Timestamp, command: &Command) -> bool {
+    let commands = decide(model, &Event::FullReconcile, now, 1).commands;
+    commands.iter().any(|again| again.action.key() == command.action.key())
 }

@@ -11,7 +11,7 @@ use super::{
     },
     world::{Quality, World},
 };
-use crate::{
+use evenkeel_planner::{
     ids::GroupId,
     report::HoldReason,
     rolling::{Rollout, RolloutState, action::RolloutAction},
@@ -240,23 +240,26 @@ fn freed_claim_lets_another_member_go_and_the_floor_holds() {
     }
     assert!(claims(&world).is_empty());
     // What was issued under the old number comes too late.
-    let lease = crate::command::Lease { partition: 0, fencing: 0 };
-    let late = crate::command::Command {
+    let lease = evenkeel_planner::command::Lease { partition: 0, fencing: 0 };
+    let late = evenkeel_planner::command::Command {
         lease: world
             .database
             .leases
             .iter()
-            .map(|(&partition, row)| crate::command::Lease { partition, fencing: row.fencing })
+            .map(|(&partition, row)| evenkeel_planner::command::Lease { partition, fencing: row.fencing })
             .next()
             .unwrap_or(lease),
-        action: crate::command::Action::AdvanceClaim {
+        action: evenkeel_planner::command::Action::AdvanceClaim {
             claim: old.reference(),
-            phase: crate::claims::Phase::Verifying,
+            phase: evenkeel_planner::claims::Phase::Verifying,
             deadline: world.now(),
         },
     };
     let now = world.now();
-    assert!(matches!(world.database.execute(&late, None, now), crate::event::Outcome::Refused { .. }));
+    assert!(matches!(
+        world.database.execute(&late, None, now),
+        evenkeel_planner::event::Outcome::Refused { .. }
+    ));
 }
 
 /// E5.2, E6: freeing the claim of an agent upgrade lets the services of the others go on.

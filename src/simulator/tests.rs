@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, thread};
 use super::*;
 
 /// Runs seeds on two threads; returns the first failure and the sums of replaced copies and holds.
-fn run(seeds: u64, steps: u32, broken: BrokenRules) -> (Option<String>, u64, u64) {
+fn run(seeds: u64, steps: u32, deliberate: DeliberateFaults) -> (Option<String>, u64, u64) {
     let half = |first: u64| {
         let (mut replaced, mut held) = (0, 0);
         for seed in (first..seeds).step_by(2) {
-            let report = simulate_with(seed, steps, broken);
+            let report = simulate_with(seed, steps, deliberate);
             if let Some(text) = report.failure_text() {
                 return (Some(text), replaced, held);
             }
@@ -28,7 +28,7 @@ fn run(seeds: u64, steps: u32, broken: BrokenRules) -> (Option<String>, u64, u64
 
 #[test]
 fn every_promise_is_kept_under_faults_for_two_thousand_seeds() {
-    let (failure, replaced, held) = run(2_000, 600, BrokenRules::default());
+    let (failure, replaced, held) = run(2_000, 600, DeliberateFaults::default());
     if let Some(text) = failure {
         panic!("{text}");
     }
@@ -57,7 +57,7 @@ fn schedules_that_failed_once_keep_every_promise() {
 
 #[test]
 fn longer_schedules_keep_every_promise_too() {
-    let (failure, ..) = run(60, 3_000, BrokenRules::default());
+    let (failure, ..) = run(60, 3_000, DeliberateFaults::default());
     if let Some(text) = failure {
         panic!("{text}");
     }
@@ -65,7 +65,8 @@ fn longer_schedules_keep_every_promise_too() {
 
 #[test]
 fn simulator_notices_that_the_floor_is_not_tested() {
-    let (failure, ..) = run(200, 1_500, BrokenRules { ignores_floor: true, ..BrokenRules::default() });
+    let (failure, ..) =
+        run(200, 1_500, DeliberateFaults { ignores_minimum: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner without the floor must be caught");
     assert!(text.contains("the last running copy"), "{text}");
     assert!(text.contains("under claim"), "the trace tells what led to it: {text}");
@@ -73,22 +74,25 @@ fn simulator_notices_that_the_floor_is_not_tested() {
 
 #[test]
 fn simulator_notices_that_agreements_are_taken_for_running_copies() {
-    let (failure, ..) = run(200, 1_500, BrokenRules { trusts_agreements: true, ..BrokenRules::default() });
+    let (failure, ..) =
+        run(200, 1_500, DeliberateFaults { trusts_records: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner that counts promises must be caught");
     assert!(text.contains("the last running copy"), "{text}");
 }
 
 #[test]
 fn simulator_notices_that_update_parallelism_is_not_enforced() {
-    let (failure, ..) = run(200, 1_500, BrokenRules { ignores_parallelism: true, ..BrokenRules::default() });
+    let (failure, ..) =
+        run(200, 1_500, DeliberateFaults { ignores_parallelism: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner that updates any number of groups must be caught");
     assert!(text.contains("is in work in more than 1 groups"), "{text}");
 }
 
 #[test]
 fn simulator_notices_instances_that_nobody_owns() {
-    let broken = BrokenRules { loses_messages: true, ignores_reports: true, ..BrokenRules::default() };
-    let (failure, ..) = run(200, 1_500, broken);
+    let deliberate =
+        DeliberateFaults { loses_messages: true, trusts_records: true, ..DeliberateFaults::default() };
+    let (failure, ..) = run(200, 1_500, deliberate);
     let text = failure.expect("an agbot whose messages die with it must be caught");
     assert!(text.contains("without an owner") || text.contains("does not know"), "{text}");
 }

@@ -7,19 +7,19 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     chaos::{add_agbots, add_node, add_service, put_group, put_policy},
+    deliberate::DeliberateFaults,
     world::{Quality, World},
 };
-use crate::{
+use evenkeel_planner::{
     event::Event,
     facts::{HaGroupFacts, NodePolicyFacts},
     ids::NodeId,
     model::Model,
-    settings::BrokenRules,
 };
 
 /// Builds a world of groups and single nodes, lets it settle, and returns the agbot's replica.
 pub(crate) fn settled_world(seed: u64) -> (Model, Timestamp) {
-    let mut world = World::new(seed, BrokenRules::default());
+    let mut world = World::new(seed, DeliberateFaults::default());
     for (name, site) in
         [("a1", "north"), ("a2", "north"), ("a3", "south"), ("b1", "south"), ("b2", "north"), ("c", "north")]
     {
@@ -50,8 +50,8 @@ pub(crate) fn shake(model: &Model, now: Timestamp, seed: u64) -> Vec<Event> {
 }
 
 fn one(model: &Model, now: Timestamp, random: &mut ChaCha8Rng) -> Event {
-    let nodes: Vec<&NodeId> = model.nodes.keys().collect();
-    let policies: Vec<_> = model.policies.values().collect();
+    let nodes: Vec<&NodeId> = model.nodes().map(|record| &record.facts.id).collect();
+    let policies: Vec<_> = model.policies().collect();
     let node = nodes[random.random_range(0..nodes.len())].clone();
     let mut policy = policies[random.random_range(0..policies.len())].clone();
     match random.random_range(0..8) {
@@ -70,7 +70,7 @@ fn one(model: &Model, now: Timestamp, random: &mut ChaCha8Rng) -> Event {
         3 => Event::NodeRemoved { node },
         4 => Event::DeploymentPolicyRemoved { policy: policy.id },
         5 => {
-            let mut groups: Vec<HaGroupFacts> = model.groups.values().cloned().collect();
+            let mut groups: Vec<HaGroupFacts> = model.groups().cloned().collect();
             let mut group = groups.swap_remove(random.random_range(0..groups.len()));
             if !group.members.remove(&node) {
                 group.members.insert(node);
@@ -78,7 +78,7 @@ fn one(model: &Model, now: Timestamp, random: &mut ChaCha8Rng) -> Event {
             Event::HaGroupChanged { group: Box::new(group) }
         }
         6 => {
-            let status = model.nodes[&node].status.clone().map(|mut status| {
+            let status = model.node(&node).expect("a known node").status.clone().map(|mut status| {
                 for service in &mut status.services {
                     service.is_running = random.random_bool(0.5);
                 }

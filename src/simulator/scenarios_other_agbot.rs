@@ -8,7 +8,7 @@ use super::{
     scenarios::{lab, lab_with, node, policy, running_count, runs, why},
     world::World,
 };
-use crate::{event::Event, other_agbots::OtherAgbots, report::Blocked};
+use evenkeel_planner::{event::Event, other_agbots::OtherAgbots, report::Blocked};
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
 const OTHER: &str = "o/other";

@@ -6,10 +6,11 @@
 use super::{
     agbot, agent, chaos,
     chaos::{add_agbots, add_node, add_service, put_group, put_policy},
+    deliberate::DeliberateFaults,
     exchange::Resource,
     world::{Quality, World},
 };
-use crate::{
+use evenkeel_planner::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     event::Event,
     explain::explain,
@@ -17,7 +18,7 @@ use crate::{
     ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceKey},
     report::{Blocked, HoldReason},
     rolling::{RolloutState, action::RolloutAction},
-    settings::{BrokenRules, OfflinePeerPolicy},
+    settings::OfflinePeerPolicy,
     usage::later,
 };
 
@@ -35,7 +36,7 @@ pub(super) fn lab(members: &[&str]) -> World {
 }
 
 pub(super) fn lab_with(members: &[&str], prepare: impl FnOnce(&mut World)) -> World {
-    let mut world = World::new(1, BrokenRules::default());
+    let mut world = World::new(1, DeliberateFaults::default());
     for member in members {
         add_node(&mut world, member, "north", 2_000);
     }

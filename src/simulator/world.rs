@@ -11,14 +11,15 @@ use super::{
     agbot::Agbot,
     agent::{Agent, AgentTimer, ToAgent},
     database::Database,
+    deliberate::DeliberateFaults,
     exchange::Exchange,
     invariants::Watchman,
 };
-use crate::{
+use evenkeel_planner::{
     command::Command,
     event::AgreementMessage,
     ids::{AgreementId, NodeId, PolicyId, ServiceKey},
-    settings::{BrokenRules, PlannerSettings, UpdateSettings},
+    settings::{PlannerSettings, UpdateSettings},
 };
 
 /// Begin of simulated time, any instant will do.
@@ -113,6 +114,8 @@ pub(crate) struct World {
     pub edited_at_millis: u64,
     pub settings: PlannerSettings,
     pub faults: Faults,
+    /// How the agbots are misled.
+    pub deliberate: DeliberateFaults,
     pub exchange: Exchange,
     pub database: Database,
     pub agbots: Vec<Agbot>,
@@ -129,7 +132,7 @@ pub(crate) struct World {
 }
 
 /// Settings with short times, so that a schedule of minutes holds many rollouts.
-fn settings(broken: BrokenRules) -> PlannerSettings {
+fn settings() -> PlannerSettings {
     PlannerSettings {
         update: UpdateSettings {
             monitor_secs: 3,
@@ -147,21 +150,21 @@ fn settings(broken: BrokenRules) -> PlannerSettings {
         backoff_base_secs: 2,
         backoff_max_secs: 20,
         partition_count: 4,
-        broken,
         ..PlannerSettings::default()
     }
 }
 
 impl World {
-    pub fn new(seed: u64, broken: BrokenRules) -> Self {
+    pub fn new(seed: u64, deliberate: DeliberateFaults) -> Self {
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             seed,
             millis: 0,
             clock_offset_millis: 0,
             edited_at_millis: 0,
-            settings: settings(broken),
+            settings: settings(),
             faults: Faults::default(),
+            deliberate,
             exchange: Exchange::default(),
             database: Database::default(),
             agbots: Vec::new(),

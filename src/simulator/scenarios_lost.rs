@@ -4,15 +4,16 @@
 use super::{
     agbot, agent,
     chaos::{add_agbots, add_node, add_service, put_policy},
+    deliberate::DeliberateFaults,
     invariants,
     scenarios::{node, policy, runs},
     world::{Faults, Quality, World},
 };
-use crate::{agreement::AgreementState, ids::AgreementId, settings::BrokenRules};
+use evenkeel_planner::{agreement::AgreementState, ids::AgreementId};
 
 /// A node without a group that runs policy `w`, and one agbot.
-fn lab(broken: BrokenRules) -> World {
-    let mut world = World::new(1, broken);
+fn lab(deliberate: DeliberateFaults) -> World {
+    let mut world = World::new(1, deliberate);
     add_node(&mut world, "n", "north", 1_000);
     for version in ["1.0.0", "2.0.0"] {
         add_service(&mut world, "s", version, Quality::Good);
@@ -43,7 +44,7 @@ fn die_after_the_end_of_the_policy(world: &mut World) {
 
 #[test]
 fn message_of_a_command_that_committed_is_sent_by_the_next_agbot() {
-    let mut world = lab(BrokenRules { ignores_reports: true, ..BrokenRules::default() });
+    let mut world = lab(DeliberateFaults { trusts_records: true, ..DeliberateFaults::default() });
     die_after_the_end_of_the_policy(&mut world);
     assert!(world.run_until(15, |world| runs(world, "n", "w").is_none()));
     assert!(world.database.outbox.is_empty());
@@ -51,7 +52,7 @@ fn message_of_a_command_that_committed_is_sent_by_the_next_agbot() {
 
 #[test]
 fn version_change_goes_on_after_a_crash_between_commit_and_message() {
-    let mut world = lab(BrokenRules { ignores_reports: true, ..BrokenRules::default() });
+    let mut world = lab(DeliberateFaults { trusts_records: true, ..DeliberateFaults::default() });
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     for _ in 0..3 {
         die_after_commit(&mut world);
@@ -64,7 +65,7 @@ fn version_change_goes_on_after_a_crash_between_commit_and_message() {
 
 #[test]
 fn agreement_that_is_over_and_still_reported_is_canceled_again_after_a_restart() {
-    let mut world = lab(BrokenRules { loses_messages: true, ..BrokenRules::default() });
+    let mut world = lab(DeliberateFaults { loses_messages: true, ..DeliberateFaults::default() });
     die_after_the_end_of_the_policy(&mut world);
     world.run_for(20);
     assert_eq!(runs(&world, "n", "w").as_deref(), Some("1.0.0"), "a node gets time to stop");
@@ -73,8 +74,9 @@ fn agreement_that_is_over_and_still_reported_is_canceled_again_after_a_restart()
 
 #[test]
 fn instance_would_run_for_ever_without_outbox_and_reports() {
-    let broken = BrokenRules { loses_messages: true, ignores_reports: true, ..BrokenRules::default() };
-    let mut world = lab(broken);
+    let deliberate =
+        DeliberateFaults { loses_messages: true, trusts_records: true, ..DeliberateFaults::default() };
+    let mut world = lab(deliberate);
     die_after_the_end_of_the_policy(&mut world);
     world.run_for(3_600);
     let waiting = invariants::waiting(&world);
@@ -83,7 +85,7 @@ fn instance_would_run_for_ever_without_outbox_and_reports() {
 
 #[test]
 fn cancel_is_repeated_ever_more_seldom() {
-    let mut world = lab(BrokenRules::default());
+    let mut world = lab(DeliberateFaults::default());
     // The node never hears anything again, and still sends heartbeats.
     world.faults = Faults { lost: 1.0, ..Faults::default() };
     world.exchange.remove_policy(&policy("w"));
@@ -96,7 +98,7 @@ fn cancel_is_repeated_ever_more_seldom() {
 
 #[test]
 fn agreement_that_the_node_lost_is_ended_and_made_again() {
-    let mut world = lab(BrokenRules::default());
+    let mut world = lab(DeliberateFaults::default());
     let lost = world.agents[&node("n")].held.keys().next().unwrap().clone();
     world.agents.get_mut(&node("n")).unwrap().held.clear();
     agent::kill_process(&mut world, &node("n"));
@@ -109,7 +111,7 @@ fn agreement_that_the_node_lost_is_ended_and_made_again() {
 
 #[test]
 fn agreements_of_other_agbots_are_left_alone() {
-    let mut world = lab(BrokenRules::default());
+    let mut world = lab(DeliberateFaults::default());
     let held = &mut world.agents.get_mut(&node("n")).unwrap().held;
     let own = held.values().next().unwrap().clone();
     let id = AgreementId::from_text("foreign");

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use super::{
     chaos::{add_agbots, add_node, add_service, put_group, put_policy},
+    deliberate::DeliberateFaults,
     world::{Effort, Quality, World},
 };
-use crate::{
-    ids::{NodeId, PolicyId},
-    settings::BrokenRules,
-};
+use evenkeel_planner::ids::{NodeId, PolicyId};
 
 /// Time for all copies to come up, and longest time for the upgrade, simulated seconds.
 const PATIENCE_SECS: u64 = 7_200;
@@ -61,7 +59,7 @@ pub struct UpgradeOutcome {
 /// # Units
 /// `stopwatch` tells a time that only grows, such as the CPU time of this thread; without one, deciding takes no time.
 pub fn upgrade(plan: UpgradePlan, stopwatch: Option<fn() -> Duration>) -> UpgradeOutcome {
-    let mut world = World::new(1, BrokenRules::default());
+    let mut world = World::new(1, DeliberateFaults::default());
     world.settings.update.monitor_secs = plan.monitor_secs;
     let sets = build(&mut world, plan);
     let fleet = Fleet { plan, sets };

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::scenarios::{lab, node, policy};
-use crate::{
+use evenkeel_planner::{
     agreement::{Agreement, CancelReason},
     command::{Action, Command, Decision, MessageFate},
     decide::decide,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::world::{Happening, Quality, World};
-use crate::{
+use evenkeel_planner::{
     command::Action,
     event::{AgreementMessage, MessageBody},
     facts::{NodeStatusFacts, ObservedService},

@@ -1,0 +1,86 @@
+//! A small model for tests: an HA group whose members each run one service.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    agreement::{Agreement, AgreementState},
+    event::Event,
+    facts::{Availability, HaGroupFacts, NodeFacts, NodeStatusFacts, NodeType, ObservedService},
+    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
+    model::Model,
+    settings::PlannerSettings,
+};
+
+/// Returns an instant, in seconds from the beginning of the test.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+}
+
+/// Returns a proposed agreement of node `o/<node>` with policy `o/p` about service `o/s` 1.0.0.
+pub(crate) fn agreement(node: &str) -> Agreement {
+    Agreement {
+        id: AgreementId::from_text(&format!("agreement of {node}")),
+        node: NodeId::new("o", node),
+        policy: PolicyId::from_text("o/p"),
+        service: ServiceId::from_text("o/s_1.0.0_amd64"),
+        service_key: ServiceKey::from_text("o/s"),
+        version: "1.0.0".into(),
+        priority: 0,
+        best_version: "1.0.0".into(),
+        terms_digest: 0,
+        overrides_digest: 0,
+        pending_update: None,
+        ha_group: None,
+        created_at: at(0),
+        reply_by: at(0),
+        verified_at: None,
+        is_single: false,
+        awaits_stop: false,
+        state: AgreementState::Proposed,
+    }
+}
+
+/// Returns a model of group `o/g`, in which every member has a final agreement and reports that its service runs, and the time.
+pub(crate) fn running_group(members: &[&str]) -> (Model, Timestamp) {
+    let mut model = Model::new(PlannerSettings::default());
+    let now = at(100);
+    let nodes = members.iter().map(|name| NodeId::new("o", name));
+    let group = HaGroupFacts::new(GroupId::from_text("o/g"), nodes);
+    model.apply(&Event::HaGroupChanged { group: Box::new(group) }, at(0));
+    for name in members {
+        let agreement = agreement(name).finalize(at(1)).expect("a proposed agreement becomes final");
+        let status = NodeStatusFacts {
+            services: vec![ObservedService {
+                agreement: Some(agreement.id.clone()),
+                service: agreement.service_key.clone(),
+                version: agreement.version.clone(),
+                is_running: true,
+            }],
+            reported_at: Some(at(50)),
+            ..NodeStatusFacts::default()
+        };
+        let node = agreement.node.clone();
+        model.apply(&Event::NodeChanged { node: Box::new(self::node(&node, now)) }, at(0));
+        model.apply(&Event::AgreementRecorded { agreement: Box::new(agreement) }, at(1));
+        model.apply(&Event::NodeStatusChanged { node, status: Some(Box::new(status)) }, at(50));
+    }
+    (model, now)
+}
+
+fn node(id: &NodeId, last_heartbeat: Timestamp) -> NodeFacts {
+    NodeFacts {
+        id: id.clone(),
+        arch: "amd64".into(),
+        node_type: NodeType::Device,
+        public_key: "key".into(),
+        pattern: String::new(),
+        registered_services: Vec::new(),
+        user_input: Vec::new(),
+        agent_version: String::new(),
+        cluster_namespace: String::new(),
+        is_namespace_scoped: false,
+        availability: Availability::Active,
+        is_stopped: false,
+        last_heartbeat: Some(last_heartbeat),
+    }
+}

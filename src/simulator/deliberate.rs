@@ -1,0 +1,89 @@
+//! Deliberate faults: agbots that are misled on purpose, to show that the invariant checker notices.
+//!
+//! The planner stays whole and has no switch for this. What is false is what reaches it: settings, policies, node statuses.
+
+use std::collections::BTreeMap;
+
+use evenkeel_planner::{
+    event::Event,
+    facts::{DeploymentPolicyFacts, NodeStatusFacts, ObservedService},
+    ids::NodeId,
+    model::Model,
+    settings::PlannerSettings,
+};
+use jiff::Timestamp;
+
+/// The ways in which all agbots of a run are misled; none by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DeliberateFaults {
+    /// Agbots believe that an instance may stop whatever the others do.
+    pub ignores_minimum: bool,
+    /// Agbots believe that no policy limits how many groups are updated at once.
+    pub ignores_parallelism: bool,
+    /// Agbots believe that nodes run exactly what the records say, and see no status report.
+    pub trusts_records: bool,
+    /// The outbox of an agbot is lost with its process.
+    pub loses_messages: bool,
+}
+
+impl DeliberateFaults {
+    /// Returns the settings that an agbot works with.
+    pub fn settings(self, hub: &PlannerSettings) -> PlannerSettings {
+        let mut settings = hub.clone();
+        if self.ignores_minimum {
+            settings.update.min_running = 0;
+        }
+        if self.ignores_parallelism {
+            settings.update.parallelism = 0;
+        }
+        settings
+    }
+
+    /// Returns what reaches an agbot of an event of the exchange; `None` when nothing does.
+    pub fn seen(self, event: Event) -> Option<Event> {
+        match event {
+            Event::NodeStatusChanged { .. } if self.trusts_records => None,
+            Event::DeploymentPolicyChanged { policy } => {
+                Some(Event::DeploymentPolicyChanged { policy: Box::new(self.policy(*policy)) })
+            }
+            event => Some(event),
+        }
+    }
+
+    fn policy(self, mut policy: DeploymentPolicyFacts) -> DeploymentPolicyFacts {
+        let update = &mut policy.orchestration.update;
+        if self.ignores_minimum {
+            update.min_running = None;
+        }
+        if self.ignores_parallelism {
+            update.parallelism = None;
+        }
+        policy
+    }
+
+    /// Returns the statuses that an agbot believes in and that differ from those in its model.
+    pub fn believed_statuses(self, model: &Model, now: Timestamp) -> Vec<Event> {
+        if !self.trusts_records {
+            return Vec::new();
+        }
+        let mut services: BTreeMap<&NodeId, Vec<ObservedService>> = BTreeMap::new();
+        for agreement in model.agreements().filter(|one| one.finalized_at().is_some()) {
+            services.entry(&agreement.node).or_default().push(ObservedService {
+                agreement: Some(agreement.id.clone()),
+                service: agreement.service_key.clone(),
+                version: agreement.version.clone(),
+                is_running: true,
+            });
+        }
+        let changed = model.nodes().filter_map(|record| {
+            let believed = services.remove(&record.facts.id).unwrap_or_default();
+            let known = record.status.as_ref().map(|status| &status.services);
+            (known != Some(&believed)).then(|| (record.facts.id.clone(), believed))
+        });
+        let event = |(node, services)| {
+            let status = NodeStatusFacts { services, reported_at: Some(now), ..NodeStatusFacts::default() };
+            Event::NodeStatusChanged { node, status: Some(Box::new(status)) }
+        };
+        changed.map(event).collect()
+    }
+}
