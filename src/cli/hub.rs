@@ -93,6 +93,7 @@ enum HubAgreementCommand {
 ///
 /// # Errors
 /// Those of the command.
+#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     let read = async |what: &str| -> Outcome<Value> {

@@ -2,6 +2,7 @@
 
 mod agbot;
 mod agent;
+mod architecture;
 mod cli;
 mod connections;
 mod docs;

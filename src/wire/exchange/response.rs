@@ -87,7 +87,7 @@ pub fn part_of<T: DeserializeOwned + Default>(stored: Value) -> Result<T, serde_
 /// Leaves out of objects what a shape does not know, and what is null, before the shape sees them.
 struct Tolerant(Value);
 
-impl<'de> IntoDeserializer<'de, serde_json::Error> for Tolerant {
+impl IntoDeserializer<'_, serde_json::Error> for Tolerant {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {

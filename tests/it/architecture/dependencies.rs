@@ -1,0 +1,149 @@
+//! Third-party crates: licenses, sources, bans, and that each manifest lists only what its crate uses.
+
+use super::source::{sources, without_comments_and_strings};
+use super::{METADATA, items, members, text};
+
+/// Licenses of which each third-party crate must offer one (or all, where several apply together).
+const LICENSES: [&str; 12] = [
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "PostgreSQL",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// The registry that third-party crates come from.
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Crates that no build may contain.
+const BANNED: [(&str, &str); 4] = [
+    ("openssl", "TLS is rustls"),
+    ("openssl-sys", "TLS is rustls"),
+    ("native-tls", "TLS is rustls"),
+    ("chrono", "instants are of the crate `jiff`"),
+];
+
+/// Dependencies that no source names.
+const UNNAMED: [(&str, &str, &str); 1] =
+    [("store", "sqlx-core", "selects the TLS library of sqlx by a feature")];
+
+#[test]
+fn licenses_are_permissive() {
+    let mut wrong = Vec::new();
+    for package in items(&METADATA, "packages").filter(|package| !package["source"].is_null()) {
+        let license = text(package, "license");
+        if !is_allowed(license) {
+            wrong.push(format!("{} {}: {license}", text(package, "name"), text(package, "version")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn third_party_crates_come_from_the_registry_and_none_is_banned() {
+    let mut wrong = Vec::new();
+    for package in items(&METADATA, "packages").filter(|package| !package["source"].is_null()) {
+        let name = text(package, "name");
+        if text(package, "source") != REGISTRY {
+            wrong.push(format!("{name} comes from {}", text(package, "source")));
+        }
+        wrong.extend(
+            BANNED.iter().filter(|(banned, _)| *banned == name).map(|(_, why)| format!("{name}: {why}")),
+        );
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn manifests_list_only_what_is_used() {
+    let members = members();
+    let mut code: Vec<String> = vec![String::new(); members.len()];
+    for source in sources() {
+        let owner = members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| source.path.starts_with(&member.directory))
+            .max_by_key(|(_, member)| member.directory.len());
+        if let Some((index, _)) = owner {
+            code[index].push_str(&without_comments_and_strings(&source.text));
+        }
+    }
+    let mut unused = Vec::new();
+    for (member, code) in members.iter().zip(&code) {
+        for dependency in &member.dependencies {
+            let identifier = dependency.name.replace('-', "_");
+            let is_listed =
+                UNNAMED.iter().any(|(owner, name, _)| *owner == member.name && *name == dependency.name);
+            if !is_listed && !names(code, &identifier) {
+                unused.push(format!("{}: {}", member.name, dependency.name));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "{unused:#?}");
+}
+
+/// Returns whether `code` has `identifier` as a whole word.
+fn names(code: &str, identifier: &str) -> bool {
+    code.match_indices(identifier).any(|(start, _)| {
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let before = code[..start].chars().next_back();
+        let after = code[start + identifier.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+/// Returns whether the terms of a license expression (SPDX) can be met with [`LICENSES`].
+fn is_allowed(expression: &str) -> bool {
+    let expression = expression.trim().replace('/', " OR ");
+    let alternatives = split(&expression, " OR ");
+    if alternatives.len() > 1 {
+        return alternatives.iter().any(|one| is_allowed(one));
+    }
+    let conditions = split(&expression, " AND ");
+    if conditions.len() > 1 {
+        return conditions.iter().all(|one| is_allowed(one));
+    }
+    match expression.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')) {
+        Some(inner) => is_allowed(inner),
+        // An exception (`WITH …`) only permits more.
+        None => LICENSES.contains(&expression.split(" WITH ").next().unwrap_or_default()),
+    }
+}
+
+/// Splits at `separator` outside of parentheses.
+fn split<'a>(expression: &'a str, separator: &str) -> Vec<&'a str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (position, _) in expression.match_indices(separator) {
+        let before = &expression[..position];
+        if before.matches('(').count() == before.matches(')').count() {
+            parts.push(&expression[start..position]);
+            start = position + separator.len();
+        }
+    }
+    parts.push(&expression[start..]);
+    parts
+}
+
+#[test]
+fn license_expressions_are_understood() {
+    for allowed in [
+        "MIT",
+        "MIT/GPL-3.0",
+        "GPL-2.0 OR (MIT AND ISC)",
+        "Apache-2.0 WITH LLVM-exception",
+        "(MIT OR X) AND ISC",
+    ] {
+        assert!(is_allowed(allowed), "{allowed}");
+    }
+    for refused in ["", "GPL-3.0", "MIT AND GPL-3.0", "(GPL-2.0 OR AGPL-3.0) AND MIT"] {
+        assert!(!is_allowed(refused), "{refused}");
+    }
+}
