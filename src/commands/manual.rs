@@ -19,14 +19,39 @@ macro_rules! pages {
 
 /// The kinds of pages, in the order of the start page.
 pub const SECTIONS: [(&str, &[Page]); 4] = [
-    ("Tutorial", pages!["tutorial/five-minutes.md"]),
-    ("How to", pages!["how-to/ha-groups.md", "how-to/import-from-another-exchange.md"]),
+    ("Tutorial", pages!["tutorial/five-minutes.md", "tutorial/containers.md", "tutorial/second-hub.md"]),
+    (
+        "How to",
+        pages![
+            "how-to/manage-ha-groups.md",
+            "how-to/check-a-placement.md",
+            "how-to/roll-out-a-version.md",
+            "how-to/keep-configuration-in-files.md",
+            "how-to/drain-a-node.md",
+            "how-to/upgrade-agents.md",
+            "how-to/install-and-upgrade-a-hub.md",
+            "how-to/set-up-tls.md",
+            "how-to/log-in-with-an-identity-provider.md",
+            "how-to/choose-what-an-agbot-serves.md",
+            "how-to/back-up-a-hub.md",
+            "how-to/monitor-a-hub.md",
+            "how-to/read-the-audit-log.md",
+            "how-to/troubleshoot-a-hub.md",
+            "how-to/run-an-agent.md",
+            "how-to/troubleshoot-an-agent.md",
+            "how-to/import-from-another-exchange.md",
+        ],
+    ),
     (
         "Reference",
         pages![
             "reference/cli.md",
             "reference/settings.md",
+            "reference/orchestration.md",
             "reference/agent.md",
+            "reference/api.md",
+            "reference/metrics.md",
+            "reference/events.md",
             "reference/exit-codes.md",
             "reference/compatibility.md",
             "reference/benchmarks.md",
@@ -41,6 +66,7 @@ pub const SECTIONS: [(&str, &[Page]); 4] = [
 /// Files that the pages refer to and that the start page does not list.
 const ATTACHMENTS: &[Page] = pages![
     "explanation/architecture.svg",
+    "explanation/rollout.svg",
     "adr/README.md",
     "adr/0001-sequencer-lease-is-a-row-lock.md",
     "adr/0002-numbering-commits-durably.md",
@@ -58,6 +84,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0014-connections-that-end-well-skip-the-pool.md",
     "adr/0015-agbots-tail-a-log-of-records.md",
     "adr/0016-agbot-effects-go-through-an-outbox.md",
+    "adr/0017-parts-of-our-own.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];
@@ -67,7 +94,7 @@ const MOVED: [(&str, &str); 9] = [
     ("overview", "explanation/ha-groups.md"),
     ("running-a-hub", "reference/settings.md"),
     ("agent", "reference/agent.md"),
-    ("ha-groups", "how-to/ha-groups.md"),
+    ("ha-groups", "how-to/manage-ha-groups.md"),
     ("cli", "reference/cli.md"),
     ("security", "explanation/security.md"),
     ("import", "how-to/import-from-another-exchange.md"),

@@ -1,4 +1,5 @@
-//! What the pages print works: the blocks marked `sh run` are run in the order of the pages, and every link leads somewhere.
+//! The commands, links and tables of the pages are true: the blocks marked `sh run` are run, page by page, and compared tables name
+//! what the program has.
 //!
 //! Each page may go on from where the ones before it ended, so all blocks share one shell, one hub and one fleet.
 
@@ -12,8 +13,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use crate::architecture::members;
+use crate::architecture::source::sources;
 use crate::support::wait::must;
-use crate::support::{Hub, Scratch};
+use crate::support::{Hub, Scratch, TestDatabase, free_address};
 
 /// How long all blocks together may take on a loaded machine; usually they need half a minute.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -26,7 +29,16 @@ fn root() -> &'static Path {
 }
 
 /// Pages with runnable blocks, in the order in which they are run.
-const RUNNABLE: [&str; 2] = ["docs/tutorial/five-minutes.md", "docs/how-to/ha-groups.md"];
+const RUNNABLE: [&str; 8] = [
+    "docs/tutorial/five-minutes.md",
+    "docs/how-to/manage-ha-groups.md",
+    "docs/how-to/check-a-placement.md",
+    "docs/how-to/keep-configuration-in-files.md",
+    "docs/how-to/roll-out-a-version.md",
+    "docs/how-to/drain-a-node.md",
+    "docs/how-to/upgrade-agents.md",
+    "docs/tutorial/second-hub.md",
+];
 
 fn add_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
     for entry in must(std::fs::read_dir(directory), "a directory of docs") {
@@ -92,7 +104,7 @@ fn script() -> String {
 struct Shell(Child);
 
 impl Shell {
-    fn start(scratch: &Scratch, hub: &Hub, output: &Path) -> Self {
+    fn start(scratch: &Scratch, hub: &Hub, database: &TestDatabase, output: &Path) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_evenkeel"));
         let folder = must(program.parent().ok_or("no folder"), "the program's folder");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -102,6 +114,8 @@ impl Shell {
         // Settings of whoever runs the tests must not reach the commands.
         command.env_clear().env("PATH", format!("{}:{path}", folder.display())).env("HOME", scratch.path());
         command.env("HUB", &hub.url).env("DATA", scratch.path()).env("EVENKEEL", program);
+        command.env("DATABASE_URL", database.url());
+        command.env("HUB_A", free_address()).env("HUB_B", free_address());
         command.stdin(Stdio::null()).stderr(must(file.try_clone(), "a file")).stdout(file);
         command.process_group(0);
         Self(must(command.spawn(), "starting bash"))
@@ -140,7 +154,8 @@ async fn commands_of_the_pages_work_in_their_order() {
     let file = scratch.write("settings.toml", settings);
     let hub = Hub::start(&scratch, &["--config", &file.to_string_lossy()]).await;
     let output = scratch.join("pages.out");
-    let mut shell = Shell::start(&scratch, &hub, &output);
+    let database = TestDatabase::new().await;
+    let mut shell = Shell::start(&scratch, &hub, &database, &output);
     let ended = shell.wait(LIMIT).await;
     if ended.is_none() {
         // The agents stop their services when they are asked to end.
@@ -159,29 +174,99 @@ fn every_page_with_runnable_blocks_is_run() {
     assert_eq!(found, RUNNABLE.map(str::to_owned).into());
 }
 
+/// Returns the anchor of a heading: its letters, digits and hyphens in lower case, with hyphens for spaces.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+fn has_anchor(page: &Path, wanted: &str) -> bool {
+    let text = read(page);
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| anchor(line.trim_start_matches('#').trim_start())).any(|anchor| anchor == wanted)
+}
+
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn links_between_pages_lead_to_pages_and_headings() {
     for page in pages() {
-        let folder = page.parent().unwrap_or(root());
+        let directory = page.parent().unwrap_or(root());
         let text = read(&page);
         let targets =
             text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-        for target in targets.filter(|target| !target.contains("://") && !target.starts_with('#')) {
-            let file = target.split_once('#').map_or(target, |(file, _)| file);
-            assert!(folder.join(file).exists(), "{}: {target} leads nowhere", name(&page));
+        for target in targets.filter(|target| !target.contains("://")) {
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let linked = if file.is_empty() { page.clone() } else { directory.join(file) };
+            assert!(linked.exists(), "{}: {target} leads nowhere", name(&page));
+            let leads_to_heading = heading.is_empty() || has_anchor(&linked, heading);
+            assert!(leads_to_heading, "{}: {target} names no heading", name(&page));
         }
     }
 }
 
 #[test]
+fn decision_records_have_the_same_headings() {
+    let records = pages().into_iter().filter(|page| name(page).starts_with("docs/adr/0"));
+    for record in records {
+        let text = read(&record);
+        let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        assert_eq!(headings, ["Context", "Decision", "Consequences"], "{}", name(&record));
+    }
+}
+
+#[test]
+fn the_page_of_the_architecture_has_a_row_for_every_crate() {
+    let page = read(&root().join("docs/explanation/architecture.md"));
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `src/")?.split_once('`'));
+    let documented: BTreeSet<String> = rows.map(|(name, _)| format!("src/{name}")).collect();
+    let crates = members().into_iter().map(|member| member.directory);
+    assert_eq!(documented, crates.filter(|directory| !directory.is_empty()).collect());
+}
+
+/// Kinds that are logged and not stored as events.
+const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
+
+/// Returns the kinds of events that `code` names, as literals of Rust or SQL; names of transactions look the same.
+fn event_kinds(code: &str) -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    for area in ["rollout.", "agreement.", "node.", "hagroup."] {
+        for (start, _) in code.match_indices(area) {
+            let before = code[..start].trim_end_matches(['"', '\'']);
+            let name = &code[start..];
+            let end =
+                name.find(|letter: char| !matches!(letter, 'a'..='z' | '-' | '.')).unwrap_or(name.len());
+            let is_literal = before.len() + 1 == start && name[end..].starts_with(['"', '\'']);
+            let is_transaction = ["retry(", "write("].iter().any(|call| before.trim_end().ends_with(call));
+            if is_literal && !is_transaction && !LOGGED_KINDS.contains(&&name[..end]) {
+                kinds.insert(name[..end].to_owned());
+            }
+        }
+    }
+    kinds
+}
+
+#[test]
+fn the_page_of_events_names_the_kinds_in_the_code() {
+    let page = read(&root().join("docs/reference/events.md"));
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let documented: BTreeSet<String> = rows.map(|(kind, _)| kind.to_owned()).collect();
+    let crates = ["src/planner/", "src/agbot/", "src/store/", "src/agbot-store/"];
+    let found: BTreeSet<String> = sources()
+        .iter()
+        .filter(|source| !source.is_test() && !source.path.contains("/sim/"))
+        .filter(|source| crates.iter().any(|directory| source.path.starts_with(directory)))
+        .flat_map(|source| event_kinds(source.product_text()))
+        .collect();
+    assert_eq!(documented, found);
+}
+
+#[test]
 fn the_table_of_settings_names_the_options_of_up() {
     let page = read(&root().join("docs/reference/settings.md"));
-    let rows = page.lines().filter(|line| line.starts_with("| `"));
-    // The second table is of files, whose names are no options.
+    let tables = page.split_once("\n## Data directory\n").map_or(page.as_str(), |(tables, _)| tables);
     let first_cells =
-        rows.take_while(|line| !line.contains("`lock`")).filter_map(|line| line.split('|').nth(1));
-    // A table of the configuration file is no option either.
-    let told: BTreeSet<String> = first_cells
+        tables.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+    // A table of the configuration file is no option.
+    let documented: BTreeSet<String> = first_cells
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
         .filter(|name| !name.starts_with('['))
         .map(str::to_owned)
@@ -194,5 +279,5 @@ fn the_table_of_settings_names_the_options_of_up() {
         .filter_map(|option| option.split_whitespace().next())
         .map(str::to_owned)
         .collect();
-    assert_eq!(told, options);
+    assert_eq!(documented, options);
 }

@@ -1,4 +1,4 @@
-//! The dashboard and the alert rules name metrics that the hub really exports.
+//! The dashboard, the alert rules and the page of metrics name the metrics that the hub exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,6 +14,29 @@ const PREFIXES: [&str; 5] = ["agbot_", "database_", "exchange_", "http_", "proce
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/monitoring").join(name);
     must(std::fs::read_to_string(path), "a file of docs/monitoring")
+}
+
+/// Returns family → type and labels, as the page of metrics documents them.
+fn documented() -> BTreeMap<String, (String, BTreeSet<String>)> {
+    let page = read("../reference/metrics.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let label = cells[3].split('`').nth(1).map(str::to_owned);
+        (cells[1].trim_matches('`').to_owned(), (cells[2].to_owned(), label.into_iter().collect()))
+    })
+    .collect()
+}
+
+/// Returns the names of the labels of a family's series, except those of buckets.
+fn labels(text: &str, family: &str) -> BTreeSet<String> {
+    let series = text.lines().filter_map(|line| line.strip_prefix(family)?.split_once('}'));
+    let labels = series.filter_map(|(labels, _)| labels.split_once('{'));
+    labels
+        .flat_map(|(_, labels)| labels.split(',').filter_map(|label| label.split_once('=')))
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| name != "le")
+        .collect()
 }
 
 /// All texts of members named `expr`.
@@ -44,7 +67,7 @@ fn families(text: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn dashboard_and_alerts_name_what_the_hub_exports_and_leave_nothing_out() {
+async fn dashboard_alerts_and_page_name_all_metrics_of_the_hub_and_no_others() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let text = eventually("the agbot's metrics are there", || async {
@@ -79,5 +102,10 @@ async fn dashboard_and_alerts_name_what_the_hub_exports_and_leave_nothing_out() 
         let line = text.lines().find(|line| line.starts_with(&format!("{family}_count")));
         assert!(line.is_some(), "{family} is observed");
     }
+    let exported: BTreeMap<String, (String, BTreeSet<String>)> = families
+        .iter()
+        .map(|(family, kind)| (family.clone(), (kind.clone(), labels(&text, family))))
+        .collect();
+    assert_eq!(documented(), exported, "docs/reference/metrics.md");
     assert_eq!(hub.stop().await, 0);
 }
