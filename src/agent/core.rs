@@ -484,8 +484,8 @@ impl Core {
                 registration.org, registration.id
             )));
         };
-        let folder = self.settings.data_dir.clone();
-        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&folder))
+        let directory = self.settings.data_dir.clone();
+        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&directory))
             .await
             .map_err(|error| AgentError::Setting(error.to_string()))??;
         let credentials = Credentials::new(&registration.org, &registration.id, token);
@@ -529,7 +529,7 @@ async fn report_stop(hub: &Hub) {
         Ok(Ok(_)) => {}
         // A third-party exchange does not know the state; it detects missing heartbeats.
         Ok(Err(error)) if error.status() == Some(400) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the hub was not told that the agent stops"),
-        Err(_) => tracing::warn!("the hub was not told that the agent stops: it does not respond"),
+        Ok(Err(error)) => tracing::warn!(%error, "the stop of the agent was not reported to the hub"),
+        Err(_) => tracing::warn!("the stop of the agent was not reported to the hub: it does not respond"),
     }
 }

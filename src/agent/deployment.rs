@@ -42,10 +42,10 @@ pub struct Container {
     pub image: String,
     /// Arguments of the image's entry point, or the complete command line of a process.
     #[serde(deserialize_with = "or_default")]
-    pub command: Words,
+    pub command: CommandLine,
     /// Replaces the image's entry point.
     #[serde(deserialize_with = "or_default")]
-    pub entrypoint: Words,
+    pub entrypoint: CommandLine,
     /// `NAME=value` pairs.
     #[serde(deserialize_with = "or_default")]
     pub environment: Vec<String>,
@@ -128,9 +128,9 @@ pub struct EphemeralPort {
 
 /// Arguments of a command line, written as a list or as one text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Words(pub Vec<String>);
+pub struct CommandLine(pub Vec<String>);
 
-impl<'de> Deserialize<'de> for Words {
+impl<'de> Deserialize<'de> for CommandLine {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_leave_their_folder_are_refused() {
+    fn names_that_would_leave_their_directory_are_refused() {
         let text = r#"{"services":{"../a":{"command":["x"]}}}"#;
         assert_eq!(Deployment::parse(text, ""), Err(DeploymentError::Name("../a".to_owned())));
         assert_eq!(Deployment::parse(r#"{"services":{}}"#, ""), Err(DeploymentError::Empty));

@@ -34,7 +34,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), FileEr
         file.sync_all()?;
         fs::rename(&aside, path)?;
         match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+            Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
             _ => Ok(()),
         }
     };
@@ -57,7 +57,7 @@ pub fn read_optional(path: &Path) -> Result<Option<String>, FileError> {
 ///
 /// # Errors
 /// [`FileError`] when it cannot be created.
-pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
+pub fn create_private_directory(path: &Path) -> Result<(), FileError> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at("make", path))
 }
@@ -77,8 +77,8 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 ///
 /// # Errors
 /// [`FileError`] when the lock file cannot be created.
-pub fn lock_folder(folder: &Path) -> Result<Option<File>, FileError> {
-    let path = folder.join("lock");
+pub fn lock_directory(directory: &Path) -> Result<Option<File>, FileError> {
+    let path = directory.join("lock");
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -100,8 +100,8 @@ mod tests {
     #[test]
     fn a_file_is_replaced_as_a_whole_with_its_mode() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
         assert_eq!(read_optional(&path).unwrap(), None);
         write_atomic(&path, b"one", 0o600).unwrap();
         write_atomic(&path, b"two", 0o600).unwrap();
@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_held_by_one_at_a_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let held = lock_folder(folder.path()).unwrap();
+    fn a_directory_is_locked_by_one_process_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let held = lock_directory(directory.path()).unwrap();
         assert!(held.is_some());
-        assert!(lock_folder(folder.path()).unwrap().is_none());
+        assert!(lock_directory(directory.path()).unwrap().is_none());
         drop(held);
-        assert!(lock_folder(folder.path()).unwrap().is_some());
+        assert!(lock_directory(directory.path()).unwrap().is_some());
     }
 }

@@ -96,8 +96,8 @@ impl JournalFile {
     /// # Errors
     /// [`AgentError::DataDir`] when it cannot be read, [`AgentError::Journal`] when its content is not a journal: it
     /// is never discarded silently, because only it may know of running services.
-    pub fn open(folder: &Path) -> Result<(Self, Journal), AgentError> {
-        let path = folder.join("journal.json");
+    pub fn open(directory: &Path) -> Result<(Self, Journal), AgentError> {
+        let path = directory.join("journal.json");
         let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
         let journal = match &text {
             None => Journal {
@@ -133,21 +133,21 @@ mod tests {
 
     #[test]
     fn a_journal_survives_and_keeps_its_identity() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut file, mut journal) = JournalFile::open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let (mut file, mut journal) = JournalFile::open(directory.path()).unwrap();
         journal.note("hello".to_owned(), 7);
         journal.state.node = "a/b".to_owned();
         file.save(&journal).unwrap();
-        let (_, again) = JournalFile::open(folder.path()).unwrap();
+        let (_, again) = JournalFile::open(directory.path()).unwrap();
         assert_eq!((again.agent, again.state.node), (journal.agent, journal.state.node));
         assert_eq!(again.log.len(), 1);
     }
 
     #[test]
     fn a_damaged_journal_is_an_error_and_not_a_new_beginning() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("journal.json"), "{").unwrap();
-        assert!(matches!(JournalFile::open(folder.path()), Err(AgentError::Journal { .. })));
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("journal.json"), "{").unwrap();
+        assert!(matches!(JournalFile::open(directory.path()), Err(AgentError::Journal { .. })));
     }
 
     #[test]

@@ -15,8 +15,8 @@ const PUBLIC: &str = "publicMessagingKey.pem";
 ///
 /// # Errors
 /// [`AgentError::DataDir`] when a file cannot be used, [`AgentError::Key`] when the key is invalid.
-pub fn load_or_create(folder: &Path) -> Result<PrivateKey, AgentError> {
-    let path = folder.join(PRIVATE);
+pub fn load_or_create(directory: &Path) -> Result<PrivateKey, AgentError> {
+    let path = directory.join(PRIVATE);
     let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
     let key_error = |error: evenkeel_wire::agreement::keys::KeyError| AgentError::Key {
         path: path.clone(),
@@ -29,7 +29,7 @@ pub fn load_or_create(folder: &Path) -> Result<PrivateKey, AgentError> {
     let public = key.public_key().map_err(key_error)?.to_pem();
     let private = key.to_pkcs1_pem().map_err(key_error)?;
     let write = |name: &str, text: &str| {
-        files::write_atomic(&folder.join(name), text.as_bytes(), 0o600)
+        files::write_atomic(&directory.join(name), text.as_bytes(), 0o600)
             .map_err(|error| AgentError::DataDir(error.to_string()))
     };
     write(PUBLIC, &public)?;
@@ -41,17 +41,17 @@ pub fn load_or_create(folder: &Path) -> Result<PrivateKey, AgentError> {
 ///
 /// # Errors
 /// [`AgentError::DataDir`] when a file cannot be removed.
-pub fn remove(folder: &Path) -> Result<(), AgentError> {
+pub fn remove(directory: &Path) -> Result<(), AgentError> {
     [PRIVATE, PUBLIC].iter().try_for_each(|name| {
-        files::remove(&folder.join(name)).map_err(|error| AgentError::DataDir(error.to_string()))
+        files::remove(&directory.join(name)).map_err(|error| AgentError::DataDir(error.to_string()))
     })
 }
 
 /// Reads all `*.pem` files in the given directories, in order of path. Unreadable ones are left out with a warning.
-pub fn trusted_keys(folders: &[PathBuf]) -> Vec<String> {
-    let mut paths: Vec<PathBuf> = folders
+pub fn trusted_keys(directories: &[PathBuf]) -> Vec<String> {
+    let mut paths: Vec<PathBuf> = directories
         .iter()
-        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .filter_map(|directory| std::fs::read_dir(directory).ok())
         .flatten()
         .filter_map(Result::ok)
         .map(|entry| entry.path())

@@ -42,10 +42,10 @@ pub enum AgentError {
     #[error("{0}")]
     Setting(String),
     /// The data directory cannot be used.
-    #[error("the data folder cannot be used: {0}")]
+    #[error("the data directory cannot be used: {0}")]
     DataDir(String),
     /// Another agent uses the data directory.
-    #[error("another agent uses the data folder {}", .0.display())]
+    #[error("another agent uses the data directory {}", .0.display())]
     Busy(PathBuf),
     /// The journal is damaged.
     #[error("the journal {} is damaged: {reason}", path.display())]
@@ -99,12 +99,12 @@ async fn run_once(
     settings: AgentSettings,
     shutdown: CancellationToken,
 ) -> Result<Option<Replacement>, AgentError> {
-    let folder = &settings.data_dir;
-    files::make_private_folder(folder).map_err(|error| AgentError::DataDir(error.to_string()))?;
-    let lock = files::lock_folder(folder).map_err(|error| AgentError::DataDir(error.to_string()))?;
-    let Some(_lock) = lock else { return Err(AgentError::Busy(folder.clone())) };
-    let (file, journal) = journal::JournalFile::open(folder)?;
-    let machine = Arc::new(machine::Machine::look(&journal.hardware_id));
+    let directory = &settings.data_dir;
+    files::create_private_directory(directory).map_err(|error| AgentError::DataDir(error.to_string()))?;
+    let lock = files::lock_directory(directory).map_err(|error| AgentError::DataDir(error.to_string()))?;
+    let Some(_lock) = lock else { return Err(AgentError::Busy(directory.clone())) };
+    let (file, journal) = journal::JournalFile::open(directory)?;
+    let machine = Arc::new(machine::Machine::read(&journal.hardware_id));
     let driver = open_driver(&settings, &journal.agent)?;
     let is_registered = settings.identity.is_some() || journal.registration.is_some();
     let settings = Arc::new(settings);
@@ -129,11 +129,11 @@ fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>,
     let failed = |error: drivers::DriverError| AgentError::Driver(error.to_string());
     Ok(match settings.driver {
         DriverKind::Process => {
-            let folder = settings.data_dir.join("processes");
+            let directory = settings.data_dir.join("processes");
             let process = ProcessSettings {
                 grace: settings.stop_grace,
                 output_lines: settings.reported_output_lines,
-                ..ProcessSettings::new(folder, agent.to_owned())
+                ..ProcessSettings::new(directory, agent.to_owned())
             };
             Arc::new(ProcessDriver::open(process).map_err(failed)?)
         }

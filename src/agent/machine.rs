@@ -32,7 +32,7 @@ pub struct Machine {
 
 impl Machine {
     /// Reads the properties of the machine. `made_up_id` replaces a missing serial number.
-    pub fn look(made_up_id: &str) -> Self {
+    pub fn read(made_up_id: &str) -> Self {
         Self {
             cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
             memory_mb: memory_mb(&read("/proc/meminfo")),
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_machine_has_all_properties_that_its_version_promises() {
-        let machine = Machine::look("made-up");
+        let machine = Machine::read("made-up");
         assert!(machine.cpus > 0 && machine.memory_mb > 0);
         assert_eq!(machine.properties().len(), 7);
         assert!(machine.properties().validate().is_ok());

@@ -141,7 +141,7 @@ impl AgentSettings {
     }
 
     /// Returns the directories with trusted signing keys.
-    pub fn key_folders(&self) -> Vec<PathBuf> {
+    pub fn key_directories(&self) -> Vec<PathBuf> {
         [Some(self.data_dir.join("userkeys")), self.trusted_keys.clone()].into_iter().flatten().collect()
     }
 

@@ -16,7 +16,7 @@ use crate::{
     upgrade::{End, Restart},
 };
 
-fn settings(hub: &Arc<TestHub>, folder: &Path) -> AgentSettings {
+fn settings(hub: &Arc<TestHub>, directory: &Path) -> AgentSettings {
     AgentSettings {
         identity: Some(NodeIdentity { org: ORG.to_owned(), id: NODE.to_owned(), token: "t0ken".to_owned() }),
         transport: Some(hub.transport()),
@@ -24,7 +24,7 @@ fn settings(hub: &Arc<TestHub>, folder: &Path) -> AgentSettings {
         park: Duration::from_secs(1),
         management_interval: Duration::from_millis(200),
         stop_grace: Duration::from_millis(500),
-        ..AgentSettings::new("http://hub.test", folder)
+        ..AgentSettings::new("http://hub.test", directory)
     }
 }
 
@@ -56,9 +56,9 @@ impl Drop for Agent {
 }
 
 /// Waits for a condition, with a limit that keeps the test from hanging.
-async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     for _ in 0..2000 {
-        if let Some(found) = look() {
+        if let Some(found) = condition() {
             return found;
         }
         sleep(Duration::from_millis(10)).await;
@@ -67,8 +67,8 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Drives an agreement to the running service and returns the process id that the service recorded.
-async fn agree(hub: &TestHub, id: &str, folder: &Path) -> i32 {
-    let pid_file = folder.join(format!("{id}.pid"));
+async fn agree(hub: &TestHub, id: &str, directory: &Path) -> i32 {
+    let pid_file = directory.join(format!("{id}.pid"));
     hub.propose(id, &format!("echo $$ > {}; exec sleep 1000", pid_file.display()));
     hub.expect(id, Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
     hub.send(&Message::new(id, Body::ReplyAck { decision: true }));
@@ -96,9 +96,9 @@ fn is_alive(pid: i32) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellation() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
-    let pid = agree(&hub, "a1", folder.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
+    let pid = agree(&hub, "a1", directory.path()).await;
     {
         let state = hub.state();
         let names: Vec<&str> = state.policy["properties"]
@@ -118,9 +118,9 @@ async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellatio
 
     agent.kill().await;
     hub.set_away(true);
-    let agent = Agent::start(settings(&hub, folder.path()));
+    let agent = Agent::start(settings(&hub, directory.path()));
     sleep(Duration::from_millis(300)).await;
-    assert!(is_alive(pid), "the service goes on without agent and hub");
+    assert!(is_alive(pid), "the service continues without agent and hub");
     hub.set_away(false);
     // A restarted agent verifies its agreements.
     hub.expect("a1", Body::Verification).await;
@@ -137,19 +137,19 @@ async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellatio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_whose_start_was_not_written_down_goes_on() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
-    let pid = agree(&hub, "a1", folder.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
+    let pid = agree(&hub, "a1", directory.path()).await;
     agent.kill().await;
 
-    let path = folder.path().join("journal.json");
+    let path = directory.path().join("journal.json");
     let read = || serde_json::from_str::<Value>(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let mut journal = read();
     let is_start_ordered = &mut journal["state"]["agreements"]["a1"]["is_start_ordered"];
     assert_eq!(std::mem::replace(is_start_ordered, json!(false)), json!(true));
     std::fs::write(&path, journal.to_string()).unwrap();
 
-    let agent = Agent::start(settings(&hub, folder.path()));
+    let agent = Agent::start(settings(&hub, directory.path()));
     until("the start is written down", || {
         (read()["state"]["agreements"]["a1"]["is_start_ordered"] == true).then_some(())
     })
@@ -161,11 +161,11 @@ async fn a_service_whose_start_was_not_written_down_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn proposal_that_cannot_be_judged_yet_is_looked_at_again_soon() {
+async fn proposal_that_cannot_be_judged_yet_is_retried_soon() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
-    agree(&hub, "a1", folder.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
+    agree(&hub, "a1", directory.path()).await;
     hub.state().failing_lookups = 3;
     let proposed = std::time::Instant::now();
     hub.propose("a2", "exec sleep 1000");
@@ -181,17 +181,17 @@ async fn proposal_that_cannot_be_judged_yet_is_looked_at_again_soon() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_messages_are_dropped_and_change_nothing() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
-    let pid = agree(&hub, "a1", folder.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
+    let pid = agree(&hub, "a1", directory.path()).await;
 
     let cancel = Message::new("a1", Body::Cancel { reason: 204 });
     let genuine = hub.seal(&Message::new("a1", Body::Verification));
     let mut tampered = hub.seal(&cancel);
     tampered.replace_range(100..104, "AAAA");
     hub.post(&tampered, AGBOT);
-    hub.post(&hub.seal_for_stranger(&cancel), AGBOT);
-    hub.post(&hub.seal_as_stranger(&cancel), AGBOT);
+    hub.post(&hub.seal_for_other_receiver(&cancel), AGBOT);
+    hub.post(&hub.seal_as_unknown_sender(&cancel), AGBOT);
     hub.post("no envelope at all", AGBOT);
     hub.post(&hub.seal(&cancel), "IBM/other");
     hub.post(&genuine, AGBOT);
@@ -209,9 +209,9 @@ async fn hostile_messages_are_dropped_and_change_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_when_it_is_back() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
-    let pid = agree(&hub, "a1", folder.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
+    let pid = agree(&hub, "a1", directory.path()).await;
     hub.delete_node();
     until("the process is gone", || (!is_alive(pid)).then_some(())).await;
     hub.create_node();
@@ -219,19 +219,19 @@ async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_
         hub.state().node["publicKey"].as_str().filter(|key| !key.is_empty()).map(|_| ())
     })
     .await;
-    let pid = agree(&hub, "a2", folder.path()).await;
+    let pid = agree(&hub, "a2", directory.path()).await;
     assert!(is_alive(pid));
     agent.end().await;
     assert!(is_alive(pid), "an agent that ends leaves its services running");
-    let mut settings = settings(&hub, folder.path());
+    let mut settings = settings(&hub, directory.path());
     settings.stops_services = true;
     let agent = Agent::start(settings);
     hub.next_message().await;
     agent.end().await;
-    assert!(!is_alive(pid), "unless it is told otherwise");
+    assert!(!is_alive(pid), "unless the settings stop it");
     assert_eq!(hub.state().node["agentState"], "stopped");
     assert_eq!(hub.state().status["services"], json!([]), "the hub no longer says that anything runs");
-    let agent = Agent::start(self::settings(&hub, folder.path()));
+    let agent = Agent::start(self::settings(&hub, directory.path()));
     until("the agent is known to run", || (hub.state().node["agentState"] == "running").then_some(())).await;
     agent.end().await;
 }
@@ -239,8 +239,8 @@ async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_reaches_the_hub_with_its_code_and_its_last_output() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
     hub.propose("a1", "echo no such table; exit 3");
     hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
     hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));
@@ -262,15 +262,15 @@ async fn a_crash_reaches_the_hub_with_its_code_and_its_last_output() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_is_unregistered_while_its_container_engine_is_dead() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let settings = AgentSettings {
         driver: crate::DriverKind::Docker,
-        docker_endpoint: format!("unix://{}", folder.path().join("none.sock").display()),
+        docker_endpoint: format!("unix://{}", directory.path().join("none.sock").display()),
         api_listen: crate::ApiListen::At(port),
         unregister_timeout: Duration::from_millis(300),
         identity: None,
-        ..settings(&hub, folder.path())
+        ..settings(&hub, directory.path())
     };
     let agent = Agent::start(settings);
     let transport = evenkeel_client::HttpSettings::new(format!("http://{port}"));
@@ -302,7 +302,7 @@ async fn a_node_is_unregistered_while_its_container_engine_is_dead() {
     assert_eq!(farewell.unwrap_err().status(), Some(503));
     let device: Value = api.get(path(&["node"])).await.unwrap().unwrap();
     assert_eq!(device["configstate"]["state"], "unconfigured");
-    let journal = std::fs::read_to_string(folder.path().join("journal.json")).unwrap();
+    let journal = std::fs::read_to_string(directory.path().join("journal.json")).unwrap();
     let journal: Value = serde_json::from_str(&journal).unwrap();
     assert_eq!(journal["state"]["leftovers"], json!(["a1"]), "it is stopped when the engine is back");
     agent.end().await;
@@ -313,9 +313,9 @@ fn packages(version: &str) -> tempfile::TempDir {
     let source = tempfile::tempdir().unwrap();
     std::fs::write(source.path().join("m.json"), r#"{"softwareUpgrade":{"version":"latest","files":["*"]}}"#)
         .unwrap();
-    let folder = source.path().join("2.32.0");
-    std::fs::create_dir(&folder).unwrap();
-    let program = folder.join(format!("evenkeel-linux-{}", crate::machine::Machine::look("").arch));
+    let directory = source.path().join("2.32.0");
+    std::fs::create_dir(&directory).unwrap();
+    let program = directory.join(format!("evenkeel-linux-{}", crate::machine::Machine::read("").arch));
     std::fs::write(program, format!("#!/bin/sh\necho {version}\n")).unwrap();
     source
 }
@@ -341,9 +341,10 @@ async fn a_management_policy_is_carried_out_with_the_groups_permission() {
     let (hub, source) = (TestHub::new(), packages("2.32.0"));
     upgradable(&hub);
     hub.state().node["ha_group"] = json!("pair");
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(with_packages(settings(&hub, folder.path()), source.path()));
-    until("the agent asked and was refused twice", || (hub.state().asked >= 2).then_some(())).await;
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(with_packages(settings(&hub, directory.path()), source.path()));
+    until("the agent requested and was refused twice", || (hub.state().request_count >= 2).then_some(()))
+        .await;
     let words = |hub: &TestHub| hub.state().reported_phases.clone();
     assert_eq!(words(&hub).last().map(String::as_str), Some("ha node waiting"));
     hub.state().grants = true;
@@ -357,7 +358,7 @@ async fn a_management_policy_is_carried_out_with_the_groups_permission() {
     let status = hub.state().management_statuses["acme/fw"]["agentUpgradePolicyStatus"].clone();
     assert_eq!(status["errorMessage"], "it ended: exit status: 0");
     assert_eq!(hub.state().node["softwareVersions"]["horizon"], crate::upgrade::AGENT_VERSION);
-    assert!(!folder.path().join("packages/installed.json").exists());
+    assert!(!directory.path().join("packages/installed.json").exists());
     agent.end().await;
 }
 
@@ -371,8 +372,8 @@ async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
     ] {
         let hub = TestHub::new();
         upgradable(&hub);
-        let folder = tempfile::tempdir().unwrap();
-        let plain = settings(&hub, folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let plain = settings(&hub, directory.path());
         let settings = source.map_or(plain.clone(), |source| with_packages(plain, source));
         let agent = Agent::start(settings);
         let status = until("it is refused", || {
@@ -388,9 +389,9 @@ async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_local_api_registers_shows_cancels_and_unregisters() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut settings = settings(&hub, folder.path());
+    let mut settings = settings(&hub, directory.path());
     settings.identity = None;
     settings.api_listen = crate::ApiListen::At(port);
     let agent = Agent::start(settings);
@@ -424,7 +425,7 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     })
     .await;
 
-    let pid = agree(&hub, "a1", folder.path()).await;
+    let pid = agree(&hub, "a1", directory.path()).await;
     let list: Value = api.get(path(&["agreement"])).await.unwrap().unwrap();
     assert_eq!(list["agreements"]["active"][0]["workload_to_run"]["url"], "web");
     let services: Value = api.get(path(&["service"])).await.unwrap().unwrap();
@@ -433,7 +434,7 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
     hub.expect("a1", Body::Cancel { reason: 105 }).await;
     until("the process is gone", || (!is_alive(pid)).then_some(())).await;
 
-    let pid = agree(&hub, "a2", folder.path()).await;
+    let pid = agree(&hub, "a2", directory.path()).await;
     api.delete(path(&["node"]).query("block", "true")).await.unwrap();
     assert!(!is_alive(pid));
     hub.expect("a2", Body::Cancel { reason: 116 }).await;
@@ -446,7 +447,7 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_a_pattern_offers_what_agbots_match_dependencies_on() {
     let hub = TestHub::new();
-    let arch = crate::machine::Machine::look("").arch;
+    let arch = crate::machine::Machine::read("").arch;
     {
         let mut state = hub.state();
         state.node["pattern"] = json!("acme/cams");
@@ -459,8 +460,8 @@ async fn a_node_of_a_pattern_offers_what_agbots_match_dependencies_on() {
             "acme/db_1.2.0": {"url": "db", "version": "1.2.0", "arch": arch, "sharable": "exclusive"},
             "acme/db_1.1.0": {"url": "db", "version": "1.1.0", "arch": arch}});
     }
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
     until("the node is visible", || {
         hub.state().node["publicKey"].as_str().filter(|key| !key.is_empty()).map(drop)
     })
@@ -488,13 +489,15 @@ async fn a_node_of_a_pattern_offers_what_agbots_match_dependencies_on() {
 }
 
 #[tokio::test]
-async fn two_agents_cannot_share_a_folder() {
+async fn two_agents_cannot_share_a_directory() {
     let hub = TestHub::new();
-    let folder = tempfile::tempdir().unwrap();
-    let agent = Agent::start(settings(&hub, folder.path()));
-    until("the first agent holds the folder", || folder.path().join("journal.json").exists().then_some(()))
-        .await;
-    let second = run(settings(&hub, folder.path()), CancellationToken::new()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::start(settings(&hub, directory.path()));
+    until("the first agent holds the directory", || {
+        directory.path().join("journal.json").exists().then_some(())
+    })
+    .await;
+    let second = run(settings(&hub, directory.path()), CancellationToken::new()).await;
     assert!(matches!(second, Err(crate::AgentError::Busy(_))));
     agent.end().await;
 }

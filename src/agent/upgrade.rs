@@ -150,14 +150,14 @@ pub(crate) fn take_failure(data_dir: &Path) -> Result<Option<String>, AgentError
 /// # Errors
 /// A message: why it cannot be started on this machine, or its unexpected output.
 pub(crate) async fn version_of(program: &Path) -> Result<String, String> {
-    let asked = Command::new(program)
+    let query = Command::new(program)
         .arg("agent-version")
         .env_remove(VERSION)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = timeout(VERSION_TIMEOUT, asked)
+    let output = timeout(VERSION_TIMEOUT, query)
         .await
         .map_err(|_| "the program does not tell its version".to_owned())?
         .map_err(|error| format!("the program cannot be started on this machine: {error}"))?;

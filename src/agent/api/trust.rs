@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/publickey/{file}", get(show).put(add).delete(remove))
 }
 
-fn folder(api: &Api) -> PathBuf {
+fn directory(api: &Api) -> PathBuf {
     api.settings.data_dir.join("userkeys")
 }
 
@@ -34,7 +34,7 @@ fn file_path(api: &Api, name: &str) -> Result<PathBuf, Refusal> {
     if name.starts_with('.') || !name.ends_with(".pem") || !name.chars().all(is_plain) || name.len() > 200 {
         return Err(Refusal::Input(format!("\"{name}\" is no usable name of a key file"), "file"));
     }
-    Ok(folder(api).join(name))
+    Ok(directory(api).join(name))
 }
 
 /// The level of detail for each key.
@@ -46,7 +46,7 @@ struct Detail {
 
 /// Lists the names of the keys; with `verbose`, the content of their certificates.
 async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<Value> {
-    let mut names: Vec<String> = std::fs::read_dir(folder(&api))
+    let mut names: Vec<String> = std::fs::read_dir(directory(&api))
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
@@ -59,7 +59,7 @@ async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<Valu
     }
     let read = |name: &String| {
         // A key that was removed meanwhile is not listed.
-        let pem = std::fs::read_to_string(folder(&api).join(name)).ok()?;
+        let pem = std::fs::read_to_string(directory(&api).join(name)).ok()?;
         Some(described(name, &pem))
     };
     Json(json!({"pem": names.iter().filter_map(read).collect::<Vec<Value>>()}))
@@ -97,7 +97,7 @@ async fn add(State(api): State<Api>, Path(name): Path<String>, pem: String) -> R
         return Err(Refusal::Input("the body is no PEM text".to_owned(), "body"));
     }
     let unavailable = |error: files::FileError| Refusal::Unavailable(error.to_string());
-    files::make_private_folder(&folder(&api)).map_err(unavailable)?;
+    files::create_private_directory(&directory(&api)).map_err(unavailable)?;
     files::write_atomic(&path, pem.as_bytes(), 0o600).map_err(unavailable)?;
     Ok(StatusCode::OK)
 }

@@ -290,7 +290,7 @@ impl State {
     }
 
     /// Ends a live agreement; `notifies_agbot` unless the agbot requested it.
-    fn end(&mut self, id: &str, reason: u64, tells_agbot: bool, now: u64) -> Outcome {
+    fn end(&mut self, id: &str, reason: u64, notifies_agbot: bool, now: u64) -> Outcome {
         let Some(agreement) = self.agreements.get_mut(id).filter(|agreement| agreement.is_live()) else {
             return Outcome::default();
         };
@@ -300,7 +300,7 @@ impl State {
         let workload = agreement.workload.clone();
         self.surface(workload, reason, self.failure_text(id), now);
         self.outbox.retain(|_, message| message.agreement != id);
-        if tells_agbot {
+        if notifies_agbot {
             self.queue(&agbot, id, version, Body::Cancel { reason }, now);
         }
         self.forget_old();

@@ -138,13 +138,13 @@ fn a_service_starts_after_all_that_it_needs_and_these_go_after_it() {
     state.apply(Event::Started { agreement: "a1".to_owned() }, NOW);
     state.apply(observed("a1", RunState::Running), NOW);
     let status = state.status();
-    let told: Vec<_> = status
+    let listed: Vec<_> = status
         .services
         .iter()
         .map(|one| (one.agreement_id.as_deref().unwrap(), one.service_url.as_deref().unwrap()))
         .collect();
-    assert_eq!(told.len(), 3);
-    assert!(told.contains(&("a1", "web")) && told.contains(&("", "db")) && told.contains(&("", "api")));
+    assert_eq!(listed.len(), 3);
+    assert!(listed.contains(&("a1", "web")) && listed.contains(&("", "db")) && listed.contains(&("", "api")));
 
     state.apply(Event::CancelRequested { agreement: None, reason: 105 }, NOW);
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_service_starts_after_all_that_it_needs_and_these_go_after_it() {
 }
 
 #[test]
-fn what_is_shared_runs_once_and_as_long_as_anybody_needs_it() {
+fn shared_dependency_runs_once_until_its_last_dependent_ends() {
     let shared = dependency("db", "1.0.0", true);
     let key = shared.key("");
     let agreements =

@@ -133,7 +133,7 @@ pub enum ManagementCommand {
     /// Fetch the files.
     Download(String),
     /// Request the group's permission.
-    AskGroup {
+    RequestPermission {
         /// Job.
         job: String,
         /// Group of the node.
@@ -216,7 +216,8 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
         match (job.phase, &node.ha_group) {
             (Phase::Downloading, _) => commands.push(ManagementCommand::Download(name.clone())),
             (Phase::AwaitingGroup, Some(group)) => {
-                commands.push(ManagementCommand::AskGroup { job: name.clone(), group: group.clone() });
+                commands
+                    .push(ManagementCommand::RequestPermission { job: name.clone(), group: group.clone() });
             }
             (Phase::Downloaded | Phase::Initiated, _) => {
                 commands.push(ManagementCommand::Install(name.clone()))
@@ -242,9 +243,9 @@ pub fn matches(policy: &ManagementPolicyAnswer, node: &NodeFacts) -> bool {
     let properties = policy.properties.as_array().into_iter().flatten().cloned();
     let offered: PropertyList =
         properties.filter_map(|property: Value| serde_json::from_value::<Property>(property).ok()).collect();
-    let mut asked = ConstraintList::new();
-    constraints.into_iter().for_each(|constraint| asked.push(constraint));
-    asked.is_satisfied_by(&own.properties).unwrap_or(false)
+    let mut merged = ConstraintList::new();
+    constraints.into_iter().for_each(|constraint| merged.push(constraint));
+    merged.is_satisfied_by(&own.properties).unwrap_or(false)
         && own.constraints.is_satisfied_by(&offered).unwrap_or(false)
 }
 

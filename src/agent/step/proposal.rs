@@ -250,7 +250,7 @@ fn compatible(producer: &InternalPolicy, terms: &InternalPolicy) -> Result<(), S
     if producer.header.version != terms.header.version {
         return Err("the policies are of different versions".to_owned());
     }
-    let holds = |asked: &InternalPolicy, given: &InternalPolicy, whose: &str| match asked
+    let holds = |requirer: &InternalPolicy, given: &InternalPolicy, whose: &str| match requirer
         .constraints
         .is_satisfied_by(&given.properties)
     {

@@ -148,7 +148,7 @@ fn an_agreement_goes_from_proposal_to_running_service_and_archive() {
     assert!(state.plan().contains(&Command::Stop { agreement: "a1".to_owned() }));
     let absent = Command::Record { agreement: "a1".to_owned(), state: ExchangeState::Absent };
     assert!(state.plan().contains(&absent));
-    assert_eq!(waiting(&state, "a1"), None, "who asked for the end is not told of it");
+    assert_eq!(waiting(&state, "a1"), None, "the agbot that requested the end is not notified");
     state.apply(Event::Stopped { agreement: "a1".to_owned() }, NOW + 4);
     state.apply(Event::Recorded { agreement: "a1".to_owned(), state: ExchangeState::Absent }, NOW + 4);
     assert!(state.is_idle());
@@ -156,7 +156,7 @@ fn an_agreement_goes_from_proposal_to_running_service_and_archive() {
 }
 
 #[test]
-fn proposals_that_are_not_worth_an_answer_are_dropped_in_silence() {
+fn invalid_proposals_are_dropped_without_a_reply() {
     let good = terms("web", "site == north");
     let mut unsigned = good.clone();
     unsigned["workloads"][0]["deployment"] = json!(r#"{"services":{"web":{"command":["/bin/evil"]}}}"#);
@@ -189,10 +189,10 @@ fn a_second_proposal_with_the_same_terms_or_id_changes_nothing() {
 }
 
 #[test]
-fn proposals_that_do_not_fit_are_refused_with_an_answer() {
+fn unsuitable_proposals_are_refused_with_a_reply() {
     let fits = producer();
-    let mut stranger = producer();
-    stranger["header"]["name"] = json!("Policy for acme/edge-2");
+    let mut other_node = producer();
+    other_node["header"]["name"] = json!("Policy for acme/edge-2");
     let mut wrong_site = producer();
     wrong_site["properties"][0]["value"] = json!("south");
     let mut demanding = producer();
@@ -201,7 +201,7 @@ fn proposals_that_do_not_fit_are_refused_with_an_answer() {
     let cases = [
         (terms("web", "site == south"), &fits),
         (terms("web", "missing != x"), &fits),
-        (north.clone(), &stranger),
+        (north.clone(), &other_node),
         (north.clone(), &wrong_site),
         (north, &demanding),
     ];
@@ -221,7 +221,7 @@ fn the_machines_own_properties_count_whatever_the_agbot_saw() {
 }
 
 #[test]
-fn a_membership_that_the_hub_knows_first_is_no_conflict() {
+fn a_membership_known_to_the_hub_first_is_no_conflict() {
     let mut state = node();
     state.facts.ha_group = Some("old".to_owned());
     let mut producer = producer();
@@ -282,13 +282,13 @@ fn messages_of_others_about_an_agreement_are_dropped() {
     let cancel = Message::new("a1", Body::Cancel { reason: 204 });
     state.apply(Event::Message { from: "IBM/other".to_owned(), message: cancel }, NOW);
     assert_eq!(state.live().count(), 1);
-    let ask = Message::new("a1", Body::Verification);
-    state.apply(Event::Message { from: "IBM/other".to_owned(), message: ask }, NOW);
+    let request = Message::new("a1", Body::Verification);
+    state.apply(Event::Message { from: "IBM/other".to_owned(), message: request }, NOW);
     assert!(state.outbox.is_empty());
 }
 
 #[test]
-fn verifications_are_answered_truly() {
+fn verifications_are_answered_correctly() {
     let mut state = running();
     state.apply(message("a1", Body::Verification), NOW);
     assert_eq!(send(&mut state, "a1"), Body::VerificationReply { exists: true });
@@ -311,7 +311,7 @@ fn unanswered_verifications_are_repeated_and_then_end_the_agreement_with_122() {
         count += 1;
         now += VERIFY_AGAIN_SECS;
         state.apply(Event::Tick, now);
-        assert!(count < 20, "it goes on for ever");
+        assert!(count < 20, "it continues forever");
     }
     assert_eq!(count, MOST_UNANSWERED + 1);
     assert_eq!(waiting(&state, "a1").unwrap().1, Body::Cancel { reason: 122 });
@@ -365,7 +365,7 @@ fn new_terms_are_taken_without_a_restart_and_other_updates_are_refused() {
 }
 
 #[test]
-fn a_deleted_node_stops_its_services_and_tells_nobody() {
+fn a_deleted_node_stops_its_services_and_sends_nothing() {
     let mut state = running();
     state.apply(Event::Deleted, NOW);
     let commands = state.plan();

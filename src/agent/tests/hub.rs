@@ -45,7 +45,7 @@ fn publisher_key() -> &'static PrivateKey {
     &KEYS[1]
 }
 
-fn stranger_key() -> &'static PrivateKey {
+fn unknown_key() -> &'static PrivateKey {
     &KEYS[2]
 }
 
@@ -65,7 +65,7 @@ pub struct HubState {
     pub reported_phases: Vec<String>,
     pub file_versions: Value,
     pub grants: bool,
-    pub asked: u32,
+    pub request_count: u32,
     /// Number of searches for services that get a 503 response.
     pub failing_lookups: u32,
     pub refuses_failures: bool,
@@ -136,12 +136,12 @@ impl TestHub {
         seal(message, agbot_key(), &self.node_key())
     }
 
-    pub fn seal_for_stranger(&self, message: &Message) -> String {
-        seal(message, agbot_key(), &stranger_key().public_key().unwrap())
+    pub fn seal_for_other_receiver(&self, message: &Message) -> String {
+        seal(message, agbot_key(), &unknown_key().public_key().unwrap())
     }
 
-    pub fn seal_as_stranger(&self, message: &Message) -> String {
-        seal(message, stranger_key(), &self.node_key())
+    pub fn seal_as_unknown_sender(&self, message: &Message) -> String {
+        seal(message, unknown_key(), &self.node_key())
     }
 
     /// Inserts a text into the node's mailbox.
@@ -261,7 +261,7 @@ impl TestHub {
             .route("/v1/orgs/IBM/agbots/bot/msgs", post(take_reply))
             .route("/v1/changes/maxchangeid", get(max_change))
             .route("/v1/orgs/acme/changes", post(changes))
-            .route("/org/acme/hagroup/pair/nodemanagement/edge-1/fw", post(ask))
+            .route("/org/acme/hagroup/pair/nodemanagement/edge-1/fw", post(permission))
             .layer(middleware::from_fn_with_state(self.clone(), guard))
             .with_state(self.clone());
         Transport::router(router)
@@ -424,13 +424,13 @@ async fn changes(State(hub): Hub, Json(body): Json<Value>) -> Response {
     }
     let state = hub.state();
     let found = state.changes.get(from..).unwrap_or_default();
-    let answer = json!({"changes": found, "mostRecentChangeId": state.changes.len(), "hitMaxRecords": false});
-    (StatusCode::CREATED, Json(answer)).into_response()
+    let body = json!({"changes": found, "mostRecentChangeId": state.changes.len(), "hitMaxRecords": false});
+    (StatusCode::CREATED, Json(body)).into_response()
 }
 
-async fn ask(State(hub): Hub) -> Response {
+async fn permission(State(hub): Hub) -> Response {
     let mut state = hub.state();
-    state.asked += 1;
+    state.request_count += 1;
     let (status, code) =
         if state.grants { (StatusCode::CREATED, "201") } else { (StatusCode::CONFLICT, "409") };
     (status, Json(json!({"code": code, "msg": ""}))).into_response()

@@ -27,7 +27,7 @@ const LONG_SILENCE: Duration = Duration::from_secs(60);
 /// A response without changes that came this fast was not parked.
 const NOT_PARKED: Duration = Duration::from_millis(300);
 /// Interval of full reads, in case a change was missed.
-const FULL_LOOK: Duration = Duration::from_secs(300);
+const FULL_READ_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Spreads the pauses of a fleet: all of its agents lose the hub at the same moment.
 fn jittered(pause: Duration) -> Duration {
@@ -51,17 +51,17 @@ impl Feed {
     /// Runs until canceled or the core ends.
     pub async fn run(self) {
         // The end of the core ends everything; no one is left to notify.
-        let _ended = tokio::join!(self.follow(), self.refresh_when_told());
+        let _ended = tokio::join!(self.follow(), self.refresh_on_signal());
     }
 
     async fn follow(&self) -> Result<(), Ended> {
         let mut next = None;
         let mut pause = FIRST_PAUSE;
         let mut silent_since: Option<Instant> = None;
-        let mut looked_at = Instant::now();
+        let mut read_at = Instant::now();
         loop {
             match self.poll_after(silent_since.is_some(), next).await {
-                Ok((following, answer, took)) => {
+                Ok((following, response, took)) => {
                     self.polls.restored();
                     self.handle.order(Order::Heard).await?;
                     let was_silent = silent_since.take().is_some_and(|since| since.elapsed() >= LONG_SILENCE);
@@ -69,14 +69,14 @@ impl Feed {
                         self.handle.apply(Event::Reconnected).await?;
                     }
                     let is_first = next.is_none();
-                    if is_first || was_silent || looked_at.elapsed() >= FULL_LOOK {
-                        looked_at = Instant::now();
+                    if is_first || was_silent || read_at.elapsed() >= FULL_READ_INTERVAL {
+                        read_at = Instant::now();
                         self.signal_all(is_first);
                     }
-                    self.signal(&answer);
+                    self.signal(&response);
                     next = Some(following);
                     pause = FIRST_PAUSE;
-                    if !is_first && answer.changes.is_empty() && took < NOT_PARKED {
+                    if !is_first && response.changes.is_empty() && took < NOT_PARKED {
                         sleep(self.settings.poll_interval).await;
                     }
                 }
@@ -110,16 +110,16 @@ impl Feed {
             return Ok((latest + 1, ChangesAnswer::default(), Duration::ZERO));
         };
         let request = ChangesRequest { change_id, max_records: MOST_RECORDS, ..ChangesRequest::default() };
-        let (answer, took) =
+        let (response, took) =
             self.hub.exchange.wait_for_changes(&self.hub.org, &request, self.settings.park).await?;
         // An exchange restored from an older state counts from there again.
         let following =
-            if answer.most_recent_change_id > 0 { answer.most_recent_change_id + 1 } else { change_id };
-        Ok((following, answer, took))
+            if response.most_recent_change_id > 0 { response.most_recent_change_id + 1 } else { change_id };
+        Ok((following, response, took))
     }
 
-    fn signal(&self, answer: &ChangesAnswer) {
-        for change in &answer.changes {
+    fn signal(&self, response: &ChangesAnswer) {
+        for change in &response.changes {
             let is_own = change.id == self.hub.id && change.org_id == self.hub.org;
             match change.resource.as_str() {
                 "nodemsgs" if is_own => self.signals.mail.notify_one(),
@@ -141,7 +141,7 @@ impl Feed {
         }
     }
 
-    async fn refresh_when_told(&self) -> Result<(), Ended> {
+    async fn refresh_on_signal(&self) -> Result<(), Ended> {
         let mut is_first = true;
         loop {
             self.signals.node.notified().await;

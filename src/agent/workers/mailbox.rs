@@ -140,7 +140,7 @@ impl Mailbox {
         };
         let from = entry.agbot_id.clone();
         Prepared::Event(Box::new(match &message.body {
-            Body::Proposal { terms, .. } => match self.look_up(terms).await {
+            Body::Proposal { terms, .. } => match self.read_facts(terms).await {
                 Ok(facts) => Event::Proposal { from, message, facts },
                 Err(error) if error.is_retryable() => {
                     tracing::debug!(%error, "proposal waits for its service's keys");
@@ -191,7 +191,7 @@ impl Mailbox {
     }
 
     /// Reads signing keys, the user input of the service, and its dependencies.
-    async fn look_up(&self, terms: &str) -> Result<ProposalFacts, ClientError> {
+    async fn read_facts(&self, terms: &str) -> Result<ProposalFacts, ClientError> {
         let Ok(terms) = InternalPolicy::from_text(terms) else { return Ok(ProposalFacts::default()) };
         let Some(workload) = terms.workloads.first() else { return Ok(ProposalFacts::default()) };
         let exchange = &self.hub.exchange;
@@ -275,7 +275,7 @@ impl Mailbox {
     }
 
     async fn trusted_keys(&self) -> Vec<String> {
-        let folders = self.settings.key_folders();
-        tokio::task::spawn_blocking(move || keyring::trusted_keys(&folders)).await.unwrap_or_default()
+        let directories = self.settings.key_directories();
+        tokio::task::spawn_blocking(move || keyring::trusted_keys(&directories)).await.unwrap_or_default()
     }
 }

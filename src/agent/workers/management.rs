@@ -42,7 +42,8 @@ impl Management {
         }
         loop {
             // Either trigger starts a pass that handles both.
-            let _told = timeout(self.settings.management_interval, self.signals.management.notified()).await;
+            let _signaled =
+                timeout(self.settings.management_interval, self.signals.management.notified()).await;
             match self.pass().await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "management policies cannot be followed now"),
@@ -94,7 +95,7 @@ impl Management {
             return Ok(Err(error));
         }
         // A job moves through several phases in one pass; permission is requested at most once.
-        let mut has_asked = false;
+        let mut has_requested = false;
         for _ in 0..MOST_ROUNDS {
             let policies = policies.clone();
             let jitter = rand::random::<f64>();
@@ -105,15 +106,15 @@ impl Management {
                     management::step(&mut journal.jobs, &policies, &journal.state.facts, now, jitter)
                 })
                 .await?;
-            let is_question =
-                |command: &ManagementCommand| matches!(command, ManagementCommand::AskGroup { .. });
+            let is_request =
+                |command: &ManagementCommand| matches!(command, ManagementCommand::RequestPermission { .. });
             let todo: Vec<_> =
-                commands.into_iter().filter(|command| !(has_asked && is_question(command))).collect();
+                commands.into_iter().filter(|command| !(has_requested && is_request(command))).collect();
             if todo.is_empty() {
                 break;
             }
             for command in todo {
-                has_asked |= is_question(&command);
+                has_requested |= is_request(&command);
                 if let Err(error) = self.carry_out(command).await? {
                     return Ok(Err(error));
                 }
@@ -154,7 +155,7 @@ impl Management {
                 Ok(Ok(()))
             }
             ManagementCommand::Download(name) => self.download(name).await,
-            ManagementCommand::AskGroup { job, group } => self.ask(job, group).await,
+            ManagementCommand::RequestPermission { job, group } => self.request_permission(job, group).await,
             ManagementCommand::Install(name) => self.install(name).await,
         }
     }
@@ -225,7 +226,7 @@ impl Management {
             let why = "this agent runs inside another program and cannot replace it".to_owned();
             return self.refuse(&name, Phase::PrecheckFailed, why).await;
         }
-        let keys = keyring::trusted_keys(&self.settings.key_folders());
+        let keys = keyring::trusted_keys(&self.settings.key_directories());
         let now = clock::now_secs();
         match package::fetch(source.as_deref(), &self.settings.data_dir, &version, self.arch, &keys, now) {
             Ok(()) => {
@@ -260,7 +261,7 @@ impl Management {
     }
 
     /// Every response other than an explicit permission means: request again later.
-    async fn ask(&self, job: String, group: String) -> Result<Result<(), ClientError>, Ended> {
+    async fn request_permission(&self, job: String, group: String) -> Result<Result<(), ClientError>, Ended> {
         match self.hub.agbot.ask_node_management(&self.hub.org, &group, &self.hub.id, &job).await {
             Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
             Ok(false) => tracing::info!(policy = job, group, "another member of the group is being upgraded"),

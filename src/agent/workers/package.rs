@@ -151,12 +151,12 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Verifies the files against their list, and the list against its signature.
-fn verify(folder: &Path, keys: &[String], now: u64) -> Result<(), PackageError> {
+fn verify(directory: &Path, keys: &[String], now: u64) -> Result<(), PackageError> {
     let unverified = |text: String| Err(PackageError::Unverified(text));
-    let read = |name: &str| match fs::read(folder.join(name)) {
+    let read = |name: &str| match fs::read(directory.join(name)) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(PackageError::File { path: folder.join(name), source }),
+        Err(source) => Err(PackageError::File { path: directory.join(name), source }),
     };
     let signature = read(SUMS_SIGNATURE)?.map(|text| String::from_utf8_lossy(&text).trim().to_owned());
     let Some(sums) = read(SUMS)? else {
@@ -175,9 +175,9 @@ fn verify(folder: &Path, keys: &[String], now: u64) -> Result<(), PackageError> 
     });
     let listed: BTreeMap<&str, &str> = lines.collect();
     for entry in
-        fs::read_dir(folder).map_err(|source| PackageError::File { path: folder.to_owned(), source })?
+        fs::read_dir(directory).map_err(|source| PackageError::File { path: directory.to_owned(), source })?
     {
-        let entry = entry.map_err(|source| PackageError::File { path: folder.to_owned(), source })?;
+        let entry = entry.map_err(|source| PackageError::File { path: directory.to_owned(), source })?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if ![SUMS, SUMS_SIGNATURE].contains(&name.as_str()) && !listed.contains_key(name.as_str()) {
             return unverified(format!("{name} is not listed in {SUMS}"));
@@ -247,14 +247,14 @@ mod tests {
     #[test]
     fn checksums_and_signatures_count_when_they_are_there() {
         let (source, data) = (source("\"*\""), tempfile::tempdir().unwrap());
-        let folder = source.path().join("2.32.0");
+        let directory = source.path().join("2.32.0");
         let sum: String = Sha256::digest(b"new").iter().map(|byte| format!("{byte:02x}")).collect();
-        fs::write(folder.join(SUMS), format!("{sum}  {PROGRAM}\n")).unwrap();
+        fs::write(directory.join(SUMS), format!("{sum}  {PROGRAM}\n")).unwrap();
         fetched(source.path(), data.path()).unwrap();
-        fs::write(folder.join(SUMS_SIGNATURE), "bm9uc2Vuc2U=").unwrap();
+        fs::write(directory.join(SUMS_SIGNATURE), "bm9uc2Vuc2U=").unwrap();
         assert!(matches!(fetched(source.path(), data.path()), Err(PackageError::Unverified(_))));
-        fs::remove_file(folder.join(SUMS_SIGNATURE)).unwrap();
-        fs::write(folder.join(PROGRAM), "tampered").unwrap();
+        fs::remove_file(directory.join(SUMS_SIGNATURE)).unwrap();
+        fs::write(directory.join(PROGRAM), "tampered").unwrap();
         assert!(matches!(fetched(source.path(), data.path()), Err(PackageError::Unverified(_))));
         assert!(!program(data.path(), "9", "amd64").exists());
     }

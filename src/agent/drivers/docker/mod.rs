@@ -276,7 +276,7 @@ impl Driver for DockerDriver {
         let containers = match self.containers(Some(key)).await {
             Ok(containers) => containers,
             Err(error) => {
-                tracing::warn!(agreement.id = key, %error, "the engine does not answer");
+                tracing::warn!(agreement.id = key, %error, "the engine does not respond");
                 return Observation::default();
             }
         };

@@ -17,7 +17,7 @@ const IMAGE: &str = "evenkeel-test:1";
 /// later run finds none.
 struct Engine {
     daemon: Child,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Drop for Engine {
@@ -39,7 +39,7 @@ fn quiet(program: &str) -> Command {
 
 impl Engine {
     fn endpoint(&self) -> String {
-        format!("unix://{}", self.folder.path().join("engine.sock").display())
+        format!("unix://{}", self.directory.path().join("engine.sock").display())
     }
 
     /// `None` where no engine can be started: without root, without the program, or inside a narrow sandbox.
@@ -49,8 +49,8 @@ impl Engine {
         }
         let program =
             ["/usr/bin/dockerd", "/usr/sbin/dockerd"].into_iter().find(|path| Path::new(path).exists())?;
-        let folder = tempfile::Builder::new().prefix("ek-engine").tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name).display().to_string();
+        let directory = tempfile::Builder::new().prefix("ek-engine").tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name).display().to_string();
         let daemon = quiet("unshare")
             .args(["--net", program])
             .args([
@@ -64,7 +64,7 @@ impl Engine {
             .args(["--pidfile", &at("pid"), "-H", &format!("unix://{}", at("engine.sock"))])
             .spawn()
             .ok()?;
-        let engine = Self { daemon, folder };
+        let engine = Self { daemon, directory };
         for _ in 0..600 {
             if let Ok(docker) = connect(&engine.endpoint())
                 && docker.ping().await.is_ok()
@@ -79,10 +79,10 @@ impl Engine {
 
     /// Creates an image with one static program that waits forever.
     fn make_image(&self) {
-        let folder = self.folder.path();
-        std::fs::write(folder.join("wait.c"), "#include <unistd.h>\nint main(void){for(;;)pause();}\n")
+        let directory = self.directory.path();
+        std::fs::write(directory.join("wait.c"), "#include <unistd.h>\nint main(void){for(;;)pause();}\n")
             .unwrap();
-        let run = |command: &mut Command| assert!(command.current_dir(folder).status().unwrap().success());
+        let run = |command: &mut Command| assert!(command.current_dir(directory).status().unwrap().success());
         run(Command::new("cc").args(["-static", "-O1", "-o", "wait", "wait.c"]));
         run(Command::new("tar").args(["cf", "image.tar", "wait"]));
         let entry = r#"ENTRYPOINT ["/wait"]"#;
@@ -178,9 +178,9 @@ async fn a_service_joins_the_networks_of_what_it_needs_and_these_carry_their_lab
 }
 
 #[tokio::test]
-async fn an_engine_that_does_not_answer_is_a_passing_failure() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket: PathBuf = folder.path().join("none.sock");
+async fn an_engine_that_does_not_respond_is_a_temporary_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket: PathBuf = directory.path().join("none.sock");
     let endpoint = format!("unix://{}", socket.display());
     let driver = DockerDriver::new(endpoint, "a".to_owned(), Duration::from_secs(1), 5);
     let outcome = driver.start(&service("a1")).await;

@@ -11,14 +11,14 @@ use std::{
 use crate::drivers::{LONGEST_LINE, lines_of};
 
 /// Returns the log file of a process, `<directory>/logs/<key>-<name>.log`.
-pub(crate) fn path(folder: &Path, key: &str, name: &str) -> PathBuf {
-    folder.join("logs").join(format!("{key}-{name}.log"))
+pub(crate) fn path(directory: &Path, key: &str, name: &str) -> PathBuf {
+    directory.join("logs").join(format!("{key}-{name}.log"))
 }
 
 /// Opens a log for a process to write to.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
     }
     OpenOptions::new().create(true).append(true).open(path)
 }
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn a_log_is_cut_while_its_writer_goes_on() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = path(folder.path(), "k", "n");
+        let directory = tempfile::tempdir().unwrap();
+        let path = path(directory.path(), "k", "n");
         let mut writer = open(&path).unwrap();
         writer.write_all(&[b'a'; 100]).unwrap();
         assert!(!rotate(&path, 100).unwrap());
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn the_last_lines_of_a_log_are_bounded() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = path(folder.path(), "k", "n");
+        let directory = tempfile::tempdir().unwrap();
+        let path = path(directory.path(), "k", "n");
         assert_eq!(last_lines(&path, 3).unwrap(), Vec::<String>::new());
         let long = "x".repeat(2 * LONGEST_LINE);
         open(&path).unwrap().write_all(format!("one\n\n{long}\ntwo\nthr\u{1b}ee").as_bytes()).unwrap();

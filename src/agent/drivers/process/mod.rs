@@ -35,7 +35,7 @@ pub(crate) const MARK: &str = "EVENKEEL_PROCESS";
 #[derive(Debug, Clone)]
 pub struct ProcessSettings {
     /// Directory for records, logs and working directories.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Identity of this agent, different for every data directory.
     pub agent: String,
     /// Time a process has to end after the stop signal.
@@ -54,9 +54,9 @@ pub struct ProcessSettings {
 
 impl ProcessSettings {
     /// Returns the default settings for a data directory.
-    pub fn new(folder: PathBuf, agent: String) -> Self {
+    pub fn new(directory: PathBuf, agent: String) -> Self {
         Self {
-            folder,
+            directory,
             agent,
             grace: Duration::from_secs(10),
             settle: Duration::from_millis(700),
@@ -115,9 +115,9 @@ impl ProcessDriver {
     /// # Errors
     /// [`DriverError::Transient`] when the directory cannot be created or the record cannot be read.
     pub fn open(settings: ProcessSettings) -> Result<Self, DriverError> {
-        std::fs::create_dir_all(&settings.folder)
-            .map_err(|error| DriverError::Transient(format!("{}: {error}", settings.folder.display())))?;
-        let records = Records::load(settings.folder.join("processes.json"))?;
+        std::fs::create_dir_all(&settings.directory)
+            .map_err(|error| DriverError::Transient(format!("{}: {error}", settings.directory.display())))?;
+        let records = Records::load(settings.directory.join("processes.json"))?;
         let shared = Shared {
             settings,
             records: Mutex::new(records),
@@ -170,27 +170,27 @@ impl ProcessDriver {
 impl Driver for ProcessDriver {
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError> {
         let mut adopted: BTreeMap<String, BTreeMap<String, ProcessRecord>> = BTreeMap::new();
-        let mut strangers = Vec::new();
+        let mut unwanted = Vec::new();
         for process in self.survivors() {
             let is_wanted = wanted.iter().any(|service| {
                 service.key == process.key && service.deployment.services.contains_key(&process.name)
             });
-            let place = adopted.entry(process.key.clone()).or_default();
+            let wanted_by_name = adopted.entry(process.key.clone()).or_default();
             // Only the leader of a group is supervised; its members are reached through the group.
-            if is_wanted && process.is_leader && !place.contains_key(&process.name) {
-                place.insert(process.name.clone(), process);
+            if is_wanted && process.is_leader && !wanted_by_name.contains_key(&process.name) {
+                wanted_by_name.insert(process.name.clone(), process);
             } else if !is_wanted {
-                strangers.push(process);
+                unwanted.push(process);
             }
         }
-        for process in &strangers {
+        for process in &unwanted {
             tracing::info!(
                 pid = process.pid,
                 agreement.id = process.key,
                 "process without agreement is stopped"
             );
         }
-        table::end_all(strangers, self.shared.settings.grace).await;
+        table::end_all(unwanted, self.shared.settings.grace).await;
         for service in wanted {
             let Some(processes) = adopted.remove(&service.key).filter(|processes| !processes.is_empty())
             else {

@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     program: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    folder: PathBuf,
+    directory: PathBuf,
     user: Option<(u32, u32)>,
     log: PathBuf,
 }
@@ -62,8 +62,8 @@ impl Plan {
         environment
             .retain(|(name, value)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0'));
         let settings = &shared.settings;
-        let folder = match container.working_directory.as_str() {
-            "" => settings.folder.join("work").join(format!("{}-{name}", service.key)),
+        let directory = match container.working_directory.as_str() {
+            "" => settings.directory.join("work").join(format!("{}-{name}", service.key)),
             path => PathBuf::from(path),
         };
         Ok(Self {
@@ -72,22 +72,22 @@ impl Plan {
             program: program.clone(),
             arguments: arguments.to_vec(),
             environment,
-            folder,
+            directory,
             user: user_ids(&container.user)?,
-            log: log_file::path(&settings.folder, &service.key, name),
+            log: log_file::path(&settings.directory, &service.key, name),
         })
     }
 
     fn command(&self, log: &File) -> io::Result<Command> {
-        if !self.folder.exists() {
-            std::fs::create_dir_all(&self.folder)?;
+        if !self.directory.exists() {
+            std::fs::create_dir_all(&self.directory)?;
         }
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(&self.folder)
+            .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log.try_clone()?)
@@ -153,7 +153,7 @@ impl Process {
             };
         }
         while table::is_same_process(&self.record) {
-            sleep(table::LOOK).await;
+            sleep(table::CHECK_INTERVAL).await;
         }
         // It may still be a child: another program image may have started it in this process before.
         table::reap(self.record.pid)
@@ -239,7 +239,7 @@ impl Supervisor {
         self.show(if is_adopted { RunState::Running } else { RunState::Starting }, began);
         let settled = Instant::now() + settings.settle;
         let mut is_settled = is_adopted;
-        let mut look_at_log = tokio::time::interval(Duration::from_secs(10));
+        let mut log_check = tokio::time::interval(Duration::from_secs(10));
         loop {
             tokio::select! {
                 status = process.ended() => {
@@ -247,7 +247,7 @@ impl Supervisor {
                     return Some(status);
                 }
                 () = self.stop.cancelled() => {
-                    self.end_politely(process).await;
+                    self.terminate(process).await;
                     return None;
                 }
                 () = self.shared.release.cancelled() => return None,
@@ -255,7 +255,7 @@ impl Supervisor {
                     is_settled = true;
                     self.show(RunState::Running, began);
                 }
-                _ = look_at_log.tick() => {
+                _ = log_check.tick() => {
                     if let Err(error) = log_file::rotate(&self.plan.log, settings.log_limit) {
                         tracing::debug!(path = %self.plan.log.display(), %error, "log cannot be cut");
                     }
@@ -275,7 +275,7 @@ impl Supervisor {
 
     /// Ends a process together with its group. The child is awaited at the same time: an ended child without a waiter stays in
     /// the table.
-    async fn end_politely(&self, mut process: Process) {
+    async fn terminate(&self, mut process: Process) {
         let record = process.record.clone();
         let (_, ()) = tokio::join!(
             async {

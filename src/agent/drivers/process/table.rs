@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::{MARK, record::ProcessRecord};
 
 /// Interval between checks of a process that is not a child.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Fields of `/proc/<pid>/stat`.
 struct Stat {

@@ -11,13 +11,16 @@ use crate::{deployment::Deployment, step::RunState};
 const KEY: &str = "a1b2";
 const HELPER: &str = "EVENKEEL_TEST_HELPER_FOLDER";
 
-fn settings(folder: &Path) -> ProcessSettings {
+fn settings(directory: &Path) -> ProcessSettings {
     ProcessSettings {
         grace: Duration::from_millis(500),
         settle: Duration::from_millis(50),
         first_pause: Duration::from_millis(30),
         longest_pause: Duration::from_millis(200),
-        ..ProcessSettings::new(folder.to_owned(), format!("test-{}", folder.display()).replace('/', "-"))
+        ..ProcessSettings::new(
+            directory.to_owned(),
+            format!("test-{}", directory.display()).replace('/', "-"),
+        )
     }
 }
 
@@ -51,8 +54,8 @@ fn leader(driver: &ProcessDriver) -> i32 {
 
 #[tokio::test]
 async fn stopping_ends_the_whole_group_even_those_that_do_not_listen() {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     driver
         .start(&service("trap '' TERM; (trap '' TERM; sleep 1000) & setsid sleep 1000 & wait"))
         .await
@@ -73,8 +76,8 @@ async fn stopping_ends_the_whole_group_even_those_that_do_not_listen() {
 
 #[tokio::test]
 async fn an_exit_is_seen_with_its_code_and_its_last_output() {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     driver.start(&service("echo starting; echo broken >&2; exit 3")).await.unwrap();
     let failures = until(&driver, RunState::Restarting).await.failures;
     assert_eq!((failures.code, failures.signal), (Some(3), None));
@@ -96,24 +99,24 @@ async fn an_exit_is_seen_with_its_code_and_its_last_output() {
 
 #[tokio::test]
 async fn a_process_that_ends_is_started_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     let script = format!(
         "echo run >> {0}/count; [ $(wc -l < {0}/count) -ge 3 ] && exec sleep 1000",
-        folder.path().display()
+        directory.path().display()
     );
     driver.start(&service(&script)).await.unwrap();
     until(&driver, RunState::Restarting).await;
     until(&driver, RunState::Running).await;
-    let count = std::fs::read_to_string(folder.path().join("count")).unwrap();
+    let count = std::fs::read_to_string(directory.path().join("count")).unwrap();
     assert_eq!(count.lines().count(), 3);
     driver.stop(KEY).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_cannot_be_started_never_counts_as_running() {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     let text = r#"{"services":{"main":{"command":["/does/not/exist"]}}}"#;
     let missing = ServiceSpec { deployment: Deployment::parse(text, "").unwrap(), ..service("") };
     driver.start(&missing).await.unwrap();
@@ -126,11 +129,11 @@ async fn what_cannot_be_started_never_counts_as_running() {
 
 #[tokio::test]
 async fn output_goes_to_the_log_and_the_environment_is_the_contracts() {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     driver.start(&service("env; exec sleep 1000")).await.unwrap();
     until(&driver, RunState::Running).await;
-    let log = std::fs::read_to_string(log_file::path(folder.path(), KEY, "main")).unwrap();
+    let log = std::fs::read_to_string(log_file::path(directory.path(), KEY, "main")).unwrap();
     assert!(log.contains("HZN_AGREEMENTID=a1b2"), "{log}");
     assert!(!log.contains("CARGO_"), "{log}");
     driver.stop(KEY).await.unwrap();
@@ -138,17 +141,17 @@ async fn output_goes_to_the_log_and_the_environment_is_the_contracts() {
 
 #[tokio::test]
 async fn processes_of_an_agent_that_was_killed_are_adopted() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut helper = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "drivers::process::tests::helper_agent", "--nocapture"])
-        .env(HELPER, folder.path())
+        .env(HELPER, directory.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
     timeout(Duration::from_secs(20), async {
-        while !folder.path().join("ready").exists() {
+        while !directory.path().join("ready").exists() {
             sleep(Duration::from_millis(10)).await;
         }
     })
@@ -158,11 +161,11 @@ async fn processes_of_an_agent_that_was_killed_are_adopted() {
     nix::sys::signal::kill(pid, Signal::SIGKILL).unwrap();
     helper.wait().await.unwrap();
 
-    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     let before = leader(&driver);
     driver.adopt(&[service("exec sleep 1000")]).await.unwrap();
     until(&driver, RunState::Running).await;
-    assert_eq!(leader(&driver), before, "the process goes on under its new agent");
+    assert_eq!(leader(&driver), before, "the process continues under its new agent");
     assert_eq!(pids(&driver), [before]);
 
     // An adopted process is no child, and is still restarted when it ends.
@@ -180,28 +183,28 @@ async fn processes_of_an_agent_that_was_killed_are_adopted() {
 
 #[test]
 fn helper_agent() {
-    let Some(folder) = std::env::var_os(HELPER) else { return };
-    let folder = PathBuf::from(folder);
+    let Some(directory) = std::env::var_os(HELPER) else { return };
+    let directory = PathBuf::from(directory);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let driver = ProcessDriver::open(settings(&folder)).unwrap();
+        let driver = ProcessDriver::open(settings(&directory)).unwrap();
         driver.start(&service("exec sleep 1000")).await.unwrap();
         until(&driver, RunState::Running).await;
-        std::fs::write(folder.join("ready"), "").unwrap();
+        std::fs::write(directory.join("ready"), "").unwrap();
         sleep(Duration::from_secs(60)).await;
     });
 }
 
 #[tokio::test]
 async fn without_its_record_a_process_is_found_by_its_mark() {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = ProcessDriver::open(settings(folder.path())).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     driver.start(&service("exec sleep 1000")).await.unwrap();
     until(&driver, RunState::Running).await;
     let before = pids(&driver);
-    std::fs::write(folder.path().join("processes.json"), "damaged").unwrap();
+    std::fs::write(directory.path().join("processes.json"), "damaged").unwrap();
 
-    let next = ProcessDriver::open(settings(folder.path())).unwrap();
+    let next = ProcessDriver::open(settings(directory.path())).unwrap();
     next.adopt(&[service("exec sleep 1000")]).await.unwrap();
     until(&next, RunState::Running).await;
     assert_eq!(pids(&next), before);
@@ -211,9 +214,9 @@ async fn without_its_record_a_process_is_found_by_its_mark() {
 
 #[tokio::test]
 async fn processes_without_agreement_are_ended_and_foreign_ones_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
-    let first = ProcessDriver::open(settings(folder.path())).unwrap();
+    let first = ProcessDriver::open(settings(directory.path())).unwrap();
     let second = ProcessDriver::open(settings(other.path())).unwrap();
     first.start(&service("exec sleep 1000")).await.unwrap();
     second.start(&service("exec sleep 1000")).await.unwrap();
@@ -221,14 +224,14 @@ async fn processes_without_agreement_are_ended_and_foreign_ones_left_alone() {
     until(&second, RunState::Running).await;
 
     // A record with the id of a living process that is not the recorded one must not harm it.
-    let stranger = leader(&second);
+    let unrelated = leader(&second);
     let record =
-        ProcessRecord { pid: stranger, start_ticks: 1, ..lock(&first.shared.records).all()[0].clone() };
-    let next = ProcessDriver::open(settings(folder.path())).unwrap();
+        ProcessRecord { pid: unrelated, start_ticks: 1, ..lock(&first.shared.records).all()[0].clone() };
+    let next = ProcessDriver::open(settings(directory.path())).unwrap();
     lock(&next.shared.records).insert(ProcessRecord { name: "old".to_owned(), ..record }).unwrap();
     first.running.lock().unwrap().values().for_each(|running| running.stop.cancel());
     next.adopt(&[]).await.unwrap();
     assert!(pids(&next).is_empty());
-    assert_eq!(pids(&second), [stranger]);
+    assert_eq!(pids(&second), [unrelated]);
     second.stop(KEY).await.unwrap();
 }
