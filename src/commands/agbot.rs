@@ -11,6 +11,7 @@ use evenkeel_agbot_store::offered;
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
 use evenkeel_runtime::files::{DataFolder, random_secret};
+use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
 use evenkeel_wire::agreement::PrivateKey;
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
 use super::limits::HttpOptions;
-use super::serve::{Front, lifecycle, listen, raise_file_limit};
+use super::serve::{Front, lifecycle, listen};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -92,7 +93,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
     raise_file_limit();
     let url = settings.database.url()?;
     let url = url.ok_or_else(|| Failure::new(ExitStatus::Usage, "an agbot alone needs database-url"))?;
-    super::block_on(run_agbot(settings, url))
+    block_on(run_agbot(settings, url))
 }
 
 async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), Failure> {

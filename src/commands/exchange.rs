@@ -5,11 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_exchange::OidcSettings;
 use evenkeel_http_server::RequestHandler;
+use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{connect, start_exchange};
 use super::limits::{HttpOptions, LimitOptions};
-use super::serve::{Front, lifecycle, listen, raise_file_limit};
+use super::serve::{Front, lifecycle, listen};
 use super::settings::{
     ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -60,7 +61,7 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
     raise_file_limit();
     let url = settings.database.url()?;
     let url = url.ok_or_else(|| Failure::new(ExitStatus::Usage, "an exchange alone needs database-url"))?;
-    super::block_on(run_exchange(settings, url))
+    block_on(run_exchange(settings, url))
 }
 
 async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Result<(), Failure> {

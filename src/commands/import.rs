@@ -6,6 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use evenkeel_import::{ImportError, ImportOptions, LEFT_OUT, Observer, Refusal, Source, TableCount, import};
+use evenkeel_runtime::process::block_on;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -32,7 +33,7 @@ pub fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let (file, database) = arguments.database.read()?;
     let source = arguments.source.over(&file)?.url()?;
     let options = ImportOptions { is_dry_run: arguments.dry_run, removes_absent: arguments.remove_absent };
-    super::block_on(async move {
+    block_on(async move {
         let (open, _folder) = database.open().await?;
         let outcome = import_into(&source, &open, options).await;
         open.close().await;

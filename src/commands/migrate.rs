@@ -2,6 +2,7 @@
 
 use clap::Args;
 use evenkeel_runtime::Failure;
+use evenkeel_runtime::process::block_on;
 use evenkeel_store::Database;
 
 use super::hub::DatabaseArguments;
@@ -16,7 +17,7 @@ pub struct MigrateArguments {
 /// Migrates and tells the version reached.
 pub fn run(arguments: MigrateArguments) -> Result<(), Failure> {
     let (_, database) = arguments.database.read()?;
-    super::block_on(async move {
+    block_on(async move {
         let (open, _folder) = database.open().await?;
         open.close().await;
         println!("{}", Database::schema_version());

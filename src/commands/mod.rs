@@ -3,8 +3,6 @@
 mod agbot;
 mod agbot_metrics;
 mod agent;
-mod bench;
-mod demo;
 mod exchange;
 mod home;
 mod hub;
@@ -27,7 +25,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use evenkeel_runtime::{ExitStatus, Failure};
+use evenkeel_runtime::ExitStatus;
 
 /// Keeps services running on fleets of edge nodes.
 #[derive(Debug, Parser)]
@@ -51,10 +49,10 @@ enum Command {
     #[command(hide = true)]
     AgentVersion,
     /// Shows the main job on real processes: three agents, an HA group, a service that rolls to its next version.
-    Demo(demo::DemoArguments),
+    Demo(evenkeel_demo::DemoArguments),
     /// The service of the demo.
     #[command(hide = true)]
-    DemoService(demo::service::ServiceArguments),
+    DemoService(evenkeel_demo::service::ServiceArguments),
     /// The command line for hub and agent; also reached by a link or copy of the program named `hzn`.
     #[command(disable_help_flag = true)]
     Hzn(hzn::HznArguments),
@@ -65,7 +63,7 @@ enum Command {
     /// Prints the document of the exchange's API.
     Openapi,
     /// Measures speed and memory, each beside a comparison in the same run.
-    Bench(bench::BenchArguments),
+    Bench(evenkeel_bench::BenchArguments),
     /// The server that benchmarks compare with.
     #[command(hide = true)]
     BenchHello,
@@ -94,8 +92,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             agent::print_version();
             Ok(())
         }
-        Command::Demo(arguments) => demo::run(arguments),
-        Command::DemoService(arguments) => demo::service::run(&arguments),
+        Command::Demo(arguments) => evenkeel_demo::run(arguments),
+        Command::DemoService(arguments) => evenkeel_demo::service::run(&arguments),
         Command::Hzn(arguments) => match arguments.candidates(Arguments::command) {
             Some(words) => {
                 words.iter().for_each(|word| println!("{word}"));
@@ -106,8 +104,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Import(arguments) => import::run(arguments),
         Command::Openapi => openapi::run(),
-        Command::Bench(arguments) => bench::run(arguments),
-        Command::BenchHello => bench::run_hello(),
+        Command::Bench(arguments) => evenkeel_bench::run(arguments),
+        Command::BenchHello => evenkeel_bench::run_hello(),
         Command::Simulate(arguments) => simulate::run(arguments),
     };
     match outcome {
@@ -142,14 +140,4 @@ fn refuse(error: &clap::Error) -> ExitCode {
     // Nothing can be done about a closed terminal.
     let _ = error.print();
     if error.use_stderr() { ExitStatus::Usage.into() } else { ExitStatus::Success.into() }
-}
-
-/// Runs a future on a runtime of its own.
-fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
-    let outcome = runtime.block_on(future);
-    // Work on blocking threads (a password check) must not hold the process up.
-    runtime.shutdown_background();
-    outcome
 }

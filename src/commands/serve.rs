@@ -8,7 +8,6 @@ use evenkeel_runtime::health::Health;
 use evenkeel_runtime::metrics::Metrics;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use evenkeel_store::Database;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 /// What a serving process shows of itself.
@@ -73,12 +72,4 @@ pub async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Failure>
 /// Starts to listen for signals.
 pub fn lifecycle() -> Result<Lifecycle, Failure> {
     Lifecycle::listen().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
-}
-
-/// Allows as many open connections as the system lets this process have.
-pub fn raise_file_limit() {
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // The usual limit also works, only with fewer clients.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
 }

@@ -8,13 +8,14 @@ use evenkeel_agbot::{Agbot, AgbotApi};
 use evenkeel_exchange::OidcSettings;
 use evenkeel_http_server::RequestHandler;
 use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use tokio::net::TcpListener;
 
 use super::agbot::start_in_hub;
 use super::hub::{OpenDatabase, open_folder, root_password, start_exchange};
 use super::limits::{HttpOptions, LimitOptions};
-use super::serve::{Front, lifecycle, listen, raise_file_limit};
+use super::serve::{Front, lifecycle, listen};
 use super::settings::{
     AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings,
     ListenSettings, LogSettings, PostgresChoice,
@@ -82,7 +83,7 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
     let settings = arguments.complete()?;
     settings.log.start()?;
     raise_file_limit();
-    super::block_on(run_hub(settings))
+    block_on(run_hub(settings))
 }
 
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {

@@ -7,7 +7,6 @@
 
 pub mod agent_upgrade;
 pub mod agreement;
-pub mod bench;
 pub mod claims;
 pub mod command;
 pub mod decide;

@@ -12,8 +12,8 @@ use super::load::{Connection, request};
 use super::process::Process;
 use super::report::{Options, Report, Row, Target};
 use super::stage::{ROOT_PASSWORD, Stage, broken};
-use crate::commands::demo::fleet::{Fleet, ORG, root_client};
-use crate::commands::demo::{arch, service};
+use evenkeel_demo::fleet::{Fleet, ORG, root_client};
+use evenkeel_demo::{arch, service};
 
 const HUB_MIB: f64 = 40.0;
 const AGENT_MIB: f64 = 12.0;

@@ -2,12 +2,17 @@
 
 use axum::Router;
 use axum::routing::get;
+use evenkeel_http_server::listen;
+use evenkeel_runtime::process::block_on;
 use evenkeel_runtime::{ExitStatus, Failure};
 
 /// Answers every request with two words, until the process is ended.
 pub fn run() -> Result<(), Failure> {
-    crate::commands::block_on(async {
-        let (listener, address) = crate::commands::serve::listen("127.0.0.1:0").await?;
+    block_on(async {
+        let listener =
+            listen("127.0.0.1:0").await.map_err(|error| Failure::from_error(error.exit_status(), &error))?;
+        let address =
+            listener.local_addr().map_err(|error| Failure::from_error(ExitStatus::Address, &error))?;
         println!("address={address}");
         let answer = || async { "Hello, World!" };
         let router = Router::new().route("/", get(answer)).fallback(answer);

@@ -22,8 +22,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::report::{Options, Report, Row, Target};
-use super::stage::{Stage, refused};
-use crate::commands::hub::no_database;
+use super::stage::{Stage, refused, store_failed};
 
 const CLIENTS: usize = 16;
 const HELD: i32 = 2_000;
@@ -277,5 +276,5 @@ async fn lock_table(tx: &mut PgConnection) -> Result<(), AgbotError> {
 }
 
 fn store(error: StoreError) -> Failure {
-    no_database(&error)
+    store_failed(&error)
 }

@@ -11,6 +11,7 @@ mod groups;
 mod hello;
 mod hub;
 mod index;
+mod index_workload;
 mod load;
 mod logins;
 mod machine;
@@ -24,6 +25,7 @@ mod stage;
 mod statements;
 
 use clap::{Args, Subcommand};
+use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -86,8 +88,8 @@ pub fn run_hello() -> Result<(), Failure> {
 
 /// Runs to the report, or until a signal: what was started ends with the dropped future.
 fn complete(work: impl Future<Output = Result<Report, Failure>>) -> Result<Report, Failure> {
-    super::serve::raise_file_limit();
-    super::block_on(async {
+    raise_file_limit();
+    block_on(async {
         let stopped = |error: std::io::Error| Failure::from_error(ExitStatus::Failure, &error);
         let mut terminate = signal(SignalKind::terminate()).map_err(stopped)?;
         tokio::select! {

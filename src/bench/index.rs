@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use evenkeel_planner::bench::{Fleet, PolicySet};
 use evenkeel_runtime::{ExitStatus, Failure};
 
+use super::index_workload::{Fleet, PolicySet};
 use super::process::{resident_mib, thread_time};
 use super::report::{Options, Report, Row, Target};
 

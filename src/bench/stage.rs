@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresSettings};
 use evenkeel_runtime::files::{DataFolder, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure};
-use evenkeel_store::Database;
+use evenkeel_store::{Database, StoreError};
 use sqlx::{Connection as _, PgConnection};
 
 use super::process::Process;
 use super::report::Report;
-use crate::commands::hub;
 
 /// Password of root on the exchanges of benchmarks, which only this machine can reach while they run.
 pub const ROOT_PASSWORD: &str = "bench-root-password";
@@ -42,7 +41,8 @@ impl Stage {
         // Started by root, the database runs under an account that must pass.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711))
             .map_err(|error| broken(&error))?;
-        let data = hub::open_folder(&folder.path().join("data"))?;
+        let data = DataFolder::open(&folder.path().join("data"))
+            .map_err(|error| Failure::from_error(error.exit_status(), &error))?;
         let started = EmbeddedPostgres::start(&data, &PostgresSettings::default()).await;
         let postgres = started.map_err(|error| Failure::from_error(error.exit_status(), &error))?;
         let stage = Stage { postgres, _data: data, folder };
@@ -94,7 +94,10 @@ impl Stage {
 
     /// A pool on the migrated database.
     pub async fn connect(&self) -> Result<Database, Failure> {
-        hub::connect(self.postgres.url(), DATABASE_CONNECTIONS).await
+        let opened = Database::connect(self.url(), DATABASE_CONNECTIONS).await;
+        let database = opened.map_err(|error| store_failed(&error))?;
+        database.migrate().await.map_err(|error| store_failed(&error))?;
+        Ok(database)
     }
 
     /// A connection to another database of the server, whose transactions do not count for the first.
@@ -177,4 +180,9 @@ pub fn broken(error: &std::io::Error) -> Failure {
 /// A statement that the database refused.
 pub fn refused(error: &sqlx::Error) -> Failure {
     Failure::from_error(ExitStatus::Failure, error)
+}
+
+/// Returns the failure of a query of the store.
+pub fn store_failed(error: &StoreError) -> Failure {
+    Failure::from_error(ExitStatus::DatabaseUnreachable, error)
 }

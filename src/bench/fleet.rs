@@ -9,8 +9,7 @@ use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use super::stage::refused;
-use crate::commands::hub::no_database;
+use super::stage::{refused, store_failed};
 
 /// Organization of everything.
 pub const ORG: &str = "bench";
@@ -217,7 +216,7 @@ fn failed(error: &ApiError) -> Failure {
 }
 
 fn store(error: StoreError) -> Failure {
-    no_database(&error)
+    store_failed(&error)
 }
 
 fn hex(bytes: &[u8]) -> String {

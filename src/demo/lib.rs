@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use evenkeel_client::ClientError;
 use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::process::block_on;
 use evenkeel_runtime::{ExitStatus, Failure};
 
 use fleet::Fleet;
@@ -51,7 +52,7 @@ pub struct DemoArguments {
 
 /// Runs the demo.
 pub fn run(arguments: DemoArguments) -> Result<(), Failure> {
-    super::block_on(run_demo(arguments))
+    block_on(run_demo(arguments))
 }
 
 async fn run_demo(arguments: DemoArguments) -> Result<(), Failure> {
