@@ -56,7 +56,7 @@ fn compare(groups: u32, members: u32, is_heterogeneous: bool, report: &mut Repor
     let name = format!("{kind}, {groups} groups of {members}");
     let turns = f64::from(members) * (START_MILLIS as f64 / 1000.0 + MONITOR_SECS as f64 + BETWEEN_SECS);
     report.push(
-        Row::new(format!("{name}: upgrade of {} copies", grouped.copies), secs(&grouped)?, "s")
+        Row::new(format!("{name}: upgrade of {} copies", grouped.instances), secs(&grouped)?, "s")
             .beside("without groups", secs(&free)?)
             .lasting_target(Target::AtMost(turns)),
     );
@@ -82,5 +82,5 @@ fn secs(outcome: &UpgradeOutcome) -> Result<f64, Failure> {
 }
 
 fn millis_each(outcome: &UpgradeOutcome) -> f64 {
-    outcome.deciding.as_secs_f64() * 1000.0 / f64::from(outcome.copies.max(1))
+    outcome.deciding.as_secs_f64() * 1000.0 / f64::from(outcome.instances.max(1))
 }

@@ -6,7 +6,7 @@ use super::{
     database::Row,
     exchange::Resource,
     tail::{Tail, catch_up},
-    world::{Happening, World},
+    world::{ScheduledEvent, World},
 };
 use evenkeel_planner::{
     agreement::Agreement,
@@ -20,17 +20,17 @@ use evenkeel_planner::{
 const POLL_MILLIS: u64 = 800;
 const LEASE_SECS: u64 = 6;
 
-/// Is one process.
+/// An agbot process.
 pub(crate) struct Agbot {
     pub is_up: bool,
     pub incarnation: u32,
-    /// Until then the process stands still, and then goes on with what it believed.
+    /// Until then the process is suspended, and then continues with its old state.
     pub paused_until_millis: u64,
     pub model: Model,
     leases: BTreeMap<u32, u64>,
     feed_position: usize,
     pub tail: Tail,
-    /// Messages whose commands are being carried out, with the number of commands left.
+    /// Messages whose commands are in flight, with the number of remaining commands.
     in_work: BTreeMap<u64, usize>,
 }
 
@@ -49,7 +49,7 @@ impl Agbot {
     }
 }
 
-/// Starts a process, or starts it again: it knows nothing and reads everything.
+/// Starts or restarts a process: it has no state and reads everything.
 pub(crate) fn start(world: &mut World, index: usize) {
     let now = world.now();
     let deliberate = world.deliberate;
@@ -64,8 +64,8 @@ pub(crate) fn start(world: &mut World, index: usize) {
         agbot.model.apply(event, now);
     }
     world.note(format!("agbot {index} starts"));
-    world.schedule(100, Happening::Poll { agbot: index, incarnation });
-    world.schedule(100, Happening::Tail { agbot: index, incarnation });
+    world.schedule(100, ScheduledEvent::Poll { agbot: index, incarnation });
+    world.schedule(100, ScheduledEvent::Tail { agbot: index, incarnation });
 }
 
 pub(crate) fn kill(world: &mut World, index: usize) {
@@ -81,7 +81,7 @@ pub(crate) fn kill(world: &mut World, index: usize) {
     }
 }
 
-/// Looks at everything new and decides about it.
+/// Reads all changes and decides about them.
 pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
     let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
     else {
@@ -89,7 +89,7 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
     };
     if world.millis < agbot.paused_until_millis {
         let wait = agbot.paused_until_millis - world.millis;
-        return world.schedule(wait, Happening::Poll { agbot: index, incarnation });
+        return world.schedule(wait, ScheduledEvent::Poll { agbot: index, incarnation });
     }
     renew_leases(world, index);
     for event in new_events(world, index) {
@@ -98,10 +98,10 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
     for event in world.deliberate.believed_statuses(&world.agbots[index].model, world.now()) {
         handle(world, index, &event, None);
     }
-    look_up_unknown(world, index);
+    request_unknown_records(world, index);
     read_mail(world, index);
     deliver(world, index, incarnation);
-    // It may have died while it sent.
+    // It may have crashed while sending.
     if !world.agbots.get(index).is_some_and(|one| one.is_up && one.incarnation == incarnation) {
         return;
     }
@@ -111,7 +111,7 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
         handle(world, index, &Event::Tick, None);
     }
     let jitter = world.between(0, 400);
-    world.schedule(POLL_MILLIS + jitter, Happening::Poll { agbot: index, incarnation });
+    world.schedule(POLL_MILLIS + jitter, ScheduledEvent::Poll { agbot: index, incarnation });
 }
 
 fn renew_leases(world: &mut World, index: usize) {
@@ -120,9 +120,9 @@ fn renew_leases(world: &mut World, index: usize) {
     let mut leases = BTreeMap::new();
     for partition in 0..world.settings.partition_count {
         let is_free = world.database.leases.get(&partition).is_none_or(|row| row.until <= now);
-        // Everybody has favourites, and waits a little before taking somebody else's.
-        let is_favourite = partition as usize % count == index;
-        if is_free && !is_favourite && !world.chance(0.3) {
+        // Each agbot prefers certain partitions, and waits a little before taking another one's.
+        let is_preferred = partition as usize % count == index;
+        if is_free && !is_preferred && !world.chance(0.3) {
             continue;
         }
         if let Some(fencing) = world.database.lease(partition, index, now, LEASE_SECS) {
@@ -148,7 +148,7 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     let read = resources.into_iter().map(|resource| world.exchange.read(resource));
     let mut events: Vec<Event> = read.filter_map(|event| world.deliberate.seen(event)).collect();
     let feed = world.exchange.feed.len();
-    // A node that joins a group comes into the group's partition: what other agbots did with it must be known before.
+    // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
     if has_group && !catch_up(world, index) {
         events.clear();
     } else {
@@ -158,8 +158,8 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     events
 }
 
-/// Reads the records of agreements that nodes report or send messages about, and that the model does not know.
-fn look_up_unknown(world: &mut World, index: usize) {
+/// Reads the records of unknown agreements that nodes report or send messages about.
+fn request_unknown_records(world: &mut World, index: usize) {
     let model = &world.agbots[index].model;
     let of_mail = world.mailbox.iter().map(|mail| &mail.message.agreement);
     let of_mail = of_mail.filter(|id| model.agreement(id).is_none());
@@ -182,7 +182,7 @@ fn read_mail(world: &mut World, index: usize) {
     }
 }
 
-/// Applies an event, decides, and sends the commands on their way.
+/// Applies an event, decides, and schedules the commands.
 pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Option<u64>) {
     let (now, seed) = (world.now(), world.number());
     let agbot = &mut world.agbots[index];
@@ -205,18 +205,18 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
         let line = format!("agbot {index}: {} {}", event.kind, event.text);
         world.note(line);
         if event.kind == "rollout.held" {
-            world.watchman.held_count += 1;
+            world.checker.held_count += 1;
         }
     }
     for (number, command) in decision.commands.into_iter().enumerate() {
         let delay = world.between(5, 300);
         let mail = mail.filter(|_| number < decision.message_commands);
         let command = Box::new(command);
-        world.schedule(delay, Happening::Execute { agbot: index, incarnation, command, mail });
+        world.schedule(delay, ScheduledEvent::Execute { agbot: index, incarnation, command, mail });
     }
 }
 
-/// A command that a message led to was carried out: the message is deleted when all of them succeeded, else handled again.
+/// Records the outcome of a message's command: the message is deleted when all of them succeeded, else handled again.
 fn note_for_mail(world: &mut World, index: usize, id: u64, outcome: &Outcome) {
     let in_work = &mut world.agbots[index].in_work;
     let is_done = matches!(outcome, Outcome::Done | Outcome::ClaimTaken { .. });
@@ -232,7 +232,7 @@ fn note_for_mail(world: &mut World, index: usize, id: u64, outcome: &Outcome) {
     }
 }
 
-/// Sends what the outbox holds for the partitions of this agbot, in order.
+/// Sends the outbox messages of this agbot's partitions, in order.
 pub(crate) fn deliver(world: &mut World, index: usize, incarnation: u32) {
     let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
     else {
@@ -244,7 +244,7 @@ pub(crate) fn deliver(world: &mut World, index: usize, incarnation: u32) {
     let now = world.now();
     let mut rows = world.database.take_deliverable(index, now).into_iter();
     while let Some(row) = rows.next() {
-        // A node that is gone gets nothing.
+        // A deleted node gets nothing.
         if world.exchange.nodes.contains_key(&row.node) {
             world.send_to_agent(&row.node, &row.message);
         }
@@ -257,7 +257,7 @@ pub(crate) fn deliver(world: &mut World, index: usize, incarnation: u32) {
     }
 }
 
-/// Carries out a command: transaction first, then what goes over the network.
+/// Carries out a command: the transaction first, then the network effects.
 pub(crate) fn execute(
     world: &mut World,
     index: usize,
@@ -272,7 +272,7 @@ pub(crate) fn execute(
     if world.millis < agbot.paused_until_millis {
         let wait = agbot.paused_until_millis - world.millis;
         let command = Box::new(command);
-        return world.schedule(wait, Happening::Execute { agbot: index, incarnation, command, mail });
+        return world.schedule(wait, ScheduledEvent::Execute { agbot: index, incarnation, command, mail });
     }
     let now = world.now();
     let group = group_of(&command.action).and_then(|group| agbot.model.group(group)).cloned();
@@ -285,14 +285,14 @@ pub(crate) fn execute(
     super::invariants::proposal_committed(world, &command.action, &outcome);
     if world.chance(world.faults.crash_after_commit) {
         kill(world, index);
-        world.note(format!("agbot {index} died after a commit, before it sent or told anything"));
+        world.note(format!("agbot {index} died after a commit, before any other effect"));
         return;
     }
     if let Some(id) = mail {
         note_for_mail(world, index, id, &outcome);
     }
     let delay = world.between(1, 100);
-    world.schedule(delay, Happening::DeliverOutbox { agbot: index, incarnation });
+    world.schedule(delay, ScheduledEvent::DeliverOutbox { agbot: index, incarnation });
     let event = Event::CommandOutcome { command: Box::new(command), outcome };
     handle(world, index, &event, None);
 }

@@ -1,10 +1,10 @@
-//! The simulated edge agent: holds agreements, runs copies, reports what it sees.
+//! The simulated edge agent: holds agreements, runs instances, reports their state.
 //!
-//! It follows the agent's half of the protocol (agreement protocol 2.5, 2.6) as far as the hub can notice.
+//! It follows the agent's half of the protocol (agreement protocol 2.5, 2.6) as far as the hub can observe it.
 
 use std::collections::BTreeMap;
 
-use super::world::{Happening, Quality, World};
+use super::world::{Quality, ScheduledEvent, World};
 use evenkeel_planner::{
     command::Action,
     event::{AgreementMessage, MessageBody},
@@ -18,7 +18,7 @@ const MOST_UNANSWERED: u32 = 5;
 const ACKNOWLEDGE_TIMEOUT_MILLIS: u64 = 20_000;
 const START_TIMEOUT_MILLIS: u64 = 12_000;
 
-/// Is a message to an agent.
+/// A message to an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ToAgent {
     Proposal { agreement: AgreementId, policy: PolicyId, service: ServiceKey, version: String },
@@ -89,7 +89,7 @@ impl ToAgent {
     }
 }
 
-/// Is what an agent waits for.
+/// A timer of an agent.
 #[derive(Debug, Clone)]
 pub(crate) enum AgentTimer {
     Heartbeat,
@@ -101,7 +101,7 @@ pub(crate) enum AgentTimer {
     Ended { agreement: AgreementId },
 }
 
-/// Is the container of an agreement.
+/// The container of an agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Container {
     None,
@@ -109,7 +109,7 @@ pub(crate) enum Container {
     Running,
 }
 
-/// Is an agreement as the agent holds it; kept on its disk.
+/// An agreement as the agent holds it; kept on its disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub policy: PolicyId,
@@ -117,13 +117,13 @@ pub(crate) struct Held {
     pub version: String,
     pub is_acknowledged: bool,
     pub container: Container,
-    /// True when an agbot outside the world made it, which answers for it.
+    /// True when an agbot outside the simulation made it; that agbot replies to its verifications.
     pub is_foreign: bool,
-    /// Verifications sent since the last answer.
+    /// Verifications sent since the last reply.
     pub unanswered: u32,
 }
 
-/// Is one agent with its machine.
+/// An agent with its machine.
 #[derive(Debug)]
 pub(crate) struct Agent {
     pub is_up: bool,
@@ -150,7 +150,7 @@ impl Agent {
 
 fn schedule(world: &mut World, node: &NodeId, after_millis: u64, timer: AgentTimer) {
     if let Some(incarnation) = world.agents.get(node).map(|agent| agent.incarnation) {
-        world.schedule(after_millis, Happening::Agent { node: node.clone(), incarnation, timer });
+        world.schedule(after_millis, ScheduledEvent::Agent { node: node.clone(), incarnation, timer });
     }
 }
 
@@ -159,14 +159,14 @@ fn report_soon(world: &mut World, node: &NodeId) {
     schedule(world, node, delay, AgentTimer::Report);
 }
 
-/// Starts an agent, or starts it again: it reads its mail and verifies what it holds.
+/// Starts or restarts an agent: it reads its mail and verifies its agreements.
 pub(crate) fn start(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     agent.is_up = true;
     agent.incarnation += 1;
-    // A restarted agent verifies what it holds; one that goes on does not.
+    // A restarted agent verifies its agreements; a new one does not.
     agent.held.values_mut().for_each(|held| held.unanswered = held.unanswered.max(1));
-    world.watchman.note_disturbance(world.millis, Some(node));
+    world.checker.note_disturbance(world.millis, Some(node));
     let Some(agent) = world.agents.get_mut(node) else { return };
     let mail = std::mem::take(&mut agent.mail);
     let unacknowledged: Vec<AgreementId> =
@@ -187,7 +187,7 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
     report_soon(world, node);
 }
 
-/// The machine dies: nothing runs any more, nothing is heard, the disk stays.
+/// Crashes the machine: nothing runs, no heartbeats, the disk is kept.
 pub(crate) fn kill_machine(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     agent.is_up = false;
@@ -200,12 +200,12 @@ pub(crate) fn kill_machine(world: &mut World, node: &NodeId) {
         held.container = Container::None;
     }
     for service in lost {
-        world.watchman.note_unplanned(world.millis, node, &service);
+        world.checker.note_unplanned(world.millis, node, &service);
     }
     world.note(format!("machine {node} dies"));
 }
 
-/// The agent's process dies; what runs goes on running.
+/// Crashes the agent's process; instances continue.
 pub(crate) fn kill_process(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     agent.is_up = false;
@@ -252,7 +252,7 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
                 && !held.is_acknowledged
             {
                 held.is_acknowledged = true;
-                // Every agreement is verified once, even when all is well.
+                // Every agreement is verified once, even without a fault.
                 held.unanswered = 1;
                 start_container(world, node, &agreement);
             }
@@ -281,7 +281,7 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
     }
 }
 
-/// Makes an agreement with an agbot outside the world, whose copy runs at once.
+/// Creates an agreement with an agbot outside the simulation, whose instance runs at once.
 #[cfg(test)]
 pub(crate) fn agree_with_another_agbot(world: &mut World, node: &NodeId, policy: &PolicyId, version: &str) {
     let Some(service) = world.exchange.policies.get(policy).map(|facts| facts.service.clone()) else {
@@ -319,14 +319,14 @@ fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
     report_soon(world, node);
 }
 
-/// Ends an agreement on the node; with a reason it was the node's own doing and the agbot is told.
+/// Ends an agreement on the node; with a reason the node itself ended it and notifies the agbot.
 fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, reason: Option<u32>, why: &str) {
     let Some(held) = world.agents.get_mut(node).and_then(|agent| agent.held.remove(agreement)) else {
         return;
     };
     world.note(format!("{node} ends {agreement:?} {} {}: {why}", held.policy, held.version));
     if held.container == Container::Running {
-        super::invariants::copy_stopped(world, node, agreement, &held, reason.is_none());
+        super::invariants::instance_stopped(world, node, agreement, &held, reason.is_none());
     }
     if let Some(reason) = reason {
         send(world, node, agreement, MessageBody::Cancel { reason });
@@ -334,7 +334,7 @@ fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, reason: Option
     report_soon(world, node);
 }
 
-/// Something inside the agent is due.
+/// Handles a timer of the agent.
 pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: AgentTimer) {
     let now = world.now();
     let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.incarnation == incarnation) else {
@@ -361,7 +361,7 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
     }
 }
 
-/// Reports what the node holds.
+/// Reports the node's agreements and instances.
 pub(crate) fn report(world: &mut World, node: &NodeId) {
     let now = world.now();
     let Some(agent) = world.agents.get(node) else { return };
@@ -378,18 +378,18 @@ pub(crate) fn report(world: &mut World, node: &NodeId) {
     world.exchange.put_status(node, status);
 }
 
-/// Asks again about agreements whose verification was not answered, and gives them up after several.
+/// Repeats verifications without a reply, and gives the agreement up after several.
 fn verify(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
-    let (mut asked, mut given_up) = (Vec::new(), Vec::new());
+    let (mut repeated, mut given_up) = (Vec::new(), Vec::new());
     for (id, held) in agent.held.iter_mut().filter(|(_, held)| held.unanswered > 0 && !held.is_foreign) {
         held.unanswered += 1;
-        if held.unanswered > MOST_UNANSWERED { &mut given_up } else { &mut asked }.push(id.clone());
+        if held.unanswered > MOST_UNANSWERED { &mut given_up } else { &mut repeated }.push(id.clone());
     }
     for agreement in given_up {
         end(world, node, &agreement, Some(122), "verification failed repeatedly");
     }
-    for agreement in asked {
+    for agreement in repeated {
         send(world, node, &agreement, MessageBody::Verification);
     }
     schedule(world, node, VERIFY_MILLIS, AgentTimer::Verify);

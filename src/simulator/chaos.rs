@@ -1,4 +1,4 @@
-//! Builds a world from the seed, injects faults, repairs everything at the end and tests that it settles.
+//! Builds a world from the seed, injects faults, ends all faults and checks that the world settles.
 
 use evenkeel_domain::policy::{ExternalPolicy, Property};
 
@@ -7,7 +7,7 @@ use super::{
     agent::{self, Agent},
     exchange::StoredNode,
     invariants,
-    world::{Faults, Happening, Quality, World},
+    world::{Faults, Quality, ScheduledEvent, World},
 };
 use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
@@ -35,21 +35,21 @@ pub(crate) fn run(world: &mut World, steps: u32) {
         late_millis: world.between(0, 12_000),
         crash_after_commit: world.between(0, 4) as f64 / 100.0,
     };
-    world.schedule(1_000, Happening::Chaos);
+    world.schedule(1_000, ScheduledEvent::Chaos);
     for _ in 0..steps {
-        if world.watchman.violation.is_some() || !world.step() {
+        if world.checker.violation.is_some() || !world.step() {
             return;
         }
     }
     repair(world);
     world.run_for(SETTLE_SECS);
-    if world.watchman.violation.is_some() {
+    if world.checker.violation.is_some() {
         return;
     }
     invariants::check_explained(world);
     publish_good_versions(world);
     world.run_until(CONVERGE_SECS, is_settled);
-    if world.watchman.violation.is_none() {
+    if world.checker.violation.is_none() {
         world.run_for(5);
         invariants::check_settled(world);
     }
@@ -59,7 +59,7 @@ fn is_settled(world: &World) -> bool {
     world.steps.is_multiple_of(64) && invariants::waiting(world).is_empty()
 }
 
-/// Makes a node that has one property `site` beside its group.
+/// Creates a node with the property `site`.
 pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: u64) {
     let id = NodeId::new("o", name);
     let facts = NodeFacts {
@@ -154,7 +154,7 @@ pub(crate) fn put_group(world: &mut World, group: &str, members: &[&str]) {
     world.exchange.put_group(HaGroupFacts::new(GroupId::new("o", group), members));
 }
 
-/// Starts so many agbots.
+/// Starts a number of agbots.
 pub(crate) fn add_agbots(world: &mut World, count: usize) {
     for _ in 0..count {
         let agbot = Agbot::new(world);
@@ -166,7 +166,7 @@ pub(crate) fn add_agbots(world: &mut World, count: usize) {
 }
 
 fn build(world: &mut World) {
-    // Every mode of the one engine is tried.
+    // Every mode of the engine is exercised.
     world.settings.update.failure_action = match world.seed % 4 {
         1 => FailureAction::Rollback,
         2 => FailureAction::Continue,
@@ -192,7 +192,7 @@ fn build(world: &mut World) {
     }
     put_policy(world, "pa", "a", "1.0.0", "site == north");
     if world.chance(0.5) {
-        // Two policies deploy one service to different members, which protect each other.
+        // Two policies that deploy one service to different members protect each other.
         put_policy(world, "pa-south", "a", "1.0.0", "site == south");
     }
     put_policy(world, "pb", "b", "1.0.0", "openhorizon.hagroup in \"g0,g1\"");
@@ -226,10 +226,10 @@ fn some_agbot(world: &mut World) -> usize {
     usize::try_from(world.between(0, last)).unwrap_or(0)
 }
 
-/// The next fault or change.
+/// Injects the next fault or change.
 pub(crate) fn strike(world: &mut World) {
     let wait = world.between(1_000, 9_000);
-    world.schedule(wait, Happening::Chaos);
+    world.schedule(wait, ScheduledEvent::Chaos);
     match world.between(0, 99) {
         0..=20 => publish(world),
         21..=24 => change_availability(world),
@@ -305,7 +305,7 @@ fn jump_clock(world: &mut World) {
     let (size, forward) = (world.between(1_000, 15_000), world.chance(0.5));
     let size = i64::try_from(size).unwrap_or(0);
     world.clock_offset_millis += if forward { size } else { -size };
-    world.watchman.note_disturbance(world.millis, None);
+    world.checker.note_disturbance(world.millis, None);
     world.note(format!("the clock jumps {} by {size} ms", if forward { "ahead" } else { "back" }));
 }
 
@@ -345,7 +345,7 @@ fn change_availability(world: &mut World) {
     set_availability(world, &node, availability);
 }
 
-/// The operator lets a node do more, or less.
+/// An operator changes the availability of a node.
 pub(crate) fn set_availability(world: &mut World, node: &NodeId, availability: Availability) {
     if let Some(stored) = world.exchange.nodes.get_mut(node) {
         stored.facts.availability = availability;
@@ -380,7 +380,7 @@ fn forget_policy(world: &mut World) {
     }
 }
 
-/// The node is deleted and registers anew, with nothing on its disk.
+/// The node is deleted and registers again, with an empty disk.
 fn reinstall_node(world: &mut World) {
     world.edited_at_millis = world.millis;
     let Some(node) = some_node(world) else { return };
@@ -400,14 +400,14 @@ fn resume(world: &mut World) {
         (true, _) => RolloutAction::Pause,
         (false, _) => RolloutAction::Resume,
     };
-    ask(world, &policy, action);
+    request_action(world, &policy, action);
     if world.seed % 5 == 4 {
         free_claims(world);
     }
 }
 
-/// A user asks something of the rollouts of a policy.
-pub(crate) fn ask(world: &mut World, policy: &PolicyId, action: RolloutAction) {
+/// A user requests an action on the rollouts of a policy.
+pub(crate) fn request_action(world: &mut World, policy: &PolicyId, action: RolloutAction) {
     let asker = Asker { actor: "o/operator", now: world.now() };
     let count = world.database.act_on_rollouts(policy, action, asker);
     if count > 0 {
@@ -415,7 +415,7 @@ pub(crate) fn ask(world: &mut World, policy: &PolicyId, action: RolloutAction) {
     }
 }
 
-/// An administrator frees all claims of a group.
+/// An administrator releases all claims of a group.
 fn free_claims(world: &mut World) {
     let groups: Vec<GroupId> = world.exchange.groups.keys().cloned().collect();
     if let Some(group) = pick(world, &groups) {
@@ -424,7 +424,7 @@ fn free_claims(world: &mut World) {
     }
 }
 
-/// A node asks for its agent upgrade; the answer is given in one transaction.
+/// A node requests its agent upgrade; the decision is one transaction.
 fn upgrade_agent(world: &mut World) {
     let Some(node) = some_node(world) else { return };
     let Some(group) = world.exchange.group_of(&node).cloned() else { return };
@@ -448,7 +448,7 @@ fn upgrade_agent(world: &mut World) {
     }
 }
 
-/// Ends all faults: everybody is back, messages arrive.
+/// Ends all faults: all processes run, messages arrive.
 fn repair(world: &mut World) {
     world.note("faults are over; everything is repaired".to_owned());
     world.faults = Faults::default();
@@ -470,7 +470,7 @@ fn repair(world: &mut World) {
     }
 }
 
-/// The operator's answer to held rollouts: a version that works, and the word to go on.
+/// Publishes good versions and resumes, as an operator does for held rollouts.
 fn publish_good_versions(world: &mut World) {
     let policies: Vec<DeploymentPolicyFacts> = world.exchange.policies.values().cloned().collect();
     for mut policy in policies {

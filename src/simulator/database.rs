@@ -1,7 +1,7 @@
 //! The simulated database of the agbots: their tables, and each command's transaction.
 //!
-//! What a real executor checks inside its transaction is checked here in the same way: the lease's number, the claim's
-//! number, unique keys, the state of the record.
+//! It checks what a real executor checks inside its transaction: the fencing numbers of lease and claim, unique keys, the
+//! state of the record.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use evenkeel_planner::{
     usage::{Backoff, WorkloadUsage, later, secs_since},
 };
 
-/// Is one lease row.
+/// A lease row.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseRow {
     pub owner: usize,
@@ -31,7 +31,7 @@ pub(crate) struct LeaseRow {
     pub until: Timestamp,
 }
 
-/// A row that changed, as the log names it.
+/// A changed row, as named in the log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Row {
     Agreement(AgreementId),
@@ -48,7 +48,7 @@ pub(crate) struct OutboxRow {
     pub message: ToAgent,
 }
 
-/// Is the database.
+/// The database.
 #[derive(Debug, Default)]
 pub(crate) struct Database {
     pub outbox: Vec<OutboxRow>,
@@ -146,7 +146,7 @@ impl Database {
             Action::UpdateUsage { node, policy, usage, backoff } => {
                 self.put_usage(node, policy, usage.clone(), backoff.clone());
             }
-            // Each is only a message.
+            // These only send a message.
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }
             | Action::RepeatProposal { .. }
@@ -161,7 +161,7 @@ impl Database {
     /// Writes the message of a command in the command's transaction.
     fn enqueue(&mut self, command: &Command) {
         if let Action::Cancel { agreement, .. } = &command.action {
-            // Its end makes everything before pointless.
+            // The end makes all earlier messages pointless.
             self.outbox.retain(|row| row.message.agreement() != agreement);
         }
         if let Some((node, message)) = ToAgent::of(&command.action) {
@@ -172,7 +172,7 @@ impl Database {
         }
     }
 
-    /// Takes the messages that an agbot has to deliver: those of the partitions it holds.
+    /// Takes the messages that an agbot has to deliver: those of the partitions it leases.
     pub fn take_deliverable(&mut self, owner: usize, now: Timestamp) -> Vec<OutboxRow> {
         let leases = &self.leases;
         let is_own = |row: &OutboxRow| {
@@ -275,7 +275,7 @@ impl Database {
         self.rollouts.insert(key, rollout);
     }
 
-    /// Carries out the transaction of a user's wish about the rollouts of a policy; answers how many changed.
+    /// Carries out the transaction of a user's action on the rollouts of a policy; returns how many changed.
     pub fn act_on_rollouts(&mut self, policy: &PolicyId, action: RolloutAction, asker: Asker<'_>) -> usize {
         let of_policy = self.rollouts.values().filter(|rollout| rollout.policy == *policy);
         let changed: Vec<Rollout> =
@@ -292,7 +292,7 @@ impl Database {
         assert_eq!(done, Ok(()), "the agreement is over");
     }
 
-    /// Carries out the transaction by which an administrator frees the claims of a group.
+    /// Carries out the transaction by which an administrator releases the claims of a group.
     pub fn free_claims(&mut self, group: &GroupId) {
         let keys: Vec<ClaimKey> = self.claims.keys().filter(|(one, _)| one == group).cloned().collect();
         for key in keys {
@@ -301,7 +301,7 @@ impl Database {
         }
     }
 
-    /// Reads a row as it is now.
+    /// Reads the current row.
     pub fn read(&self, row: &Row) -> Option<Event> {
         match row {
             Row::Agreement(id) => self
@@ -324,7 +324,7 @@ impl Database {
         }
     }
 
-    /// Names everything that a bulk read finds: all records but agreements that ended long ago.
+    /// Returns the keys of a bulk read: all records except agreements that ended long ago.
     pub fn recent_rows(&self, now: Timestamp) -> Vec<Row> {
         let is_recent = |agreement: &&Agreement| match agreement.state {
             AgreementState::Ended { at, .. } => {

@@ -1,6 +1,6 @@
-//! Deliberate faults: agbots that are misled on purpose, to show that the invariant checker notices.
+//! Deliberate faults: agbots with falsified inputs, to show that the invariant checker detects violations.
 //!
-//! The planner stays whole and has no switch for this. What is false is what reaches it: settings, policies, node statuses.
+//! The planner is unchanged and has no switch for this. Its inputs are falsified: settings, policies, node statuses.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use evenkeel_planner::{
 };
 use jiff::Timestamp;
 
-/// The ways in which all agbots of a run are misled; none by default.
+/// The deliberate faults of all agbots of a run; none by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DeliberateFaults {
-    /// Agbots believe that an instance may stop whatever the others do.
+    /// Agbots assume that an instance may stop regardless of the others.
     pub ignores_minimum: bool,
-    /// Agbots believe that no policy limits how many groups are updated at once.
+    /// Agbots assume that no policy limits how many groups are updated at once.
     pub ignores_parallelism: bool,
-    /// Agbots believe that nodes run exactly what the records say, and see no status report.
+    /// Agbots assume that nodes run exactly what the records say, and see no status report.
     pub trusts_records: bool,
     /// The outbox of an agbot is lost with its process.
     pub loses_messages: bool,
 }
 
 impl DeliberateFaults {
-    /// Returns the settings that an agbot works with.
+    /// Returns the settings that an agbot uses.
     pub fn settings(self, hub: &PlannerSettings) -> PlannerSettings {
         let mut settings = hub.clone();
         if self.ignores_minimum {
@@ -39,7 +39,7 @@ impl DeliberateFaults {
         settings
     }
 
-    /// Returns what reaches an agbot of an event of the exchange; `None` when nothing does.
+    /// Returns the event that an agbot sees instead of an event of the exchange; `None` when it sees none.
     pub fn seen(self, event: Event) -> Option<Event> {
         match event {
             Event::NodeStatusChanged { .. } if self.trusts_records => None,
@@ -61,7 +61,7 @@ impl DeliberateFaults {
         policy
     }
 
-    /// Returns the statuses that an agbot believes in and that differ from those in its model.
+    /// Returns the assumed statuses that differ from those in an agbot's model.
     pub fn believed_statuses(self, model: &Model, now: Timestamp) -> Vec<Event> {
         if !self.trusts_records {
             return Vec::new();

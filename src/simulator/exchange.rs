@@ -10,7 +10,7 @@ use evenkeel_planner::{
     ids::{GroupId, NodeId, PolicyId, ServiceId},
 };
 
-/// Is what a change record names.
+/// The resource of a change record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
     Node(NodeId),
@@ -21,7 +21,7 @@ pub(crate) enum Resource {
     Group(GroupId),
 }
 
-/// Is one node as stored.
+/// A stored node.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredNode {
     pub facts: NodeFacts,
@@ -29,7 +29,7 @@ pub(crate) struct StoredNode {
     pub status: Option<NodeStatusFacts>,
 }
 
-/// Is the exchange.
+/// The exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     pub nodes: BTreeMap<NodeId, StoredNode>,
@@ -84,7 +84,7 @@ impl Exchange {
         self.feed.push(Resource::Policy(id.clone()));
     }
 
-    /// Writes a group; membership is one fact, so whoever is in another group leaves it in the same step.
+    /// Writes a group; its members leave their other groups in the same step.
     pub fn put_group(&mut self, group: HaGroupFacts) {
         for other in self.groups.values_mut().filter(|other| other.id != group.id) {
             let before = other.members.len();
@@ -97,7 +97,7 @@ impl Exchange {
         self.groups.insert(group.id.clone(), group);
     }
 
-    /// Reads a resource as it is now, as a reader of the feed does.
+    /// Reads the current resource, as a reader of the feed does.
     pub fn read(&self, resource: &Resource) -> Event {
         match resource {
             Resource::Node(id) => match self.nodes.get(id) {

@@ -1,4 +1,4 @@
-//! What must be true at every instant, and the bookkeeping to tell our doing from a fault.
+//! The invariant checker: what must be true at every instant, and the bookkeeping that distinguishes planned disruptions from faults.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ use evenkeel_planner::{
     usage::secs_since,
 };
 
-/// Is what was true when the transaction that takes a member down committed.
+/// The true state when the transaction that takes a member down committed.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
     at_millis: u64,
     keys: Vec<ServiceKey>,
     was_running: bool,
-    /// Whether another member was one that the service is meant for.
+    /// Whether the service is intended for another member.
     others_can_run: bool,
     running_elsewhere: Vec<NodeId>,
 }
 
-/// Keeps watch.
+/// The invariant checker.
 #[derive(Debug, Default)]
-pub(crate) struct Watchman {
+pub(crate) struct InvariantChecker {
     pub violation: Option<String>,
     pub replaced_count: u64,
     pub held_count: u64,
     planned: BTreeMap<AgreementId, Planned>,
-    /// Copies that went down without a claim: faults, failures, policies that no longer want them.
+    /// Instances that went down without a claim: faults, failures, policies that no longer want them.
     unplanned: Vec<(u64, NodeId, ServiceKey)>,
     /// When each agent was started last.
     started: BTreeMap<NodeId, u64>,
@@ -42,12 +42,12 @@ pub(crate) struct Watchman {
     jumped_at_millis: Option<u64>,
 }
 
-impl Watchman {
+impl InvariantChecker {
     pub fn note_unplanned(&mut self, millis: u64, node: &NodeId, service: &ServiceKey) {
         self.unplanned.push((millis, node.clone(), service.clone()));
     }
 
-    /// Notes the start of an agent, or without one a jump of the clock: who counts as silent changes at that instant.
+    /// Records the start of an agent, or without one a jump of the clock: both change which nodes count as silent.
     pub fn note_disturbance(&mut self, millis: u64, started: Option<&NodeId>) {
         match started {
             Some(node) => {
@@ -62,15 +62,15 @@ impl Watchman {
     }
 }
 
-/// So long after an edit a decision may still rest on what was before: one poll, and the command's way.
+/// After an edit a decision may be based on the old state for this long: one poll and the delivery of the command.
 const READ_LAG_MILLIS: u64 = 2_000;
 
-/// So long after a copy went down by a fault the hub may still believe that it runs: silence, clock jumps, late reports.
+/// After an instance went down by a fault the hub may assume for this long that it runs: silence, clock jumps, late reports.
 fn blindness_millis(world: &World) -> u64 {
     (world.settings.node_down_after_secs * 2 + 10) * 1000
 }
 
-/// A cancel's transaction committed: remember the truth of this instant if it was a planned one.
+/// Records the true state when the transaction of a planned cancel commits.
 pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &Agreement, outcome: &Outcome) {
     let Action::Cancel { claim: Some(_), .. } = action else { return };
     if *outcome != Outcome::Done {
@@ -80,18 +80,18 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
     keys.extend(world.exchange.policies.get(&agreement.policy).map(|policy| policy.service.clone()));
     let running_elsewhere = world.running_elsewhere(&agreement.node, &keys);
     let was_running = world.agents.get(&agreement.node).is_some_and(|agent| agent.runs_any(&keys));
-    // What was edited a moment ago the agbot cannot have read yet.
+    // The agbot cannot have read a recent edit yet.
     let is_known = world.millis > world.edited_at_millis + READ_LAG_MILLIS;
     let others_can_run = is_known && others_can_run(world, &agreement.node, &keys);
     let planned = Planned { was_running, others_can_run, at_millis: world.millis, keys, running_elsewhere };
-    world.watchman.planned.insert(agreement.id.clone(), planned);
+    world.checker.planned.insert(agreement.id.clone(), planned);
 }
 
-/// So long after a disturbance a command may still rest on what was before: a lease, a poll, and the command's way.
+/// After a disturbance a command may be based on the old state for this long: a lease, a poll, and the delivery of the command.
 const COMMAND_LAG_MILLIS: u64 = 10_000;
 
-/// A proposal's transaction committed: where one instance is wanted in the group, no other member may have one that runs or
-/// starts, unless that member was silent for too long.
+/// Checks a committed proposal: where one instance is wanted in the group, no other member may have one that runs or starts,
+/// unless that member was silent for too long.
 pub(crate) fn proposal_committed(world: &mut World, action: &Action, outcome: &Outcome) {
     let Action::Propose { agreement, .. } = action else { return };
     let is_single = world
@@ -115,76 +115,76 @@ pub(crate) fn proposal_committed(world: &mut World, action: &Action, outcome: &O
         let what =
             format!("{} starts a second instance of {} beside {other}", agreement.node, agreement.policy);
         world.note(format!("VIOLATION {what}"));
-        world.watchman.broke(what);
+        world.checker.broke(what);
     }
 }
 
-/// Answers whether an agbot may have counted a node as down a moment ago.
+/// Returns whether an agbot may have counted a node as down a moment ago.
 fn counts_as_lost(world: &World, node: &NodeId) -> bool {
     let is_recent = |at: Option<u64>| at.is_some_and(|at| world.millis < at + COMMAND_LAG_MILLIS);
     let heard = world.exchange.nodes.get(node).and_then(|stored| stored.facts.last_heartbeat);
     heard.is_none_or(|at| secs_since(at, world.now()) > world.settings.node_down_after_secs)
-        || is_recent(world.watchman.started.get(node).copied())
-        || is_recent(world.watchman.jumped_at_millis)
+        || is_recent(world.checker.started.get(node).copied())
+        || is_recent(world.checker.jumped_at_millis)
 }
 
-/// A running copy stopped on a node.
+/// Checks a stopped instance.
 ///
 /// Taken down under a claim, it must not have been the last one of its group, unless the others went down by a fault that
-/// the hub could not know, or nobody else could run the service at all.
-pub(crate) fn copy_stopped(
+/// the hub could not know, or no other member could run the service.
+pub(crate) fn instance_stopped(
     world: &mut World,
     node: &NodeId,
     agreement: &AgreementId,
     held: &Held,
     by_hub: bool,
 ) {
-    let planned = world.watchman.planned.get(agreement).filter(|_| by_hub).cloned();
+    let planned = world.checker.planned.get(agreement).filter(|_| by_hub).cloned();
     let Some(planned) = planned else {
-        return world.watchman.note_unplanned(world.millis, node, &held.service);
+        return world.checker.note_unplanned(world.millis, node, &held.service);
     };
-    world.watchman.replaced_count += 1;
-    // A copy that did not run when that was decided may have come up while the message was on its way, and a member that
-    // could run it may have joined.
+    world.checker.replaced_count += 1;
+    // An instance that did not run at the decision may have started while the message was in flight, and a member that could
+    // run it may have joined.
     let could_know = planned.was_running
         && planned.others_can_run
         && others_can_run(world, node, &planned.keys)
-        // A copy that no policy wants on the node any more is held back by nothing.
+        // Nothing blocks the stop of an instance that no policy wants on the node any more.
         && is_selected(world, node, &planned.keys);
     if !could_know || !world.running_elsewhere(node, &planned.keys).is_empty() {
         return;
     }
     let since = planned.at_millis.saturating_sub(blindness_millis(world));
-    let fault = world.watchman.unplanned.iter().rev().take_while(|(at, ..)| *at >= since);
+    let fault = world.checker.unplanned.iter().rev().take_while(|(at, ..)| *at >= since);
     let excused = fault.clone().any(|(_, peer, service)| peer != node && planned.keys.contains(service))
-        // A peer that was moved out of the group does not count for it any more.
+        // A peer that was moved out of the group no longer counts for it.
         || planned.running_elsewhere.iter().any(|peer| {
             world.exchange.group_of(peer).map(|group| &group.id) != world.exchange.group_of(node).map(|group| &group.id)
         });
     if !excused {
         let text = world.agreement_text(agreement);
         let what = format!(
-            "the last running copy of {} in its group was taken down on {node}, agreement {text}; running elsewhere when \
+            "the last running instance of {} in its group was taken down on {node}, agreement {text}; running elsewhere when \
              that was decided: {:?}",
             held.service, planned.running_elsewhere
         );
         world.note(format!("VIOLATION {what}"));
-        world.watchman.broke(what);
+        world.checker.broke(what);
     }
 }
 
-/// Answers whether another member of the group is one that the service is meant for.
+/// Returns whether another member of the group is one that the service is meant for.
 fn others_can_run(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
     let Some(group) = world.exchange.group_of(node) else { return false };
     group.members.iter().any(|member| member != node && is_selected(world, member, keys))
 }
 
-/// Answers whether a policy selects a node for one of the services, as the exchange has it now.
+/// Returns whether a policy selects a node for one of the services, as the exchange has it now.
 fn is_selected(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
     let Some(stored) = world.exchange.nodes.get(node) else { return false };
     let mut properties = stored.policy.policy.properties.clone();
     properties.set_ha_group(world.exchange.group_of(node).map(|group| group.id.name()));
-    // A policy of one copy in the group promises none to the others.
+    // A policy with one instance in the group guarantees none to the others.
     let counts = |policy: &&DeploymentPolicyFacts| {
         keys.contains(&policy.service) && policy.orchestration.mode == Mode::Global
     };
@@ -194,16 +194,16 @@ fn is_selected(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
 
 /// Tests what must be true at every instant.
 pub(crate) fn check(world: &mut World) {
-    if world.watchman.violation.is_some() {
+    if world.checker.violation.is_some() {
         return;
     }
     if let Some(what) = two_versions(world).or_else(|| too_many_groups(world)) {
         world.note(format!("VIOLATION {what}"));
-        world.watchman.broke(what);
+        world.checker.broke(what);
     }
 }
 
-/// No node holds agreements for two versions of one service of one policy, and the records say so too.
+/// Returns a violation when a node holds agreements for two versions of one service of one policy, or the records say so.
 fn two_versions(world: &World) -> Option<String> {
     for (node, agent) in &world.agents {
         let mut versions: BTreeMap<(&PolicyId, &ServiceKey), &str> = BTreeMap::new();
@@ -220,7 +220,7 @@ fn two_versions(world: &World) -> Option<String> {
     None
 }
 
-/// No policy is updated in more groups at the same time than its update parallelism allows, whichever agbots took the claims.
+/// Returns a violation when a policy is updated in more groups at once than its update parallelism allows, across all agbots.
 fn too_many_groups(world: &World) -> Option<String> {
     let limit = world.settings.update.parallelism as usize;
     if limit == 0 {
@@ -238,7 +238,7 @@ fn too_many_groups(world: &World) -> Option<String> {
         .map(|(scope, groups)| format!("the {scope} is in work in more than {limit} groups: {groups:?}"))
 }
 
-/// Returns what is not yet as wanted.
+/// Returns everything that is not as wanted yet.
 pub(crate) fn waiting(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     for (node, stored) in &world.exchange.nodes {
@@ -270,7 +270,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     waiting
 }
 
-/// Returns what nodes run without an agreement of the agbot, and agreements of the agbot that nodes do not know.
+/// Returns instances without an agreement of the agbot, and agreements of the agbot that nodes do not know.
 fn unowned(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     for (node, agent) in &world.agents {
@@ -293,7 +293,7 @@ fn unowned(world: &World) -> Vec<String> {
     found
 }
 
-/// Returns the groups in which nobody runs the one instance that a policy wants there.
+/// Returns the groups in which no member runs the single instance that a policy wants there.
 fn groups_without_instance(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     let policies = world.exchange.policies.values();
@@ -317,7 +317,7 @@ fn groups_without_instance(world: &World) -> Vec<String> {
     waiting
 }
 
-/// Tests what must be true once faults are over: everything wanted runs, and nothing else.
+/// Checks the settled world after the end of all faults: everything wanted runs, and nothing else.
 pub(crate) fn check_settled(world: &mut World) {
     let mut waiting = waiting(world);
     if waiting.is_empty() {
@@ -340,11 +340,11 @@ pub(crate) fn check_settled(world: &mut World) {
     if !waiting.is_empty() {
         let what = format!("the world did not settle after all faults ended: {}", waiting.join("; "));
         world.note(format!("VIOLATION {what}"));
-        world.watchman.broke(what);
+        world.checker.broke(what);
     }
 }
 
-/// Tests that whatever is not as wanted says why, and that every claim ends by itself.
+/// Checks that everything unmet has a reason, and that every claim ends.
 pub(crate) fn check_explained(world: &mut World) {
     let now = world.now();
     let mut silent = Vec::new();
@@ -368,6 +368,6 @@ pub(crate) fn check_explained(world: &mut World) {
     if !silent.is_empty() {
         let what = silent.join("; ");
         world.note(format!("VIOLATION {what}"));
-        world.watchman.broke(what);
+        world.checker.broke(what);
     }
 }

@@ -1,4 +1,4 @@
-//! Settled worlds and things that may happen to them, for the laws of the decision's entry.
+//! Settled worlds and possible events, for the laws of `decide`.
 
 use evenkeel_domain::policy::Property;
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use evenkeel_planner::{
     model::Model,
 };
 
-/// Builds a world of groups and single nodes, lets it settle, and returns the agbot's replica.
+/// Builds a world of groups and single nodes, lets it settle, and returns the agbot's model.
 pub(crate) fn settled_world(seed: u64) -> (Model, Timestamp) {
     let mut world = World::new(seed, DeliberateFaults::default());
     for (name, site) in
@@ -35,7 +35,7 @@ pub(crate) fn settled_world(seed: u64) -> (Model, Timestamp) {
     put_policy(&mut world, "pt", "t", "1.0.0", "openhorizon.hagroup in \"a,b\"");
     add_agbots(&mut world, 1);
     world.run_for(60);
-    // Whatever was due has been looked at.
+    // Everything that was due has been planned.
     super::agbot::handle(&mut world, 0, &Event::FullReconcile, None);
     world.run_for(5);
     super::agbot::handle(&mut world, 0, &Event::Tick, None);
@@ -43,7 +43,7 @@ pub(crate) fn settled_world(seed: u64) -> (Model, Timestamp) {
     (world.agbots.remove(0).model, now)
 }
 
-/// Returns some events that could reach the replica next.
+/// Returns events that could reach the model next.
 pub(crate) fn shake(model: &Model, now: Timestamp, seed: u64) -> Vec<Event> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     (0..4).map(|_| one(model, now, &mut random)).collect()

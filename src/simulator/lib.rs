@@ -1,9 +1,9 @@
-//! The simulator: a whole world around the pure core, driven through faulty schedules.
+//! The simulator: a whole world around the pure core, run through schedules with faults.
 //!
 //! Several agbots with leased partitions (and stale ones), an exchange with a change feed, agents with start times, bad
-//! versions, crashes of any process at any time, lost, late and doubled messages, dying nodes and clock jumps. After
-//! each step the promises of the design are tested ([`invariants`]); a broken one ends the run with a readable trace.
-//! One seed is one schedule: the same seed gives the same trace. Source: design 1 and 7.
+//! versions, crashes of any process at any time, lost, late and duplicated messages, crashing nodes and clock jumps. After
+//! each step the promises of the design are checked ([`invariants`]); a violation ends the run with a readable trace. One
+//! seed is one schedule: the same seed gives the same trace. Source: design 1 and 7.
 
 pub(crate) mod agbot;
 pub(crate) mod agent;
@@ -24,12 +24,12 @@ use deliberate::DeliberateFaults;
 /// Runs one schedule.
 ///
 /// # Shape
-/// `steps`: how many things happen while faults are injected; afterwards everything is repaired and must settle.
+/// `steps`: number of events while faults are injected; afterwards all faults end and the world must settle.
 pub fn simulate(seed: u64, steps: u32) -> SimulationReport {
     simulate_with(seed, steps, DeliberateFaults::default())
 }
 
-/// Runs one schedule with agbots that are misled, to show that the simulator notices.
+/// Runs one schedule with deliberate faults, to show that the simulator detects them.
 pub(crate) fn simulate_with(seed: u64, steps: u32, deliberate: DeliberateFaults) -> SimulationReport {
     let mut world = world::World::new(seed, deliberate);
     chaos::run(&mut world, steps);

@@ -1,33 +1,33 @@
-//! What a simulation says, and the entry for the command line.
+//! The report of a simulation, and the entry for the command line.
 
 use std::{fmt::Write as _, io};
 
 use super::simulate;
 
-/// How many lines before a violation are shown.
+/// Number of trace lines shown before a violation.
 const SHOWN_LINES: usize = 80;
 
-/// Is the outcome of one schedule.
+/// The outcome of one schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimulationReport {
     /// The seed.
     pub seed: u64,
-    /// Things that happened.
+    /// Number of events.
     pub steps: u64,
     /// Simulated seconds.
     pub simulated_secs: u64,
-    /// Copies replaced under a claim.
+    /// Instances replaced under a claim.
     pub replaced_count: u64,
     /// Rollouts that were held at some time.
     pub held_count: u64,
-    /// What was broken; none when all promises were kept.
+    /// The violation; none when all promises were kept.
     pub violation: Option<String>,
-    /// What happened, oldest first.
+    /// The events, oldest first.
     pub trace: Vec<String>,
 }
 
 impl SimulationReport {
-    /// Returns the text to show for a broken promise: what was broken and what led to it.
+    /// Returns the text of a violation with the events that led to it.
     pub fn failure_text(&self) -> Option<String> {
         let violation = self.violation.as_ref()?;
         let mut text =
@@ -44,12 +44,12 @@ impl SimulationReport {
     }
 }
 
-/// Is what to simulate.
+/// The schedules to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// First seed.
     pub seed_from: u64,
-    /// How many seeds.
+    /// Number of seeds.
     pub seeds: u64,
     /// Steps with faults per seed.
     pub steps: u32,
@@ -62,7 +62,7 @@ pub struct Plan {
 /// # Shape
 /// True when every promise was kept.
 /// # Errors
-/// What writing to `out` gives.
+/// The error of writing to `out`.
 pub fn run_cli(plan: Plan, out: &mut dyn io::Write) -> io::Result<bool> {
     let (mut steps, mut replaced, mut held, mut secs) = (0, 0, 0, 0);
     for seed in plan.seed_from..plan.seed_from.saturating_add(plan.seeds) {
@@ -83,7 +83,7 @@ pub fn run_cli(plan: Plan, out: &mut dyn io::Write) -> io::Result<bool> {
     }
     writeln!(
         out,
-        "{} seeds, {steps} steps, {} simulated hours: {replaced} copies replaced, {held} rollouts held, every promise kept",
+        "{} seeds, {steps} steps, {} simulated hours: {replaced} instances replaced, {held} rollouts held, every promise kept",
         plan.seeds,
         secs / 3600,
     )?;

@@ -1,7 +1,7 @@
 //! The scenarios of the HA-group chapter, on the simulated world without faults.
 //!
-//! Each test is named for what it promises; the comment names the scenario or requirement. Times are the simulator's
-//! short ones. Sources: orchestration E1 to E9, B11, P.
+//! Each test is named after its promise; the comment names the scenario or requirement. Times are the simulator's short
+//! ones. Sources: orchestration E1 to E9, B11, P.
 
 use super::{
     agbot, agent, chaos,
@@ -59,7 +59,7 @@ pub(super) fn running_count(world: &World, members: &[&str], policy_name: &str) 
     members.iter().filter(|member| runs(world, member, policy_name).is_some()).count()
 }
 
-/// Lets the world go on and returns the lowest number of running copies that any instant saw.
+/// Runs the world and returns the lowest number of running instances at any instant.
 pub(super) fn lowest(world: &mut World, secs: u64, members: &[&str], policy_name: &str) -> usize {
     let end = world.millis + secs * 1000;
     let mut lowest = running_count(world, members, policy_name);
@@ -118,7 +118,7 @@ pub(super) fn claims(world: &World) -> Vec<&Claim> {
 
 /// HA-8, E4-S1.
 #[test]
-fn new_version_rolls_through_the_group_while_one_copy_runs_at_every_instant() {
+fn new_version_rolls_through_the_group_while_one_instance_runs_at_every_instant() {
     let mut world = lab(&["n1", "n2", "n3"]);
     assert_eq!(running_count(&world, &["n1", "n2", "n3"], "w"), 3);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
@@ -131,7 +131,7 @@ fn new_version_rolls_through_the_group_while_one_copy_runs_at_every_instant() {
 
 /// E4-S1, second half: a step counts when the new version is seen running, not when it is agreed.
 #[test]
-fn second_member_keeps_its_copy_until_the_first_runs_the_new_version() {
+fn second_member_keeps_its_instance_until_the_first_runs_the_new_version() {
     let mut world = lab(&["n1", "n2"]);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     let mut order = Vec::new();
@@ -208,7 +208,7 @@ fn node_that_claims_a_group_in_its_policy_is_not_a_member() {
     world.run_for(1);
 }
 
-/// E3-S4: a service only for nodes in a group; joining makes a node eligible and restarts nobody.
+/// E3-S4: a service only for nodes in a group; joining makes a node eligible and restarts nothing.
 #[test]
 fn service_for_group_members_only_follows_the_group() {
     let mut world = lab_with(&["n1"], |world| {
@@ -225,7 +225,7 @@ fn service_for_group_members_only_follows_the_group() {
     assert_eq!(agreements(&world, "n1"), before);
 }
 
-/// E3-S3: loss of compatibility by the node's own policy is no upgrade and is not held back.
+/// E3-S3: loss of compatibility by the node's own policy is no upgrade, and nothing blocks it.
 #[test]
 fn node_that_no_longer_matches_loses_its_agreement_at_once() {
     let mut world = lab(&["n1", "n2"]);
@@ -238,7 +238,7 @@ fn node_that_no_longer_matches_loses_its_agreement_at_once() {
 
 /// E3-S5, X.24: two policies that deploy one service protect each other.
 #[test]
-fn copies_of_one_service_from_two_policies_protect_each_other() {
+fn instances_of_one_service_from_two_policies_protect_each_other() {
     let mut world = lab_with(&["n1", "n2"], |world| {
         move_site(world, "n2", "south");
         put_policy(world, "w2", "s", "1.0.0", "site == south");
@@ -260,7 +260,7 @@ fn copies_of_one_service_from_two_policies_protect_each_other() {
 
 /// E4-S2, D11-S1.
 #[test]
-fn last_running_copy_waits_for_the_peer_that_is_down_and_says_so() {
+fn last_running_instance_waits_for_the_peer_that_is_down_with_a_reason() {
     let mut world = lab(&["n1", "n2"]);
     agent::kill_machine(&mut world, &node("n2"));
     world.run_for(30);
@@ -276,7 +276,7 @@ fn last_running_copy_waits_for_the_peer_that_is_down_and_says_so() {
 
 /// E4-S2, second half.
 #[test]
-fn with_proceed_a_dead_peer_no_longer_holds_the_others_back() {
+fn with_proceed_a_dead_peer_no_longer_blocks_the_others() {
     let mut world = lab_with(&["n1", "n2"], |world| {
         world.settings.update.offline_peers = OfflinePeerPolicy::Proceed;
     });
@@ -286,9 +286,9 @@ fn with_proceed_a_dead_peer_no_longer_holds_the_others_back() {
     assert_eq!(runs(&world, "n1", "w").as_deref(), Some("2.0.0"));
 }
 
-/// E4-S3: a higher floor, and one that cannot be met by so few members.
+/// E4-S3: a higher minimum available, and one that cannot be met by so few members.
 #[test]
-fn floor_is_a_setting_and_is_clamped_to_the_other_members() {
+fn minimum_available_is_a_setting_and_is_clamped_to_the_other_members() {
     for minimum in [2, 5] {
         let mut world = lab_with(&["n1", "n2", "n3"], |world| world.settings.update.min_running = minimum);
         put_policy(&mut world, "w", "s", "2.0.0", "site == north");
@@ -322,7 +322,7 @@ fn failed_step_holds_the_rollout_and_keeps_the_old_version_on_the_others() {
     }
 }
 
-/// A stalled step holds too, and goes on when the member catches up.
+/// A stalled step holds too, and the rollout continues when the member catches up.
 #[test]
 fn stalled_step_holds_the_rollout_until_the_member_catches_up() {
     let mut world = lab(&["n1", "n2", "n3"]);
@@ -394,7 +394,7 @@ fn two_policies_never_disrupt_two_members_at_once() {
     }
 }
 
-/// E5-S2: the agent claim of n1 holds back services on n2, not on n1; HA-15: it is released by the node's status.
+/// E5-S2: the agent claim of n1 blocks services on n2, not on n1; HA-15: it is released by the node's status.
 #[test]
 fn service_upgrade_waits_for_the_agent_upgrade_of_another_member() {
     let mut world = lab(&["n1", "n2"]);
@@ -416,7 +416,7 @@ fn service_upgrade_waits_for_the_agent_upgrade_of_another_member() {
     assert_eq!(runs(&world, "n2", "w").as_deref(), Some("2.0.0"));
 }
 
-/// E5-S3, E6-S4, E6-S5, E2-S6, HA-12, HA-15: whatever takes the reason of a claim away releases it.
+/// E5-S3, E6-S4, E6-S5, E2-S6, HA-12, HA-15: a claim is released when its reason no longer exists, whatever the cause.
 #[test]
 fn claim_is_released_when_its_reason_is_gone() {
     type Change = (&'static str, fn(&mut World));
@@ -446,9 +446,9 @@ fn claim_is_released_when_its_reason_is_gone() {
     }
 }
 
-/// E5-S4: two agbots, one row; taking a partition over breaks nothing.
+/// E5-S4: two agbots, one row; a partition's change of owner breaks nothing.
 #[test]
-fn killed_agbot_hands_the_rollout_over_without_a_gap() {
+fn rollout_of_a_killed_agbot_continues_without_a_gap() {
     let mut world = lab(&["n1", "n2"]);
     let second = agbot::Agbot::new(&world);
     world.agbots.push(second);
@@ -463,7 +463,7 @@ fn killed_agbot_hands_the_rollout_over_without_a_gap() {
     assert!(claims(&world).is_empty());
 }
 
-/// E8-S2: a crash on one member is mended although another member holds the claim.
+/// E8-S2: a crash on one member is repaired although another member holds the claim.
 #[test]
 fn restart_after_a_failure_is_not_delayed_by_the_claim() {
     let mut world = lab(&["n1", "n2", "n3"]);
@@ -491,28 +491,28 @@ fn newer_version_takes_over_a_running_rollout() {
     }
 }
 
-/// B12: a user's pause lets the slot in work finish and starts no further one.
+/// B12: a user's pause lets the current slot finish and starts no further one.
 #[test]
 fn paused_rollout_goes_on_only_when_it_is_resumed() {
     let mut world = lab(&["n1", "n2", "n3"]);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     assert!(world.run_until(60, |world| runs(world, "n1", "w").is_none()));
-    chaos::ask(&mut world, &policy("w"), RolloutAction::Pause);
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Pause);
     world.run_for(60);
     assert_eq!(runs(&world, "n1", "w").as_deref(), Some("2.0.0"));
     assert_eq!(runs(&world, "n2", "w").as_deref(), Some("1.0.0"));
     assert!(why(&world, "n2", "w").unwrap().to_string().contains("paused by o/operator"));
-    // Neither the agbot's death nor a partition's move makes it forget.
+    // The pause survives the crash of the agbot and a new owner of the partition.
     agbot::kill(&mut world, 0);
     agbot::start(&mut world, 0);
     world.run_for(60);
     assert_eq!(runs(&world, "n2", "w").as_deref(), Some("1.0.0"));
-    chaos::ask(&mut world, &policy("w"), RolloutAction::Resume);
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Resume);
     world.run_for(60);
     assert_eq!(runs(&world, "n3", "w").as_deref(), Some("2.0.0"));
 }
 
-/// Agbot history #3510: replacing a policy's service by another one is rolled too.
+/// Agbot history #3510: replacing a policy's service by another one is a rolling change too.
 #[test]
 fn replacing_the_service_of_a_policy_is_rolled() {
     let mut world = lab_with(&["n1", "n2"], |world| add_service(world, "t", "9.0.0", Quality::Good));
@@ -521,7 +521,7 @@ fn replacing_the_service_of_a_policy_is_rolled() {
     assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("9.0.0")));
 }
 
-/// Design 1.1 for policy edits: a service that moves to another member stops where it was only after it runs there.
+/// Design 1.1 for policy edits: a service that moves to another member stops on the old one only after it runs there.
 #[test]
 fn service_moved_by_a_policy_edit_runs_on_the_new_member_before_it_stops_on_the_old() {
     let mut world = lab_with(&["n1", "n2"], |world| move_site(world, "n2", "south"));
@@ -532,7 +532,7 @@ fn service_moved_by_a_policy_edit_runs_on_the_new_member_before_it_stops_on_the_
     assert_eq!((runs(&world, "n1", "w"), runs(&world, "n2", "w").is_some()), (None, true));
 }
 
-/// Agbot 6.21: what the node is told changes, what runs does not.
+/// Agbot 6.21: the node gets new terms, the running service is unchanged.
 #[test]
 fn compatible_edit_of_a_policy_updates_the_terms_and_restarts_nothing() {
     let mut world = lab(&["n1", "n2"]);
@@ -575,7 +575,7 @@ fn roll_out_with_groups_takes_two_starts_and_without_groups_one() {
     assert!(with > without, "with groups {with} s, without {without} s");
 }
 
-/// A service that crashes everywhere can be replaced by one that works: nothing is lost by it.
+/// A service that crashes everywhere can be replaced by one that works: replacing it loses nothing.
 #[test]
 fn broken_service_is_replaced_although_it_runs_nowhere() {
     let mut world = lab_with(&["n1", "n2"], |world| add_service(world, "s", "1.0.0", Quality::NeverStarts));

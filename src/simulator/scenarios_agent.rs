@@ -1,4 +1,4 @@
-//! Agent upgrades as the copies on the nodes see them: what a node runs stays, however long its agent is silent.
+//! Agent upgrades as seen by the instances on the nodes: a node keeps running its instances, however long its agent is silent.
 //!
 //! Sources: orchestration E6, E8.
 
@@ -10,17 +10,17 @@ use super::{
 };
 use evenkeel_planner::ids::AgreementId;
 
-/// Live agreements of all nodes as the agbots have them.
+/// Returns the live agreements of all nodes as the agbots have them.
 fn live(world: &World) -> Vec<AgreementId> {
     let live = world.database.agreements.values().filter(|agreement| agreement.is_live());
     live.map(|agreement| agreement.id.clone()).collect()
 }
 
-/// E6-S8: nothing of a member that is silent for a minute while its agent is upgraded is cancelled or placed elsewhere.
+/// E6-S8: nothing of a member that is silent for a minute while its agent is upgraded is canceled or placed elsewhere.
 #[test]
-fn silent_agent_under_upgrade_keeps_its_copies_and_nothing_goes_elsewhere() {
+fn silent_agent_under_upgrade_keeps_its_instances_and_nothing_moves() {
     let mut world = lab_with(&["n1", "n2"], |world| {
-        // As long as in a product, in proportion to the silence.
+        // As long as in production, in proportion to the silence.
         world.settings.lock_stale_secs = 1_800;
         add_node(world, "spare", "north", 2_000);
         add_node(world, "other", "south", 2_000);

@@ -1,6 +1,6 @@
 //! Nodes that their operator pauses or drains.
 //!
-//! Sources: orchestration B9, E4 (drains are planned disruptions), P (drain of the node with the last copy).
+//! Sources: orchestration B9, E4 (drains are planned disruptions), P (drain of the node with the last instance).
 
 use super::{
     agbot, agent,
@@ -17,7 +17,7 @@ fn set(world: &mut World, name: &str, availability: Availability) {
 }
 
 #[test]
-fn copy_leaves_a_drained_member_and_comes_back_when_it_is_active() {
+fn instance_leaves_a_drained_member_and_returns_when_it_is_active() {
     let mut world = lab(&MEMBERS);
     set(&mut world, "n2", Availability::Drain);
     assert_eq!(lowest(&mut world, 60, &MEMBERS, "w"), 2);
@@ -29,9 +29,9 @@ fn copy_leaves_a_drained_member_and_comes_back_when_it_is_active() {
     assert_eq!(running_count(&world, &MEMBERS, "w"), 3);
 }
 
-/// P: members drained at the same time leave one by one, and the last copy waits with its reason.
+/// P: members drained at the same time leave one by one, and the last instance waits with its reason.
 #[test]
-fn last_copy_stays_when_all_members_are_drained() {
+fn last_instance_stays_when_all_members_are_drained() {
     let mut world = lab(&MEMBERS);
     MEMBERS.iter().for_each(|member| set(&mut world, member, Availability::Drain));
     assert_eq!(lowest(&mut world, 180, &MEMBERS, "w"), 1);
@@ -41,7 +41,7 @@ fn last_copy_stays_when_all_members_are_drained() {
         matches!(&blocked, Some(Blocked::HaMinimum { missing, .. }) if missing.values().all(|why| why.ends_with("drained"))),
         "{blocked:?}"
     );
-    // As soon as another member runs it again, it goes.
+    // As soon as another member runs it again, it leaves.
     let other = MEMBERS.into_iter().find(|member| *member != last).unwrap();
     set(&mut world, other, Availability::Active);
     assert_eq!(lowest(&mut world, 120, &MEMBERS, "w"), 1);
@@ -50,7 +50,7 @@ fn last_copy_stays_when_all_members_are_drained() {
 
 /// E4.4: a peer that is down does not run the service.
 #[test]
-fn copy_stays_on_a_drained_member_while_its_peer_is_down() {
+fn instance_stays_on_a_drained_member_while_its_peer_is_down() {
     let mut world = lab(&["n1", "n2"]);
     agent::kill_machine(&mut world, &node("n2"));
     world.run_for(30);
@@ -89,9 +89,9 @@ fn paused_member_keeps_what_it_has() {
     assert_eq!(runs(&world, "n3", "w").as_deref(), Some("2.0.0"));
 }
 
-/// The rollout takes a drained member for no obstacle, and the drain goes first.
+/// A drained member does not block the rollout, and the drain comes first.
 #[test]
-fn drain_during_a_rollout_keeps_a_copy_up_and_both_end() {
+fn drain_during_a_rollout_keeps_an_instance_up_and_both_end() {
     let mut world = lab(&MEMBERS);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     world.run_for(4);
@@ -103,9 +103,9 @@ fn drain_during_a_rollout_keeps_a_copy_up_and_both_end() {
     assert!(claims(&world).is_empty());
 }
 
-/// The operator thinks better of it before anything was stopped.
+/// The operator reverts the drain before anything was stopped.
 #[test]
-fn drain_that_is_taken_back_while_it_waits_changes_nothing() {
+fn drain_that_is_reverted_while_it_waits_changes_nothing() {
     let mut world = lab(&["n1", "n2"]);
     let before = agreements(&world, "n1");
     agent::kill_machine(&mut world, &node("n2"));
@@ -118,7 +118,7 @@ fn drain_that_is_taken_back_while_it_waits_changes_nothing() {
     assert_eq!(agreements(&world, "n1"), before);
 }
 
-/// The agbot that carries the drain out dies, and another one goes on.
+/// The agbot that carries out the drain crashes, and another one continues.
 #[test]
 fn drain_goes_on_when_its_agbot_dies() {
     let mut world = lab(&MEMBERS);

@@ -1,4 +1,4 @@
-//! One copy in each group, that moves by stopping here and then starting there.
+//! One instance in each group, which moves by stopping here and then starting there.
 //!
 //! Sources: orchestration A2, E4, E8, P1.
 
@@ -32,7 +32,7 @@ fn put_failover(world: &mut World, version: &str) {
 
 fn failover_lab() -> World {
     let mut world = lab_with(&MEMBERS, |world| {
-        // As long as in a product, in proportion to the silences here.
+        // As long as in production, in proportion to the silences here.
         world.settings.lock_stale_secs = 1_800;
         for version in ["1.0.0", "2.0.0"] {
             add_service(world, "t", version, Quality::Good);
@@ -43,28 +43,28 @@ fn failover_lab() -> World {
     world
 }
 
-/// Where copies of `f` run, in order.
-fn places(world: &World) -> Vec<&'static str> {
+/// Returns the nodes where instances of `f` run, in order.
+fn locations(world: &World) -> Vec<&'static str> {
     MEMBERS.into_iter().filter(|member| runs(world, member, "f").is_some()).collect()
 }
 
-/// Lets the world go on and returns the different places that the instants saw.
+/// Runs the world and returns the distinct sets of nodes with an instance, in order of time.
 fn journey(world: &mut World, secs: u64) -> Vec<Vec<&'static str>> {
     let end = world.millis + secs * 1000;
-    let mut seen = vec![places(world)];
+    let mut seen = vec![locations(world)];
     while world.millis < end && world.step() {
-        let now = places(world);
+        let now = locations(world);
         if seen.last() != Some(&now) {
             seen.push(now);
         }
     }
-    assert_eq!(world.watchman.violation, None);
+    assert_eq!(world.checker.violation, None);
     seen
 }
 
-/// A2, A3.1: the first member has it, the others say who does.
+/// A2, A3.1: the first member has it, the reasons of the others name it.
 #[test]
-fn first_member_alone_gets_the_copy_and_keeps_it() {
+fn first_member_alone_gets_the_instance_and_keeps_it() {
     let mut world = failover_lab();
     assert_eq!(journey(&mut world, 120), [["n1"]]);
     assert!(
@@ -76,9 +76,9 @@ fn first_member_alone_gets_the_copy_and_keeps_it() {
     );
 }
 
-/// E4-S6: a member that is drained gives the copy away with one stop and one start, first the one and then the other.
+/// E4-S6: the instance of a drained member moves with one stop and one start, in this order.
 #[test]
-fn copy_moves_from_a_member_that_is_drained_with_one_stop_and_one_start() {
+fn instance_moves_from_a_drained_member_with_one_stop_and_one_start() {
     let mut world = failover_lab();
     set_availability(&mut world, &node("n1"), Availability::Drain);
     assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]]);
@@ -87,9 +87,9 @@ fn copy_moves_from_a_member_that_is_drained_with_one_stop_and_one_start() {
     assert_eq!(journey(&mut world, 120), [["n2"]], "it does not go back by itself");
 }
 
-/// E4, last paragraph: a planned move needs somebody who can take the copy.
+/// E4, last paragraph: a planned move needs another member that can take over the instance.
 #[test]
-fn copy_stays_on_a_drained_member_until_another_can_take_it() {
+fn instance_stays_on_a_drained_member_until_another_can_take_over() {
     let mut world = failover_lab();
     set_availability(&mut world, &node("n2"), Availability::Pause);
     agent::kill_machine(&mut world, &node("n3"));
@@ -102,9 +102,9 @@ fn copy_stays_on_a_drained_member_until_another_can_take_it() {
     assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]]);
 }
 
-/// E4.7: what its policy no longer wants on a member leaves it like what is drained.
+/// E4.7: an instance that its policy no longer wants on a member leaves it like a drained one.
 #[test]
-fn copy_moves_from_a_member_that_may_not_have_it_any_more_with_one_stop_and_one_start() {
+fn instance_moves_from_a_member_no_longer_selected_with_one_stop_and_one_start() {
     let mut world = failover_lab();
     move_site(&mut world, "n1", "south");
     assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]]);
@@ -112,9 +112,9 @@ fn copy_moves_from_a_member_that_may_not_have_it_any_more_with_one_stop_and_one_
     assert_eq!(journey(&mut world, 120), [["n2"]], "it does not go back by itself");
 }
 
-/// The agbot asks a node for its word while somebody waits for it: the feed brings no status.
+/// The agbot polls a node while a decision waits for it: the feed brings no status.
 #[test]
-fn node_whose_copy_is_stopping_is_asked_until_it_has_stopped() {
+fn node_whose_instance_is_stopping_is_polled_until_it_has_stopped() {
     let mut world = failover_lab();
     let is_awaited = |world: &World| world.agbots[0].model.awaited_nodes(world.now()).contains(&node("n1"));
     assert!(!is_awaited(&world));
@@ -124,7 +124,7 @@ fn node_whose_copy_is_stopping_is_asked_until_it_has_stopped() {
     assert_eq!(runs(&world, "n1", "f"), None);
 }
 
-/// A cancel that the node never gets: it goes on running the instance, and is heard.
+/// A cancel that the node never gets: it continues to run the instance, and is alive.
 fn lose_the_stop(world: &mut World) {
     set_availability(world, &node("n1"), Availability::Drain);
     world.faults.lost = 1.0;
@@ -134,7 +134,7 @@ fn lose_the_stop(world: &mut World) {
     }));
 }
 
-/// P1, A2: as long as the stop is not confirmed no second instance starts, whatever time passes and whichever agbot decides.
+/// P1, A2: as long as the stop is not confirmed no second instance starts, however much time passes and whichever agbot decides.
 #[test]
 fn second_instance_waits_for_a_stop_that_is_not_confirmed() {
     let mut world = failover_lab();
@@ -149,12 +149,12 @@ fn second_instance_waits_for_a_stop_that_is_not_confirmed() {
         "{blocked:?}"
     );
     world.faults.lost = 0.0;
-    assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]], "told at last");
+    assert_eq!(journey(&mut world, 120), [vec!["n1"], vec![], vec!["n2"]], "confirmed at last");
     world.run_for(30);
     assert!(world.database.agreements.values().all(|one| !one.awaits_stop));
 }
 
-/// P1: the node is silent for too long, so the instance counts as gone.
+/// P1: the node is silent for too long, so the instance counts as stopped.
 #[test]
 fn second_instance_starts_when_the_node_with_the_unconfirmed_stop_is_down() {
     let mut world = failover_lab();
@@ -179,20 +179,20 @@ fn user_confirms_a_stop() {
 }
 
 #[test]
-fn simulator_notices_a_second_instance() {
+fn simulator_detects_a_second_instance() {
     let mut world = failover_lab();
     lose_the_stop(&mut world);
     world.deliberate.trusts_records = true;
     world.run_for(60);
     world.faults.lost = 0.0;
     world.run_for(60);
-    let violation = world.watchman.violation.unwrap_or_default();
+    let violation = world.checker.violation.unwrap_or_default();
     assert!(violation.contains("starts a second instance of o/f beside o/n1"), "{violation}");
 }
 
-/// A node that was told nothing new reports nothing new; it is asked.
+/// A node without changes reports nothing new; it is polled.
 #[test]
-fn node_that_never_started_its_instance_is_asked_for_it() {
+fn node_that_never_started_its_instance_is_polled_for_it() {
     let mut world = lab_with(&MEMBERS, |world| {
         world.settings.lock_stale_secs = 1_800;
         add_service(world, "t", "1.0.0", Quality::Good);
@@ -210,9 +210,9 @@ fn node_that_never_started_its_instance_is_asked_for_it() {
     assert!(world.run_until(200, |world| runs(world, "n2", "f").is_some()), "{:?}", why(&world, "n2", "f"));
 }
 
-/// A2, P1: a copy whose node is down is started on the next member; the node that returns ends its own.
+/// A2, P1: the instance of a node that is down is started on the next member; the node that returns ends its own.
 #[test]
-fn copy_of_a_dead_machine_starts_on_the_next_member() {
+fn instance_of_a_crashed_machine_starts_on_the_next_member() {
     let mut world = failover_lab();
     agent::kill_machine(&mut world, &node("n1"));
     assert_eq!(journey(&mut world, 120), [vec![], vec!["n2"]]);
@@ -221,7 +221,7 @@ fn copy_of_a_dead_machine_starts_on_the_next_member() {
     assert_eq!(journey(&mut world, 120), [["n2"]]);
 }
 
-/// E8-S1: the agent of the copy's node is upgraded and silent meanwhile: no stop, no start, no failover.
+/// E8-S1: the agent of the instance's node is upgraded and silent meanwhile: no stop, no start, no failover.
 #[test]
 fn agent_upgrade_of_the_copys_node_moves_nothing() {
     let mut world = failover_lab();
@@ -235,9 +235,9 @@ fn agent_upgrade_of_the_copys_node_moves_nothing() {
     assert_eq!(agreements(&world, "n1"), before);
 }
 
-/// E4, last paragraph: a new version stops the one copy and starts the new one in its place, wherever that is.
+/// E4, last paragraph: a new version stops the single instance and starts the new one on the same node.
 #[test]
-fn new_version_replaces_the_copy_where_it_is() {
+fn new_version_replaces_the_instance_on_its_node() {
     let mut world = failover_lab();
     move_site(&mut world, "n1", "south");
     world.run_for(60);
@@ -254,9 +254,9 @@ fn new_version_replaces_the_copy_where_it_is() {
     );
 }
 
-/// B10, D4: a copy that ends by itself is started again where it was.
+/// B10, D4: an instance that exits is started again on the same node.
 #[test]
-fn copy_that_ended_by_itself_starts_again_where_it_was() {
+fn instance_that_exited_starts_again_on_its_node() {
     let mut world = failover_lab();
     let agreement = agreements(&world, "n1")
         .into_iter()
@@ -267,12 +267,12 @@ fn copy_that_ended_by_itself_starts_again_where_it_was() {
     assert_eq!(journey(&mut world, 60), [vec![], vec!["n1"]]);
 }
 
-/// 1.3, E2.4: whoever leaves the group keeps what it runs; the group it left gets its own copy.
+/// 1.3, E2.4: a member that leaves the group keeps its instance; the group gets its own.
 #[test]
-fn member_that_leaves_keeps_its_copy_and_the_group_gets_one() {
+fn member_that_leaves_keeps_its_instance_and_the_group_gets_one() {
     let mut world = failover_lab();
     let before = agreements(&world, "n1");
     put_group(&mut world, "g", &["n2", "n3"]);
     world.run_for(60);
-    assert_eq!((places(&world), agreements(&world, "n1")), (vec!["n1", "n2"], before));
+    assert_eq!((locations(&world), agreements(&world, "n1")), (vec!["n1", "n2"], before));
 }

@@ -1,5 +1,4 @@
-//! Messages and memories that are lost: what was committed is carried out all the same, and what nodes report is compared with the
-//! records.
+//! Lost messages and lost state: committed effects are carried out, and reports of nodes are compared with the records.
 
 use super::{
     agbot, agent,
@@ -25,20 +24,20 @@ fn lab(deliberate: DeliberateFaults) -> World {
     world
 }
 
-/// Lets the agbot die right after its next commit.
+/// Creates the agbot crash right after its next commit.
 fn die_after_commit(world: &mut World) {
     world.faults = Faults { crash_after_commit: 1.0, ..Faults::default() };
     assert!(world.run_until(30, |world| !world.agbots[0].is_up), "the agbot commits something");
     world.faults = Faults::default();
 }
 
-/// Deletes the policy, and lets the agbot die between the commit that ends the agreement and the message.
+/// Deletes the policy, and makes the agbot crash between the commit that ends the agreement and the message.
 fn die_after_the_end_of_the_policy(world: &mut World) {
     world.exchange.remove_policy(&policy("w"));
     die_after_commit(world);
     let ended = |state: &AgreementState| matches!(state, AgreementState::Ended { .. });
     assert!(world.database.agreements.values().all(|agreement| ended(&agreement.state)));
-    assert_eq!(runs(world, "n", "w").as_deref(), Some("1.0.0"), "the node was not told yet");
+    assert_eq!(runs(world, "n", "w").as_deref(), Some("1.0.0"), "the node was not notified yet");
     agbot::start(world, 0);
 }
 
@@ -73,7 +72,7 @@ fn agreement_that_is_over_and_still_reported_is_canceled_again_after_a_restart()
 }
 
 #[test]
-fn instance_would_run_for_ever_without_outbox_and_reports() {
+fn instance_would_run_forever_without_outbox_and_reports() {
     let deliberate =
         DeliberateFaults { loses_messages: true, trusts_records: true, ..DeliberateFaults::default() };
     let mut world = lab(deliberate);
@@ -84,9 +83,9 @@ fn instance_would_run_for_ever_without_outbox_and_reports() {
 }
 
 #[test]
-fn cancel_is_repeated_ever_more_seldom() {
+fn cancel_is_repeated_with_growing_intervals() {
     let mut world = lab(DeliberateFaults::default());
-    // The node never hears anything again, and still sends heartbeats.
+    // The node never receives anything again, and still sends heartbeats.
     world.faults = Faults { lost: 1.0, ..Faults::default() };
     world.exchange.remove_policy(&policy("w"));
     world.run_for(3_600);

@@ -1,6 +1,6 @@
-//! Policies that an agbot of another maker is configured to serve as well.
+//! Policies that a third-party agbot is configured to serve as well.
 //!
-//! Source: agbot 1.2; the last instance of a service stays up while it changes hands.
+//! Source: agbot 1.2; the last instance of a service stays up while the agbot changes.
 
 use super::{
     agbot, agent,
@@ -30,21 +30,21 @@ fn is_empty(world: &World, name: &str) -> bool {
 }
 
 #[test]
-fn members_change_hands_one_at_a_time_and_the_last_instance_stays() {
+fn members_change_their_agbot_one_at_a_time_and_the_last_instance_stays() {
     let mut world = lab(&MEMBERS);
     configure(&mut world, true);
-    let mut handed_over = 0;
+    let mut taken_over = 0;
     for second in 1..=200 {
         world.run_for(1);
-        assert!(running_count(&world, &MEMBERS, "w") >= 1, "after {handed_over} members");
-        // The other agbot takes its time, and makes its agreement when the node is free.
+        assert!(running_count(&world, &MEMBERS, "w") >= 1, "after {taken_over} members");
+        // The other agbot is slow, and makes its agreement when the node is free.
         let is_its_turn = |member: &&str| second % 5 == 0 && is_empty(&world, member);
         for member in MEMBERS.into_iter().filter(is_its_turn).collect::<Vec<_>>() {
             agent::agree_with_another_agbot(&mut world, &node(member), &policy("w"), "1.0.0");
-            handed_over += 1;
+            taken_over += 1;
         }
     }
-    assert_eq!(handed_over, 3);
+    assert_eq!(taken_over, 3);
     assert!(MEMBERS.into_iter().all(|member| is_left(&world, member)));
     assert!(world.agbots[0].model.claims().next().is_none());
 }
@@ -61,7 +61,7 @@ fn last_member_keeps_its_instance_while_the_other_agbot_makes_no_agreement() {
         matches!(&blocked, Some(Blocked::HaMinimum { missing, .. }) if missing.values().all(|why| why.contains("other agbot"))),
         "{blocked:?}"
     );
-    // What nobody took is served again as soon as the configuration is gone.
+    // Nodes without an agreement of the other agbot are served again as soon as the configuration is gone.
     configure(&mut world, false);
     world.run_for(60);
     assert_eq!(running_count(&world, &MEMBERS, "w"), 3);

@@ -19,7 +19,7 @@ use evenkeel_planner::{
 
 const GROUPS: usize = 4;
 
-/// Four groups of two that run `s` 1.0.0, and so many agbots.
+/// Creates four groups of two that run `s` 1.0.0, and the given number of agbots.
 fn four_groups(parallelism: u32, agbots: usize) -> (World, Vec<String>) {
     let mut world = World::new(1, DeliberateFaults::default());
     world.settings.update.parallelism = parallelism;
@@ -41,7 +41,7 @@ fn four_groups(parallelism: u32, agbots: usize) -> (World, Vec<String>) {
     (world, members)
 }
 
-/// Rolls version 2.0.0 out and returns the lowest number of running instances and the highest number of groups in work.
+/// Rolls version 2.0.0 out and returns the lowest number of running instances and the highest number of groups being updated.
 fn roll(world: &mut World, members: &[String], secs: u64) -> (usize, usize) {
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     assert_eq!(running_count(world, &members, "w"), members.len());
@@ -52,7 +52,7 @@ fn roll(world: &mut World, members: &[String], secs: u64) -> (usize, usize) {
         lowest = lowest.min(running_count(world, &members, "w"));
         highest = highest.max(world.database.claims.len());
     }
-    assert_eq!(world.watchman.violation, None);
+    assert_eq!(world.checker.violation, None);
     for member in members {
         assert_eq!(runs(world, member, "w").as_deref(), Some("2.0.0"), "{member}");
     }
@@ -94,7 +94,7 @@ fn group_that_waits_for_the_parallelism_names_the_groups_in_work() {
     assert_eq!(world.database.rollouts.len(), 1, "the rollouts of the waiting groups have not started");
 }
 
-/// An agbot that does not know the claim of another one yet is refused by the transaction.
+/// An agbot that does not know another one's claim yet is refused by the transaction.
 #[test]
 fn transaction_refuses_a_claim_beyond_the_parallelism() {
     let mut database = super::database::Database::default();

@@ -1,4 +1,4 @@
-//! Nodes that work by a pattern get its services, by the same engine as policies.
+//! Nodes that use a pattern get its services, by the same engine as policies.
 //!
 //! Sources: agbot 1.2 and 2.1; agreement protocol 3.1 and 3.7.
 
@@ -12,7 +12,7 @@ use evenkeel_planner::{report::Blocked, terms::proposal_terms};
 
 const OF_P: &str = "pattern/p/p_t_o_amd64";
 
-/// Lets a pattern `o/p` name version of service `t`.
+/// Writes pattern `o/p` with a version of service `t`.
 fn put_pattern(world: &mut World, version: &str) {
     put_policy(world, OF_P, "t", version, "");
     let mut facts = world.exchange.policies[&policy(OF_P)].clone();

@@ -1,6 +1,6 @@
-//! What a deployment policy says over the hub's settings: floor, peers that are down, pace, failures, scope.
+//! Settings of a deployment policy that override the hub's: minimum available, peers that are down, pace, failures, scope.
 //!
-//! The same engine as with the hub's settings; the policy beside it keeps those. Sources: orchestration 1.2, 1.3, B11, E3, E4.
+//! The same engine as with the hub's settings; another policy keeps those. Sources: orchestration 1.2, 1.3, B11, E3, E4.
 
 use super::{
     agent,
@@ -16,7 +16,7 @@ use evenkeel_planner::{
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
 
-/// Writes policy `w` for a version of `s` with what it says over the hub's settings.
+/// Writes policy `w` for a version of `s` with settings of its own.
 fn orchestrate(world: &mut World, version: &str, orchestration: PolicyOrchestration) {
     put_policy(world, "w", "s", version, "site == north");
     let mut facts = world.exchange.policies[&policy("w")].clone();
@@ -33,7 +33,7 @@ fn groups(names: &[&str]) -> PolicyOrchestration {
     PolicyOrchestration { scope: PolicyScope::HaGroups(groups), ..PolicyOrchestration::default() }
 }
 
-/// Other overrides mean another environment, which a node takes over with a new agreement only.
+/// Other overrides mean another environment, which a node applies with a new agreement only.
 #[test]
 fn changed_overrides_are_rolled_through_the_group() {
     let members = ["n1", "n2", "n3"];
@@ -56,9 +56,9 @@ fn changed_overrides_are_rolled_through_the_group() {
     assert!(terms.terms.to_text().contains(r#""deployment_overrides_signature":"signature""#));
 }
 
-/// E4-S3 with the floor of one policy: one at a time with 2 of 3, and clamped with 5 of 3; the hub's stays 1 for others.
+/// E4-S3 with the minimum available of one policy: one at a time with 2 of 3, and clamped with 5 of 3; the hub's stays 1 for others.
 #[test]
-fn floor_of_a_policy_is_its_own_and_is_clamped_to_the_other_members() {
+fn minimum_available_of_a_policy_is_its_own_and_is_clamped_to_the_other_members() {
     for minimum in [2, 5] {
         let mut world = lab_with(&MEMBERS, |world| {
             add_service(world, "t", "1.0.0", Quality::Good);
@@ -67,8 +67,8 @@ fn floor_of_a_policy_is_its_own_and_is_clamped_to_the_other_members() {
         });
         agent::kill_machine(&mut world, &node("n3"));
         world.run_for(30);
-        let floor = UpdateOverrides { min_running: Some(minimum), ..UpdateOverrides::default() };
-        orchestrate(&mut world, "2.0.0", update(floor));
+        let minimum_available = UpdateOverrides { min_running: Some(minimum), ..UpdateOverrides::default() };
+        orchestrate(&mut world, "2.0.0", update(minimum_available));
         put_policy(&mut world, "w2", "t", "2.0.0", "site == north");
         assert_eq!(
             lowest(&mut world, 90, &["n1", "n2"], "w"),
@@ -81,7 +81,7 @@ fn floor_of_a_policy_is_its_own_and_is_clamped_to_the_other_members() {
         assert_eq!(
             runs(&world, "n1", "w2").as_deref(),
             Some("2.0.0"),
-            "the other policy has the hub's floor"
+            "the other policy has the hub's minimum available"
         );
         agent::start(&mut world, &node("n3"));
         assert!(lowest(&mut world, 150, &["n1", "n2"], "w") >= 1);
@@ -89,7 +89,7 @@ fn floor_of_a_policy_is_its_own_and_is_clamped_to_the_other_members() {
     }
 }
 
-/// E4-S2, second half, for one policy: the dead peer holds the other policy back only.
+/// E4-S2, second half, for one policy: the peer that is down blocks only the other policy.
 #[test]
 fn policy_that_proceeds_does_not_wait_for_a_dead_peer_and_another_does() {
     let mut world = lab_with(&["n1", "n2"], |world| {
@@ -109,7 +109,7 @@ fn policy_that_proceeds_does_not_wait_for_a_dead_peer_and_another_does() {
     assert!(matches!(why(&world, "n1", "w2"), Some(Blocked::HaMinimum { .. })));
 }
 
-/// B11-S1, the delay: the next member begins so long after the last one was finished.
+/// B11-S1, the delay: the next member begins this long after the last one was finished.
 #[test]
 fn delay_of_a_policy_lies_between_its_members() {
     let mut world = lab(&["n1", "n2"]);
@@ -173,8 +173,9 @@ fn scope_of_a_policy_keeps_it_to_members_of_its_groups() {
 fn changed_settings_restart_nothing_and_begin_no_rollout() {
     let mut world = lab(&MEMBERS);
     let before: Vec<_> = MEMBERS.iter().map(|member| agreements(&world, member)).collect();
-    let floor = UpdateOverrides { min_running: Some(2), monitor_secs: Some(9), ..UpdateOverrides::default() };
-    orchestrate(&mut world, "1.0.0", update(floor));
+    let minimum_available =
+        UpdateOverrides { min_running: Some(2), monitor_secs: Some(9), ..UpdateOverrides::default() };
+    orchestrate(&mut world, "1.0.0", update(minimum_available));
     assert_eq!(lowest(&mut world, 60, &MEMBERS, "w"), 3);
     let after: Vec<_> = MEMBERS.iter().map(|member| agreements(&world, member)).collect();
     assert_eq!((after, world.database.rollouts.len()), (before, 0));

@@ -13,7 +13,7 @@ use evenkeel_planner::{
     usage::later,
 };
 
-/// A node whose agreement has just ended, while its status still shows the instance.
+/// A node whose agreement has just ended, while its status still lists the instance.
 struct Canceled {
     model: Model,
     now: Timestamp,
@@ -53,7 +53,7 @@ impl Canceled {
         self.event(&Event::CommandOutcome { command, outcome: Outcome::Done })
     }
 
-    /// Proposes once more, up to the second copy.
+    /// Proposes once more, up to the second send.
     fn proposed(&mut self) -> Agreement {
         let decision = self.event(&Event::FullReconcile);
         let proposal = actions(&decision).find_map(|action| match action {
@@ -62,9 +62,9 @@ impl Canceled {
         });
         let agreement = proposal.expect("the proposal does not wait for the old instance");
         let decision = self.done(Action::Propose { agreement: Box::new(agreement.clone()), claim: None });
-        assert!(repeats(&decision), "a second copy follows at once");
+        assert!(repeats(&decision), "a second proposal follows at once");
         let decision = self.done(Action::RepeatProposal { agreement: Box::new(agreement.clone()) });
-        assert!(!repeats(&decision), "two copies are enough");
+        assert!(!repeats(&decision), "two proposals are enough");
         agreement
     }
 
@@ -109,7 +109,7 @@ fn proposal_without_a_reply_is_repeated_when_the_old_instance_is_gone() {
     let mut canceled = Canceled::new();
     let agreement = canceled.proposed();
     let decision = canceled.old_instance_gone();
-    assert!(repeats(&decision) && !acknowledges(&decision), "the node may have dropped both copies");
+    assert!(repeats(&decision) && !acknowledges(&decision), "the node may have dropped both proposals");
     let decision = canceled.done(Action::RepeatProposal { agreement: Box::new(agreement) });
     assert!(!repeats(&decision), "until it reports again");
 }

@@ -1,4 +1,4 @@
-//! Modes of the update engine: going back after a failure, wishes of users, freed claims, members on a subset.
+//! Modes of the update engine: rollback after a failure, user actions, released claims, services on a subset of the members.
 //!
 //! Sources: orchestration B11, B12, E4.4, E5.2, P.
 
@@ -30,13 +30,13 @@ fn going_back(members: &[&str], quality: Quality) -> World {
     world
 }
 
-fn is_told(world: &World, words: &str) -> bool {
-    world.trace.iter().any(|line| line.contains(words))
+fn is_traced(world: &World, text: &str) -> bool {
+    world.trace.iter().any(|line| line.contains(text))
 }
 
-/// B11-S4, B11.7: a version that fails is taken back, and the members that had not changed never notice.
+/// B11-S4, B11.7: a failing version is rolled back, and the unchanged members are not affected.
 #[test]
-fn failed_version_is_rolled_back_while_a_copy_always_runs() {
+fn failed_version_is_rolled_back_while_an_instance_always_runs() {
     for quality in [Quality::NeverStarts, Quality::EndsAfter(2)] {
         let mut world = going_back(&["n1", "n2", "n3"], quality);
         put_policy(&mut world, "w", "s", "2.0.0", "site == north");
@@ -50,8 +50,8 @@ fn failed_version_is_rolled_back_while_a_copy_always_runs() {
         assert_eq!(back.version, "1.0.0");
         assert!(back.why.to_string().contains("2.0.0 failed on o/n1"), "{}", back.why);
         assert!(claims(&world).is_empty());
-        assert!(is_told(&world, "rollout.rollback-completed"));
-        assert!(!is_told(&world, "claim rollout of o/w for o/n2 (2.0.0)"), "nobody else tried it");
+        assert!(is_traced(&world, "rollout.rollback-completed"));
+        assert!(!is_traced(&world, "claim rollout of o/w for o/n2 (2.0.0)"), "no other member tried it");
         // B11-S6: another version starts a new rollout.
         put_policy(&mut world, "w", "s", "3.0.0", "site == north");
         world.run_for(150);
@@ -88,7 +88,7 @@ fn failed_version_is_not_tried_again_before_a_retry() {
     let after: Vec<_> = ["n1", "n2"].map(|member| agreements(&world, member)).into();
     assert_eq!(after, before, "nothing was restarted");
     assert!(all_run(&world, "1.0.0") && rollout(&world, "w").remembers_failure());
-    chaos::ask(&mut world, &policy("w"), RolloutAction::Retry);
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Retry);
     assert!(lowest(&mut world, 150, &["n1", "n2"], "w") >= 1);
     assert!(all_run(&world, "2.0.0"));
     let rollout = rollout(&world, "w");
@@ -96,7 +96,7 @@ fn failed_version_is_not_tried_again_before_a_retry() {
     assert_eq!((rollout.done, rollout.total, rollout.failed.len()), (2, 2, 0));
 }
 
-/// B11-S6: naming another version forgets the one that failed, also when that version runs already.
+/// B11-S6: naming another version clears the failed one, even when that version already runs.
 #[test]
 fn naming_another_version_forgets_the_one_that_failed() {
     for other in ["1.0.0", "3.0.0"] {
@@ -115,7 +115,7 @@ fn naming_another_version_forgets_the_one_that_failed() {
     }
 }
 
-/// A policy that is deleted and made again knows nothing of what failed before.
+/// A policy that is deleted and created again has no remembered failure.
 #[test]
 fn deleting_the_policy_forgets_the_version_that_failed() {
     let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
@@ -130,9 +130,9 @@ fn deleting_the_policy_forgets_the_version_that_failed() {
     assert!(all_run(&world, "2.0.0"));
 }
 
-/// A member that joins a group that went back gets the version the group has.
+/// A member that joins a group after its rollback gets the group's version.
 #[test]
-fn member_that_joins_after_a_rollback_gets_what_the_others_have() {
+fn member_that_joins_after_a_rollback_gets_the_groups_version() {
     let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     world.run_for(150);
@@ -144,26 +144,26 @@ fn member_that_joins_after_a_rollback_gets_what_the_others_have() {
 
 /// B11-S5: a rollback is never rolled back; it is held with the reason.
 #[test]
-fn rollback_that_fails_too_is_held_and_says_why() {
+fn rollback_that_fails_too_is_held_with_a_reason() {
     let mut world = going_back(&["n1", "n2", "n3"], Quality::Good);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     world.run_for(120);
     add_service(&mut world, "s", "1.0.0", Quality::NeverStarts);
-    chaos::ask(&mut world, &policy("w"), RolloutAction::Rollback);
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Rollback);
     assert!(lowest(&mut world, 200, &["n1", "n2", "n3"], "w") >= 2);
     let reason = hold(&world, "w").expect("held");
     assert!(matches!(&reason, HoldReason::StepFailed { version, .. } if version == "1.0.0"), "{reason}");
     assert_eq!(running_count(&world, &["n2", "n3"], "w"), 2);
 }
 
-/// B11.9, B12: a user goes back from a rollout that is complete.
+/// B11.9, B12: a user rolls a completed rollout back.
 #[test]
-fn user_takes_a_complete_rollout_back() {
+fn user_rolls_a_completed_rollout_back() {
     let mut world = lab(&["n1", "n2"]);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     world.run_for(90);
     assert_eq!(runs(&world, "n2", "w").as_deref(), Some("2.0.0"));
-    chaos::ask(&mut world, &policy("w"), RolloutAction::Rollback);
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Rollback);
     assert_eq!(lowest(&mut world, 90, &["n1", "n2"], "w"), 1);
     assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("1.0.0")));
     let rollout = rollout(&world, "w");
@@ -171,9 +171,9 @@ fn user_takes_a_complete_rollout_back() {
     assert!(rollout.rollback.unwrap().why.to_string().contains("o/operator requested a rollback"));
 }
 
-/// A member that is silent says nothing against the new version: the rollout is held, not taken back.
+/// A silent member does not count against the new version: the rollout is held, not rolled back.
 #[test]
-fn silent_member_is_no_reason_to_go_back() {
+fn silent_member_does_not_cause_a_rollback() {
     let mut world = going_back(&["n1", "n2", "n3"], Quality::Good);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     assert!(world.run_until(30, |world| runs(world, "n1", "w").is_none()));
@@ -184,7 +184,7 @@ fn silent_member_is_no_reason_to_go_back() {
 
 /// B11.6: with `continue` the others are upgraded although one failed.
 #[test]
-fn with_continue_one_failure_stops_nobody() {
+fn with_continue_one_failure_stops_no_other_member() {
     let mut world = lab_with(&["n1", "n2", "n3"], |world| {
         world.settings.update.failure_action = FailureAction::Continue;
         add_service(world, "s", "2.0.0", Quality::EndsAfter(1_000));
@@ -200,35 +200,35 @@ fn with_continue_one_failure_stops_nobody() {
     assert!(hold(&world, "w").is_none());
 }
 
-/// B11.10, 1.9: a node holds one agreement of a policy, so start first becomes stop first, and that is told.
+/// B11.10, 1.9: a node holds one agreement of a policy, so start first becomes stop first, with an event.
 #[test]
-fn start_first_is_degraded_on_nodes_that_hold_one_agreement_and_says_so() {
+fn start_first_is_degraded_on_nodes_that_hold_one_agreement_with_an_event() {
     let mut world = lab_with(&["n1", "n2"], |world| world.settings.update.order = UpdateOrder::StartFirst);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     assert_eq!(lowest(&mut world, 90, &["n1", "n2"], "w"), 1);
     assert!(["n1", "n2"].iter().all(|member| runs(&world, member, "w").as_deref() == Some("2.0.0")));
-    let told = world.trace.iter().filter(|line| line.contains("update.order-degraded")).count();
-    assert_eq!(told, 1, "once for the rollout");
+    let degraded = world.trace.iter().filter(|line| line.contains("update.order-degraded")).count();
+    assert_eq!(degraded, 1, "once for the rollout");
 }
 
-/// 2.8: an aborted rollout stays where it is until somebody goes on or back.
+/// 2.8: an aborted rollout stays as it is until a user resumes it or rolls it back.
 #[test]
 fn aborted_rollout_stays_where_it_is() {
     let mut world = lab(&["n1", "n2", "n3"]);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     assert!(world.run_until(60, |world| runs(world, "n1", "w").is_none()));
-    chaos::ask(&mut world, &policy("w"), RolloutAction::Abort);
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Abort);
     world.run_for(100);
     assert_eq!(runs(&world, "n3", "w").as_deref(), Some("1.0.0"));
     assert!(why(&world, "n3", "w").unwrap().to_string().contains("aborted by o/operator"));
-    chaos::ask(&mut world, &policy("w"), RolloutAction::Rollback);
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Rollback);
     world.run_for(60);
     assert_eq!(runs(&world, "n1", "w").as_deref(), Some("1.0.0"));
 }
 
-/// E5.2: an administrator frees the claim of a stuck member; what that member still does under it harms nobody.
+/// E5.2: an administrator releases the claim of a stuck member; late commands of that member under it have no effect.
 #[test]
-fn freed_claim_lets_another_member_go_and_the_floor_holds() {
+fn released_claim_unblocks_another_member_and_the_minimum_available_holds() {
     let mut world = lab(&["n1", "n2", "n3"]);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     assert!(world.run_until(60, |world| runs(world, "n1", "w").is_none()));
@@ -239,7 +239,7 @@ fn freed_claim_lets_another_member_go_and_the_floor_holds() {
         assert_eq!(runs(&world, member, "w").as_deref(), Some("2.0.0"));
     }
     assert!(claims(&world).is_empty());
-    // What was issued under the old number comes too late.
+    // Commands with the old fencing number come too late.
     let lease = evenkeel_planner::command::Lease { partition: 0, fencing: 0 };
     let late = evenkeel_planner::command::Command {
         lease: world
@@ -262,9 +262,9 @@ fn freed_claim_lets_another_member_go_and_the_floor_holds() {
     ));
 }
 
-/// E5.2, E6: freeing the claim of an agent upgrade lets the services of the others go on.
+/// E5.2, E6: releasing the claim of an agent upgrade unblocks the services of the others.
 #[test]
-fn freed_agent_claim_lets_services_roll() {
+fn released_agent_claim_unblocks_services() {
     let mut world = lab(&["n1", "n2"]);
     hold_agent_claim(&mut world, "n1");
     world.run_for(3);

@@ -1,37 +1,37 @@
-//! How a simulated agbot learns of the records of all agbots: as in production, through the log of changed records.
+//! How a simulated agbot reads the records of all agbots: as in production, through the log of changed records.
 //!
-//! What is read reaches the engine later, and the record may have changed meanwhile. The log keeps the newest rows only; whoever falls
-//! behind reads all records. A read may fail.
+//! Read events reach the engine later, and the record may have changed meanwhile. The log keeps the newest rows only; an agbot that
+//! falls behind reads all records. A read may fail.
 
 use std::collections::BTreeSet;
 
 use super::{
     agbot::handle,
     database::Row,
-    world::{Happening, World},
+    world::{ScheduledEvent, World},
 };
 use evenkeel_planner::{event::Event, model::Model};
 
 /// Rows that the log keeps.
 const KEPT_ROWS: usize = 60;
 
-/// How far an agbot has read the log.
+/// The read position of an agbot in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     /// `None`: the next read is in bulk.
     position: Option<usize>,
-    /// Read, and on the way to the engine.
+    /// Events that were read and have not reached the engine.
     unapplied: Vec<Event>,
 }
 
 impl Tail {
-    /// A tail that has read everything up to a position.
+    /// Creates a tail that has read everything up to a position.
     pub fn at(position: usize) -> Self {
         Self { position: Some(position), unapplied: Vec::new() }
     }
 }
 
-/// Hands over what was read last, and reads on.
+/// Sends the events of the last read to the engine, and reads on.
 pub(crate) fn tail(world: &mut World, index: usize, incarnation: u32) {
     let Some(agbot) = world.agbots.get(index).filter(|one| one.is_up && one.incarnation == incarnation)
     else {
@@ -39,15 +39,15 @@ pub(crate) fn tail(world: &mut World, index: usize, incarnation: u32) {
     };
     if world.millis < agbot.paused_until_millis {
         let wait = agbot.paused_until_millis - world.millis;
-        return world.schedule(wait, Happening::Tail { agbot: index, incarnation });
+        return world.schedule(wait, ScheduledEvent::Tail { agbot: index, incarnation });
     }
     apply(world, index);
     read(world, index);
     let pause = world.between(50, 800);
-    world.schedule(pause, Happening::Tail { agbot: index, incarnation });
+    world.schedule(pause, ScheduledEvent::Tail { agbot: index, incarnation });
 }
 
-/// Brings the model up to what is committed now; false when the read fails.
+/// Updates the model with everything committed; false when the read fails.
 pub(crate) fn catch_up(world: &mut World, index: usize) -> bool {
     apply(world, index);
     let is_read = read(world, index);

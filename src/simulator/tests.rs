@@ -1,10 +1,10 @@
-//! Many seeds, and proof that the simulator can fail.
+//! Many seeds, and tests that the simulator detects deliberate faults.
 
 use std::{collections::BTreeMap, thread};
 
 use super::*;
 
-/// Runs seeds on two threads; returns the first failure and the sums of replaced copies and holds.
+/// Runs seeds on two threads; returns the first failure and the sums of replaced instances and holds.
 fn run(seeds: u64, steps: u32, deliberate: DeliberateFaults) -> (Option<String>, u64, u64) {
     let half = |first: u64| {
         let (mut replaced, mut held) = (0, 0);
@@ -32,11 +32,11 @@ fn every_promise_is_kept_under_faults_for_two_thousand_seeds() {
     if let Some(text) = failure {
         panic!("{text}");
     }
-    assert!(replaced > 2_000, "the schedules replaced only {replaced} copies and prove little");
+    assert!(replaced > 2_000, "the schedules replaced only {replaced} instances and prove little");
     assert!(held > 100, "the schedules held only {held} rollouts and prove little");
 }
 
-/// Schedules that showed a weakness of the planner, or of the watchman, when they were first run.
+/// Schedules that revealed a defect of the planner, or of the invariant checker, when they were first run.
 #[test]
 fn schedules_that_failed_once_keep_every_promise() {
     for (seed, steps) in [
@@ -64,24 +64,24 @@ fn longer_schedules_keep_every_promise_too() {
 }
 
 #[test]
-fn simulator_notices_that_the_floor_is_not_tested() {
+fn simulator_detects_that_the_minimum_available_is_not_checked() {
     let (failure, ..) =
         run(200, 1_500, DeliberateFaults { ignores_minimum: true, ..DeliberateFaults::default() });
-    let text = failure.expect("a planner without the floor must be caught");
-    assert!(text.contains("the last running copy"), "{text}");
+    let text = failure.expect("a planner without the minimum available must be caught");
+    assert!(text.contains("the last running instance"), "{text}");
     assert!(text.contains("under claim"), "the trace tells what led to it: {text}");
 }
 
 #[test]
-fn simulator_notices_that_agreements_are_taken_for_running_copies() {
+fn simulator_detects_that_agreements_are_taken_for_running_instances() {
     let (failure, ..) =
         run(200, 1_500, DeliberateFaults { trusts_records: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner that counts promises must be caught");
-    assert!(text.contains("the last running copy"), "{text}");
+    assert!(text.contains("the last running instance"), "{text}");
 }
 
 #[test]
-fn simulator_notices_that_update_parallelism_is_not_enforced() {
+fn simulator_detects_that_update_parallelism_is_not_enforced() {
     let (failure, ..) =
         run(200, 1_500, DeliberateFaults { ignores_parallelism: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner that updates any number of groups must be caught");
@@ -89,7 +89,7 @@ fn simulator_notices_that_update_parallelism_is_not_enforced() {
 }
 
 #[test]
-fn simulator_notices_instances_that_nobody_owns() {
+fn simulator_detects_instances_without_an_agreement() {
     let deliberate =
         DeliberateFaults { loses_messages: true, trusts_records: true, ..DeliberateFaults::default() };
     let (failure, ..) = run(200, 1_500, deliberate);

@@ -1,6 +1,6 @@
-//! How long the upgrade of a whole fleet takes, with and without HA groups, when nothing goes wrong.
+//! Duration of the upgrade of a whole fleet, with and without HA groups, without faults.
 //!
-//! Simulated time, so that the answer does not depend on the machine. Source: seed 004, "Test".
+//! Simulated time, so that the result does not depend on the machine. Source: seed 004, "Test".
 
 use std::time::Duration;
 
@@ -11,61 +11,61 @@ use super::{
 };
 use evenkeel_planner::ids::{NodeId, PolicyId};
 
-/// Time for all copies to come up, and longest time for the upgrade, simulated seconds.
-const PATIENCE_SECS: u64 = 7_200;
+/// Limit for the start of all instances, and for the upgrade, in simulated seconds.
+const TIME_LIMIT_SECS: u64 = 7_200;
 
 /// The service that every node runs, and the one that only the first node of each group runs.
 const COMMON: &str = "common";
 const SPECIAL: &str = "special";
 
-/// Is a fleet and what it runs.
+/// A fleet with its services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpgradePlan {
-    /// Number of groups, or of as many nodes that are in no group.
+    /// Number of groups, or of equally many sets of nodes without a group.
     pub groups: u32,
     /// Nodes of each group.
     pub members: u32,
-    /// True to make the groups; the nodes are the same without them.
+    /// True to create the groups; the nodes are the same without them.
     pub has_groups: bool,
     /// True when the first node of each group runs a second service, which is upgraded too.
     pub is_heterogeneous: bool,
-    /// Time that a copy needs to start.
+    /// Time that an instance needs to start.
     pub start_millis: u64,
-    /// Time that a new copy is watched before its step counts.
+    /// Time that a new instance is monitored before its step counts.
     pub monitor_secs: u64,
 }
 
-/// Is how an upgrade went.
+/// The outcome of an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpgradeOutcome {
-    /// Copies that were replaced.
-    pub copies: u32,
-    /// Simulated time from the new policies to the last new copy; none when it never came.
+    /// Number of replaced instances.
+    pub instances: u32,
+    /// Simulated time from the new policies to the last new instance; none when it did not come.
     pub millis: Option<u64>,
-    /// Fewest copies of the common service that ran at any instant in one set of `members` nodes.
+    /// Lowest number of running instances of the common service at any instant in one set of `members` nodes.
     pub lowest_in_group: u32,
-    /// Times that the agbot decided during the upgrade.
+    /// Number of decisions of the agbot during the upgrade.
     pub decisions: u64,
-    /// What these decisions took, by the stopwatch.
+    /// Duration of these decisions, by the stopwatch.
     pub deciding: Duration,
-    /// Things that happened.
+    /// Number of events.
     pub steps: u64,
-    /// What was broken, if anything.
+    /// The violation, if any.
     pub violation: Option<String>,
 }
 
 /// Upgrades every service of a fleet at once.
 ///
 /// # Units
-/// `stopwatch` tells a time that only grows, such as the CPU time of this thread; without one, deciding takes no time.
+/// `stopwatch` returns a monotonic time, such as the CPU time of this thread; without one, decisions take no time.
 pub fn upgrade(plan: UpgradePlan, stopwatch: Option<fn() -> Duration>) -> UpgradeOutcome {
     let mut world = World::new(1, DeliberateFaults::default());
     world.settings.update.monitor_secs = plan.monitor_secs;
     let sets = build(&mut world, plan);
     let fleet = Fleet { plan, sets };
     let is_up = world
-        .run_until(PATIENCE_SECS, |world| world.steps.is_multiple_of(32) && fleet.all_run(world, "1.0.0"));
-    // What joined a moment ago is looked at with a grace.
+        .run_until(TIME_LIMIT_SECS, |world| world.steps.is_multiple_of(32) && fleet.all_run(world, "1.0.0"));
+    // New members are subject to a grace period.
     world.run_for(30);
     let (begin, steps_before) = (world.millis, world.steps);
     put_policies(&mut world, plan, "2.0.0");
@@ -73,8 +73,8 @@ pub fn upgrade(plan: UpgradePlan, stopwatch: Option<fn() -> Duration>) -> Upgrad
     let mut lowest = plan.members;
     let mut millis = None;
     while is_up
-        && world.watchman.violation.is_none()
-        && world.millis < begin + PATIENCE_SECS * 1000
+        && world.checker.violation.is_none()
+        && world.millis < begin + TIME_LIMIT_SECS * 1000
         && world.step()
     {
         lowest = lowest.min(fleet.lowest(&world));
@@ -84,13 +84,13 @@ pub fn upgrade(plan: UpgradePlan, stopwatch: Option<fn() -> Duration>) -> Upgrad
         }
     }
     UpgradeOutcome {
-        copies: plan.groups * (plan.members + u32::from(plan.is_heterogeneous)),
+        instances: plan.groups * (plan.members + u32::from(plan.is_heterogeneous)),
         millis,
         lowest_in_group: lowest,
         decisions: world.effort.decisions,
         deciding: world.effort.spent,
         steps: world.steps - steps_before,
-        violation: world.watchman.violation,
+        violation: world.checker.violation,
     }
 }
 
@@ -162,13 +162,13 @@ mod tests {
         }
     }
 
-    /// Turns of all members: start and watch each, and time for messages and polls.
+    /// Returns the time for all members in turn: start and monitoring of each, plus messages and polls.
     fn turns(members: u32) -> u64 {
         u64::from(members) * (5_000 + 5_000 + 8_000)
     }
 
     #[test]
-    fn groups_keep_a_copy_up_and_cost_one_turn_a_member() {
+    fn groups_keep_an_instance_up_and_cost_one_turn_per_member() {
         for (groups, members) in [(6, 2), (4, 3), (3, 5)] {
             for is_heterogeneous in [false, true] {
                 let plan = |has_groups| UpgradePlan { groups, members, ..plan(has_groups, is_heterogeneous) };
@@ -177,7 +177,7 @@ mod tests {
                 assert_eq!(grouped.lowest_in_group, members - 1, "one at a time: {grouped:?}");
                 assert_eq!(free.lowest_in_group, 0, "nobody waits for anybody: {free:?}");
                 let (grouped, free) = (grouped.millis.expect("ends"), free.millis.expect("ends"));
-                // Each member is down for its start and watched; the watch of the last one counts for nothing here.
+                // Each member is down for its start and monitored; the monitoring of the last one does not count here.
                 let least = u64::from(members) * 5_000 + u64::from(members - 1) * 5_000;
                 assert!((least..=turns(members)).contains(&grouped), "{members} members: {grouped} ms");
                 assert!((5_000..=18_000).contains(&free), "one turn for all: {free} ms");
@@ -207,7 +207,7 @@ mod tests {
             Duration::from_millis(MILLIS.get())
         };
         let outcome = upgrade(plan(true, false), Some(stopwatch));
-        assert!(outcome.decisions > u64::from(outcome.copies));
+        assert!(outcome.decisions > u64::from(outcome.instances));
         assert_eq!(outcome.deciding, Duration::from_millis(outcome.decisions));
     }
 }

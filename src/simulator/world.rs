@@ -1,4 +1,4 @@
-//! The world: time, the queue of things to happen, the network, and all parts.
+//! The world: time, the queue of scheduled events, the network, and all parts.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
     database::Database,
     deliberate::DeliberateFaults,
     exchange::Exchange,
-    invariants::Watchman,
+    invariants::InvariantChecker,
 };
 use evenkeel_planner::{
     command::Command,
@@ -22,16 +22,16 @@ use evenkeel_planner::{
     settings::{PlannerSettings, UpdateSettings},
 };
 
-/// Begin of simulated time, any instant will do.
+/// Start of simulated time; any instant will do.
 const EPOCH_MILLIS: i64 = 1_800_000_000_000;
 
 /// How long a message stays in a mailbox, seconds.
 pub(crate) const MESSAGE_TTL_SECS: u64 = 120;
 
-/// Is a thing to happen.
+/// A scheduled event.
 #[derive(Debug)]
-pub(crate) enum Happening {
-    /// An agbot looks at everything new.
+pub(crate) enum ScheduledEvent {
+    /// An agbot reads all changes.
     Poll { agbot: usize, incarnation: u32 },
     /// An agbot reads the log of changed records.
     Tail { agbot: usize, incarnation: u32 },
@@ -43,36 +43,36 @@ pub(crate) enum Happening {
     Deliver { node: NodeId, message: ToAgent },
     /// A message reaches the agbots' mailbox.
     DeliverToAgbots { message: AgreementMessage },
-    /// Something inside an agent is due.
+    /// A timer of an agent.
     Agent { node: NodeId, incarnation: u32, timer: AgentTimer },
     /// The next fault.
     Chaos,
 }
 
-/// Is how unreliable the world is; all zero when faults are over.
+/// The fault rates of the world; all zero when faults are over.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Faults {
     /// Share of messages lost, and of reads of the log that fail.
     pub lost: f64,
-    /// Share of messages doubled.
+    /// Share of messages duplicated.
     pub doubled: f64,
     /// Longest delay of a late message, milliseconds.
     pub late_millis: u64,
-    /// Share of commands after whose transaction the agbot crashes, before it has sent or told anything.
+    /// Share of commands after whose transaction the agbot crashes before any other effect.
     pub crash_after_commit: f64,
 }
 
-/// Is what the decisions of all agbots took.
+/// The duration of the decisions of all agbots.
 #[derive(Debug, Default)]
 pub(crate) struct Effort {
-    /// Tells a time that only grows; nothing decided depends on it.
+    /// Returns a monotonic time; no decision depends on it.
     pub stopwatch: Option<fn() -> Duration>,
     pub spent: Duration,
     pub decisions: u64,
 }
 
 impl Effort {
-    /// Adds what `work` takes.
+    /// Adds the duration of `work`.
     pub fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begin = self.stopwatch.map(|read| read());
         let outcome = work();
@@ -84,18 +84,18 @@ impl Effort {
     }
 }
 
-/// Says how a version behaves.
+/// The behavior of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quality {
     /// It starts and runs.
     Good,
     /// It never starts.
     NeverStarts,
-    /// It ends by itself after so many seconds.
+    /// It exits after this number of seconds.
     EndsAfter(u64),
 }
 
-/// Is a message in the agbots' mailbox.
+/// A message in the agbots' mailbox.
 #[derive(Debug, Clone)]
 pub(crate) struct Mail {
     pub id: u64,
@@ -103,18 +103,18 @@ pub(crate) struct Mail {
     pub expires_millis: u64,
 }
 
-/// Is the world.
+/// The world.
 pub(crate) struct World {
     pub rng: ChaCha8Rng,
-    /// Number that everything random follows from.
+    /// Seed of all randomness.
     pub seed: u64,
     pub millis: u64,
     pub clock_offset_millis: i64,
-    /// When somebody last edited a policy, a node or a group.
+    /// Time of the last edit of a policy, a node or a group.
     pub edited_at_millis: u64,
     pub settings: PlannerSettings,
     pub faults: Faults,
-    /// How the agbots are misled.
+    /// The deliberate faults of the agbots.
     pub deliberate: DeliberateFaults,
     pub exchange: Exchange,
     pub database: Database,
@@ -122,12 +122,12 @@ pub(crate) struct World {
     pub agents: BTreeMap<NodeId, Agent>,
     pub mailbox: Vec<Mail>,
     pub quality: BTreeMap<(ServiceKey, String), Quality>,
-    pub watchman: Watchman,
+    pub checker: InvariantChecker,
     pub steps: u64,
     pub trace: Vec<String>,
-    /// What decisions took, when there is something to measure it with.
+    /// Duration of the decisions, if it is measured.
     pub effort: Effort,
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: BTreeMap<(u64, u64), ScheduledEvent>,
     next_number: u64,
 }
 
@@ -171,7 +171,7 @@ impl World {
             agents: BTreeMap::new(),
             mailbox: Vec::new(),
             quality: BTreeMap::new(),
-            watchman: Watchman::default(),
+            checker: InvariantChecker::default(),
             steps: 0,
             trace: Vec::new(),
             effort: Effort::default(),
@@ -195,7 +195,7 @@ impl World {
         probability > 0.0 && self.rng.random_bool(probability)
     }
 
-    /// Returns a number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, inclusive.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         self.rng.random_range(low..=high)
     }
@@ -205,44 +205,44 @@ impl World {
         self.next_number
     }
 
-    pub fn schedule(&mut self, after_millis: u64, happening: Happening) {
+    pub fn schedule(&mut self, after_millis: u64, event: ScheduledEvent) {
         let number = self.number();
-        self.queue.insert((self.millis + after_millis, number), happening);
+        self.queue.insert((self.millis + after_millis, number), event);
     }
 
-    /// Lets the next thing happen; false when nothing is left.
+    /// Executes the next event; false when none is left.
     pub fn step(&mut self) -> bool {
-        let Some(((millis, _), happening)) = self.queue.pop_first() else { return false };
+        let Some(((millis, _), event)) = self.queue.pop_first() else { return false };
         self.millis = millis;
         self.steps += 1;
-        match happening {
-            Happening::Poll { agbot, incarnation } => super::agbot::poll(self, agbot, incarnation),
-            Happening::Tail { agbot, incarnation } => super::tail::tail(self, agbot, incarnation),
-            Happening::Execute { agbot, incarnation, command, mail } => {
+        match event {
+            ScheduledEvent::Poll { agbot, incarnation } => super::agbot::poll(self, agbot, incarnation),
+            ScheduledEvent::Tail { agbot, incarnation } => super::tail::tail(self, agbot, incarnation),
+            ScheduledEvent::Execute { agbot, incarnation, command, mail } => {
                 super::agbot::execute(self, agbot, incarnation, *command, mail);
             }
-            Happening::DeliverOutbox { agbot, incarnation } => {
+            ScheduledEvent::DeliverOutbox { agbot, incarnation } => {
                 super::agbot::deliver(self, agbot, incarnation);
             }
-            Happening::Deliver { node, message } => super::agent::receive(self, &node, message),
-            Happening::DeliverToAgbots { message } => {
+            ScheduledEvent::Deliver { node, message } => super::agent::receive(self, &node, message),
+            ScheduledEvent::DeliverToAgbots { message } => {
                 let expires_millis = self.millis + MESSAGE_TTL_SECS * 1000;
                 let id = self.number();
                 self.mailbox.push(Mail { id, message, expires_millis });
             }
-            Happening::Agent { node, incarnation, timer } => {
+            ScheduledEvent::Agent { node, incarnation, timer } => {
                 super::agent::timer(self, &node, incarnation, timer);
             }
-            Happening::Chaos => super::chaos::strike(self),
+            ScheduledEvent::Chaos => super::chaos::strike(self),
         }
         super::invariants::check(self);
         true
     }
 
-    /// Lets things happen for so long, or until a promise is broken.
+    /// Executes events for a duration, or until a violation.
     pub fn run_for(&mut self, secs: u64) {
         let end = self.millis + secs * 1000;
-        while self.watchman.violation.is_none()
+        while self.checker.violation.is_none()
             && self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= end)
         {
             self.step();
@@ -250,7 +250,7 @@ impl World {
         self.millis = self.millis.max(end);
     }
 
-    /// Lets things happen until the condition holds; false when it does not within so long.
+    /// Executes events until the condition holds; false when it does not within the limit.
     pub fn run_until(&mut self, secs: u64, condition: impl Fn(&Self) -> bool) -> bool {
         let end = self.millis + secs * 1000;
         loop {
@@ -258,25 +258,25 @@ impl World {
                 return true;
             }
             let is_over = self.queue.first_key_value().is_none_or(|((at, _), _)| *at > end);
-            if is_over || self.watchman.violation.is_some() {
+            if is_over || self.checker.violation.is_some() {
                 return false;
             }
             self.step();
         }
     }
 
-    /// Takes the next fault off the queue.
+    /// Removes the next fault from the queue.
     pub fn stop_chaos(&mut self) {
-        self.queue.retain(|_, happening| !matches!(happening, Happening::Chaos));
+        self.queue.retain(|_, event| !matches!(event, ScheduledEvent::Chaos));
     }
 
-    /// Sends over the unreliable network: lost, doubled or late, as the faults say.
-    fn transmit(&mut self, make: impl Fn() -> Happening, what: &str) {
+    /// Sends over the unreliable network: lost, duplicated or late, according to the fault rates.
+    fn transmit(&mut self, make: impl Fn() -> ScheduledEvent, what: &str) {
         if self.chance(self.faults.lost) {
             return self.note(format!("lost: {what}"));
         }
-        let copies = if self.chance(self.faults.doubled) { 2 } else { 1 };
-        for _ in 0..copies {
+        let sends = if self.chance(self.faults.doubled) { 2 } else { 1 };
+        for _ in 0..sends {
             let late = self.faults.late_millis;
             let delay =
                 if late > 0 && self.chance(0.2) { self.between(0, late) } else { self.between(20, 400) };
@@ -286,15 +286,15 @@ impl World {
 
     pub fn send_to_agent(&mut self, node: &NodeId, message: &ToAgent) {
         let what = format!("{} to {node}", message.text());
-        self.transmit(|| Happening::Deliver { node: node.clone(), message: message.clone() }, &what);
+        self.transmit(|| ScheduledEvent::Deliver { node: node.clone(), message: message.clone() }, &what);
     }
 
     pub fn send_to_agbots(&mut self, message: &AgreementMessage) {
         let what = format!("{:?} of {:?} from {}", message.body, message.agreement, message.from);
-        self.transmit(|| Happening::DeliverToAgbots { message: message.clone() }, &what);
+        self.transmit(|| ScheduledEvent::DeliverToAgbots { message: message.clone() }, &what);
     }
 
-    /// Returns the members of a node's group that truly run a service now, without the node itself.
+    /// Returns the members of a node's group that actually run a service now, without the node itself.
     pub fn running_elsewhere(&self, node: &NodeId, keys: &[ServiceKey]) -> Vec<NodeId> {
         let Some(group) = self.exchange.group_of(node) else { return Vec::new() };
         let runs = |member: &&NodeId| {
@@ -303,7 +303,7 @@ impl World {
         group.members.iter().filter(runs).cloned().collect()
     }
 
-    /// Returns the truth about which version of a policy a node runs.
+    /// Returns which version of a policy a node actually runs.
     pub fn running_version(&self, node: &NodeId, policy: &PolicyId) -> Option<String> {
         self.agents.get(node)?.running_version(policy)
     }
@@ -320,9 +320,9 @@ impl World {
             seed,
             steps: self.steps,
             simulated_secs: self.millis / 1000,
-            replaced_count: self.watchman.replaced_count,
-            held_count: self.watchman.held_count,
-            violation: self.watchman.violation,
+            replaced_count: self.checker.replaced_count,
+            held_count: self.checker.held_count,
+            violation: self.checker.violation,
             trace: self.trace,
         }
     }
