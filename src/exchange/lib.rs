@@ -21,11 +21,11 @@ mod heartbeat;
 mod housekeeping;
 mod limit;
 mod notice;
+mod operation;
 mod request_times;
 mod seed;
 mod settings;
 mod shortcut;
-mod write;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;

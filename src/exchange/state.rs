@@ -22,9 +22,10 @@ use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::limit::{Limiter, TrustedProxies};
 use crate::notice::CREDENTIAL;
+use crate::operation::transaction;
 use crate::request_times::RequestTimes;
 use crate::settings::ExchangeSettings;
-use crate::{ApiError, configuration, write};
+use crate::{ApiError, configuration};
 
 /// Why an exchange did not start.
 #[derive(Debug, Error)]
@@ -52,8 +53,8 @@ struct Inner {
     conversations: Conversations,
     auditor: Auditor,
     limiter: Limiter,
-    /// Places for simultaneous writes, fewer than connections.
-    writes: Arc<Semaphore>,
+    /// Permits for simultaneous writes, fewer than connections.
+    write_permits: Arc<Semaphore>,
     request_times: RequestTimes,
     tasks: TaskTracker,
 }
@@ -99,7 +100,7 @@ impl Exchange {
             conversations: Conversations::default(),
             auditor: Auditor::default(),
             limiter: Limiter::new(configured.rate_limits),
-            writes: Arc::new(Semaphore::new(write::places(&database))),
+            write_permits: Arc::new(Semaphore::new(transaction::permit_count(&database))),
             request_times: RequestTimes::default(),
             tasks: TaskTracker::new(),
             database,
@@ -153,9 +154,9 @@ impl Exchange {
         self.0.tasks.wait().await;
     }
 
-    /// Places for simultaneous writes.
-    pub(crate) fn write_places(&self) -> &Arc<Semaphore> {
-        &self.0.writes
+    /// Permits for simultaneous writes.
+    pub(crate) fn write_permits(&self) -> &Arc<Semaphore> {
+        &self.0.write_permits
     }
 
     /// What is now. The one place where the exchange reads the clock.

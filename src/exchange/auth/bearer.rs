@@ -13,14 +13,14 @@ use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name, is_root};
 use evenkeel_exchange_store::identity::{self, IdentityKind};
 use evenkeel_exchange_store::provided_account::{self, ProvidedAccount, Subject};
 use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
-use evenkeel_store::{StoreError, retry};
+use evenkeel_store::StoreError;
 use http::{HeaderMap, header};
 use uuid::Uuid;
 
 use super::remembered::Remembered;
 use crate::audit::request::run_login;
 use crate::notice::forget_login;
-use crate::write::WriteTx;
+use crate::operation::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
 
 /// Header that names the organization for people who have roles in several.
@@ -166,7 +166,7 @@ impl BearerLogins {
         let caller = Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None };
         if found.as_ref() != Some(&wanted) {
             let may_link = self.provider.settings().link_existing_users;
-            let work = retry("account.provide", || provide(exchange, &wanted, who, may_link));
+            let work = exchange.write("account.provide", |tx| provide(exchange, tx, &wanted, who, may_link));
             let made = run_login(caller.clone(), address, work).await;
             made.map_err(|error| {
                 error.explain("account_org_fk", || {
@@ -206,22 +206,22 @@ fn role(role: evenkeel_oidc::Role) -> Role {
 
 async fn provide(
     exchange: &Exchange,
+    mut tx: WriteTx,
     wanted: &ProvidedAccount,
     who: Subject<'_>,
     may_link: bool,
-) -> Result<(), ApiError> {
-    let mut tx = exchange.begin().await?;
+) -> Result<Finished<()>, ApiError> {
     identity::lock_name(&mut tx, &wanted.org, &wanted.name).await?;
     match provided_account::find_by_subject(&mut tx, &wanted.org, who).await? {
         Some(_) => provided_account::update_provided(&mut tx, wanted, exchange.now()).await?,
         None => take_name(&mut tx, exchange, wanted, who, may_link).await?,
     }
-    tx.commit(&[forget_login(&wanted.org, &wanted.name)]).await
+    tx.finish([forget_login(&wanted.org, &wanted.name)])
 }
 
 /// Gives a person who comes for the first time a name: a free one, or that of a local account when the configuration says so.
 async fn take_name(
-    tx: &mut WriteTx<'_>,
+    tx: &mut WriteTx,
     exchange: &Exchange,
     wanted: &ProvidedAccount,
     who: Subject<'_>,

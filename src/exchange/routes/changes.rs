@@ -14,7 +14,6 @@ use axum::routing::{delete, get, post};
 use evenkeel_access::{Access, Caller, Role};
 use evenkeel_exchange_store::change::{self, SequencedChange};
 use evenkeel_exchange_store::facts::FactKind;
-use evenkeel_store::retry;
 use evenkeel_wire::exchange::changes::{
     ChangedResource, ChangesAnswer, ChangesRequest, CleanupRequest, MaxChangeId, NumberedAt,
 };
@@ -283,13 +282,12 @@ async fn delete_changes(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AdminAction, FactKind::Org, &org, None).await?;
     let request = request.read()?;
-    let removed = retry("change.delete_of_org", || async {
-        let mut tx = exchange.begin().await?;
-        let removed = change::delete_of_org(&mut tx, &org, &request.resources).await?;
-        tx.commit(&[forget_changes()]).await?;
-        Ok::<_, ApiError>(removed)
-    })
-    .await?;
+    let removed = exchange
+        .write("change.delete_of_org", async |mut tx| {
+            let removed = change::delete_of_org(&mut tx, &org, &request.resources).await?;
+            tx.finish_with([forget_changes()], removed)
+        })
+        .await?;
     if removed == 0 {
         return Err(ApiError::not_found(format!("no changes of organization '{org}' found")));
     }

@@ -143,21 +143,28 @@ async fn create_management_policy(
     let mut warnings = ConstraintWarnings::new(&exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), request, exchange.now())?;
-    evenkeel_store::retry("management_policy.create", || async {
-        let mut tx = exchange.begin().await?;
-        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-        let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-        require_below_limit("management policies", owned, exchange.settings().limits.management_policies)?;
-        management_policy::insert(&mut tx, &row).await?;
-        tx.commit(&[change(&org, &id, "created")]).await
-    })
-    .await
-    .map_err(|error: ApiError| {
-        let exists = || ApiError::exists_forbidden(format!("management policy '{org}/{id}' already exists"));
-        error.explain("management_policy_org_policy_key", exists).explain("management_policy_org_fk", || {
-            ApiError::not_found(format!("organization '{org}' not found"))
+    exchange
+        .write("management_policy.create", async |mut tx| {
+            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+            let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+            require_below_limit(
+                "management policies",
+                owned,
+                exchange.settings().limits.management_policies,
+            )?;
+            management_policy::insert(&mut tx, &row).await?;
+            tx.finish([change(&org, &id, "created")])
         })
-    })?;
+        .await
+        .map_err(|error: ApiError| {
+            let exists =
+                || ApiError::exists_forbidden(format!("management policy '{org}/{id}' already exists"));
+            error
+                .explain("management_policy_org_policy_key", exists)
+                .explain("management_policy_org_fk", || {
+                    ApiError::not_found(format!("organization '{org}' not found"))
+                })
+        })?;
     Ok(warnings.on(created(format!("management policy '{org}/{id}' created"))))
 }
 
@@ -172,14 +179,14 @@ async fn replace_management_policy(
     let mut warnings = ConstraintWarnings::new(&exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), request, exchange.now())?;
-    evenkeel_store::retry("management_policy.replace", || async {
-        let mut tx = exchange.begin().await?;
-        if !management_policy::update(&mut tx, &row).await? {
-            return Err(absent(&org, &id));
-        }
-        tx.commit(&[change(&org, &id, "modified")]).await
-    })
-    .await?;
+    exchange
+        .write("management_policy.replace", async |mut tx| {
+            if !management_policy::update(&mut tx, &row).await? {
+                return Err(absent(&org, &id));
+            }
+            tx.finish([change(&org, &id, "modified")])
+        })
+        .await?;
     Ok(warnings.on(created("management policy updated")))
 }
 
@@ -189,14 +196,14 @@ async fn delete_management_policy(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
-    evenkeel_store::retry("management_policy.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !management_policy::delete(&mut tx, &org, &id).await? {
-            return Err(absent(&org, &id));
-        }
-        tx.commit(&[change(&org, &id, "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("management_policy.delete", async |mut tx| {
+            if !management_policy::delete(&mut tx, &org, &id).await? {
+                return Err(absent(&org, &id));
+            }
+            tx.finish([change(&org, &id, "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }
 

@@ -157,13 +157,13 @@ async fn replace_key<K: Keys>(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, K::WRITE, K::KIND, &org, Some(&id)).await?;
     let content = content.read()?;
-    evenkeel_store::retry("signing_key.replace", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = visibility::<K>(&mut tx, &org, &id).await?;
-        signing_key::upsert(&mut tx, K::HOLDER, (&org, &id, &key), &content, exchange.now()).await?;
-        tx.commit(&[change::<K>(&org, &id, "created/modified", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("signing_key.replace", async |mut tx| {
+            let is_public = visibility::<K>(&mut tx, &org, &id).await?;
+            signing_key::upsert(&mut tx, K::HOLDER, (&org, &id, &key), &content, exchange.now()).await?;
+            tx.finish([change::<K>(&org, &id, "created/modified", is_public)])
+        })
+        .await?;
     Ok(created("key added or updated"))
 }
 
@@ -191,16 +191,16 @@ async fn remove<K: Keys>(
     key: Option<&str>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, K::WRITE, K::KIND, org, Some(id)).await?;
-    evenkeel_store::retry("signing_key.delete", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = visibility::<K>(&mut tx, org, id).await?;
-        if signing_key::delete(&mut tx, K::HOLDER, org, id, key).await? == 0 {
-            let which = key.map_or_else(|| "any key".to_owned(), |key| format!("key '{key}'"));
-            return Err(ApiError::not_found(format!("{which} of {} '{org}/{id}' not found", K::WORD)));
-        }
-        tx.commit(&[change::<K>(org, id, "deleted", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("signing_key.delete", async |mut tx| {
+            let is_public = visibility::<K>(&mut tx, org, id).await?;
+            if signing_key::delete(&mut tx, K::HOLDER, org, id, key).await? == 0 {
+                let which = key.map_or_else(|| "any key".to_owned(), |key| format!("key '{key}'"));
+                return Err(ApiError::not_found(format!("{which} of {} '{org}/{id}' not found", K::WORD)));
+            }
+            tx.finish([change::<K>(org, id, "deleted", is_public)])
+        })
+        .await?;
     Ok(no_content())
 }
 

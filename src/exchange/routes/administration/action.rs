@@ -6,7 +6,6 @@ use evenkeel_access::{Access, Caller, ROOT_NAME, ROOT_ORG};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::{account, organization, seed};
-use evenkeel_store::retry;
 use evenkeel_wire::exchange::administration::{ConfigurationChange, EmptyToken};
 
 use crate::error::created;
@@ -21,10 +20,7 @@ async fn authorize(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError>
 
 /// Leaves a row that every running exchange obeys, this one too, before the answer.
 async fn tell_all(exchange: &Exchange, row: Change) -> Result<(), ApiError> {
-    retry("administration.tell_all", || async {
-        exchange.begin().await?.commit(std::slice::from_ref(&row)).await
-    })
-    .await
+    exchange.write("administration.tell_all", async |tx| tx.finish([row.clone()])).await
 }
 
 pub async fn set_configuration(
@@ -72,21 +68,21 @@ pub async fn drop_database(
     caller: CurrentCaller,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller).await?;
-    retry("administration.drop_database", || async {
-        let mut tx = exchange.begin().await?;
-        let root_org = organization::lock_organization(&mut tx, ROOT_ORG).await?;
-        let root = account::lock_account(&mut tx, ROOT_ORG, ROOT_NAME).await?;
-        let dropped = seed::delete_everything(&mut tx).await?;
-        if let (Some(root_org), Some(root)) = (root_org, root) {
-            organization::insert_organization(&mut tx, &root_org).await?;
-            account::insert_account(&mut tx, &root).await?;
-        }
-        let mut changes: Vec<Change> =
-            dropped.iter().filter(|org| *org != ROOT_ORG).map(|org| gone(org)).collect();
-        changes.push(forget_login("*", "*"));
-        tx.commit(&changes).await
-    })
-    .await?;
+    exchange
+        .write("administration.drop_database", async |mut tx| {
+            let root_org = organization::lock_organization(&mut tx, ROOT_ORG).await?;
+            let root = account::lock_account(&mut tx, ROOT_ORG, ROOT_NAME).await?;
+            let dropped = seed::delete_everything(&mut tx).await?;
+            if let (Some(root_org), Some(root)) = (root_org, root) {
+                organization::insert_organization(&mut tx, &root_org).await?;
+                account::insert_account(&mut tx, &root).await?;
+            }
+            let mut changes: Vec<Change> =
+                dropped.iter().filter(|org| *org != ROOT_ORG).map(|org| gone(org)).collect();
+            changes.push(forget_login("*", "*"));
+            tx.finish(changes)
+        })
+        .await?;
     Ok(created("db deleted successfully"))
 }
 

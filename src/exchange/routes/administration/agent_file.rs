@@ -8,7 +8,6 @@ use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG};
 use evenkeel_exchange_store::agent_file::{self, AgentFiles};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::facts::FactKind;
-use evenkeel_store::retry;
 use evenkeel_wire::exchange::administration::{AgentFileVersions, PutAgentFileVersions};
 use evenkeel_wire::exchange::time::wire_time;
 
@@ -51,12 +50,12 @@ pub async fn replace_agent_files(
         config: request.agent_config_versions,
         cert: request.agent_cert_versions,
     };
-    retry("agent_file.replace", || async {
-        let mut tx = exchange.begin().await?;
-        agent_file::upsert_versions(&mut tx, MULTI_TENANT_ORG, &files, exchange.now()).await?;
-        tx.commit(&[change()]).await
-    })
-    .await?;
+    exchange
+        .write("agent_file.replace", async |mut tx| {
+            agent_file::upsert_versions(&mut tx, MULTI_TENANT_ORG, &files, exchange.now()).await?;
+            tx.finish([change()])
+        })
+        .await?;
     Ok(created(format!("attribute 'AgentFileVersion' of org '{MULTI_TENANT_ORG}' updated")))
 }
 
@@ -66,12 +65,12 @@ pub async fn delete_agent_files(
     Path(org): Path<String>,
 ) -> Result<Response, ApiError> {
     authorize(&exchange, &caller, Access::AgentFilesWrite, &org).await?;
-    retry("agent_file.delete", || async {
-        let mut tx = exchange.begin().await?;
-        agent_file::clear_versions(&mut tx, MULTI_TENANT_ORG).await?;
-        tx.commit(&[change()]).await
-    })
-    .await?;
+    exchange
+        .write("agent_file.delete", async |mut tx| {
+            agent_file::clear_versions(&mut tx, MULTI_TENANT_ORG).await?;
+            tx.finish([change()])
+        })
+        .await?;
     Ok(no_content())
 }
 

@@ -136,22 +136,24 @@ async fn replace_agreement(
         state: request.state,
         updated_at: exchange.now(),
     };
-    evenkeel_store::retry("agbot_agreement.replace", || async {
-        let mut tx = exchange.begin().await?;
-        if limit > 0
-            && lock_agbot_parts(&mut tx, &org, &id).await?
-            && agreement::count_others_of_agbot(&mut tx, &org, &id, &row.agreement).await? >= limit
-        {
-            return Err(ApiError::access_denied(format!("an agbot may have {limit} agreements, no more")));
-        }
-        agreement::upsert_of_agbot(&mut tx, &org, &id, &row).await.map_err(|error| {
-            ApiError::from(error).explain("agbot_agreement_agbot_fk", || {
-                ApiError::not_found(format!("agbot '{org}/{id}' not found"))
-            })
-        })?;
-        tx.commit(&[agbot_change(&org, &id, "agbotagreements", "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("agbot_agreement.replace", async |mut tx| {
+            if limit > 0
+                && lock_agbot_parts(&mut tx, &org, &id).await?
+                && agreement::count_others_of_agbot(&mut tx, &org, &id, &row.agreement).await? >= limit
+            {
+                return Err(ApiError::access_denied(format!(
+                    "an agbot may have {limit} agreements, no more"
+                )));
+            }
+            agreement::upsert_of_agbot(&mut tx, &org, &id, &row).await.map_err(|error| {
+                ApiError::from(error).explain("agbot_agreement_agbot_fk", || {
+                    ApiError::not_found(format!("agbot '{org}/{id}' not found"))
+                })
+            })?;
+            tx.finish([agbot_change(&org, &id, "agbotagreements", "created/modified")])
+        })
+        .await?;
     Ok(created("agreement added or updated"))
 }
 
@@ -179,17 +181,17 @@ async fn remove(
     agreement: Option<&str>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::AgbotWrite, FactKind::Agbot, org, Some(id)).await?;
-    evenkeel_store::retry("agbot_agreement.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if agreement::delete_of_agbot(&mut tx, org, id, agreement).await? == 0 {
-            return Err(ApiError::not_found(match agreement {
-                Some(agreement) => format!("agreement '{agreement}' of agbot '{org}/{id}' not found"),
-                None => format!("no agreements of agbot '{org}/{id}' found"),
-            }));
-        }
-        tx.commit(&[agbot_change(org, id, "agbotagreements", "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("agbot_agreement.delete", async |mut tx| {
+            if agreement::delete_of_agbot(&mut tx, org, id, agreement).await? == 0 {
+                return Err(ApiError::not_found(match agreement {
+                    Some(agreement) => format!("agreement '{agreement}' of agbot '{org}/{id}' not found"),
+                    None => format!("no agreements of agbot '{org}/{id}' found"),
+                }));
+            }
+            tx.finish([agbot_change(org, id, "agbotagreements", "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }
 

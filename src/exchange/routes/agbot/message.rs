@@ -126,43 +126,42 @@ async fn create_message(
     }
     let now = exchange.now();
     let capacity = exchange.settings().limits.messages;
-    let number = evenkeel_store::retry("agbot_message.create", || async {
-        let mut tx = exchange.begin().await?;
-        let public_key = node::find_public_key(&mut tx, &caller.org, &caller.id)
-            .await?
-            .filter(|key| !key.is_empty())
-            .ok_or_else(|| {
-                ApiError::invalid_input(format!(
-                    "node '{}' has no public key, it cannot send messages",
-                    caller.0
-                ))
+    let number = exchange
+        .write("agbot_message.create", async |mut tx| {
+            let public_key = node::find_public_key(&mut tx, &caller.org, &caller.id)
+                .await?
+                .filter(|key| !key.is_empty())
+                .ok_or_else(|| {
+                    ApiError::invalid_input(format!(
+                        "node '{}' has no public key, it cannot send messages",
+                        caller.0
+                    ))
+                })?;
+            message::delete_to_agbot(&mut tx, &org, &id, None, long_expired(now)).await?;
+            if !agbot::has_agbot(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
+            }
+            if capacity > 0 && lock_agbot_parts(&mut tx, &org, &id).await? {
+                check_space(message::count_to_agbot(&mut tx, &org, &id).await?, capacity)?;
+            }
+            let new = NewMessage {
+                org: &org,
+                receiver: &id,
+                sender_org: &caller.org,
+                sender: &caller.id,
+                public_key: &public_key,
+                message: &request.message,
+                sent_at: now,
+                expires_at: expiry(now, request.ttl),
+            };
+            let number = message::insert_to_agbot(&mut tx, new).await.map_err(|error| {
+                ApiError::from(error).explain("agbot_message_agbot_fk", || {
+                    ApiError::not_found(format!("agbot '{org}/{id}' not found"))
+                })
             })?;
-        message::delete_to_agbot(&mut tx, &org, &id, None, long_expired(now)).await?;
-        if !agbot::has_agbot(&mut tx, &org, &id).await? {
-            return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
-        }
-        if capacity > 0 && lock_agbot_parts(&mut tx, &org, &id).await? {
-            check_space(message::count_to_agbot(&mut tx, &org, &id).await?, capacity)?;
-        }
-        let new = NewMessage {
-            org: &org,
-            receiver: &id,
-            sender_org: &caller.org,
-            sender: &caller.id,
-            public_key: &public_key,
-            message: &request.message,
-            sent_at: now,
-            expires_at: expiry(now, request.ttl),
-        };
-        let number = message::insert_to_agbot(&mut tx, new).await.map_err(|error| {
-            ApiError::from(error).explain("agbot_message_agbot_fk", || {
-                ApiError::not_found(format!("agbot '{org}/{id}' not found"))
-            })
-        })?;
-        tx.commit(&[agbot_change(&org, &id, "agbotmsgs", "created")]).await?;
-        Ok::<_, ApiError>(number)
-    })
-    .await?;
+            tx.finish_with([agbot_change(&org, &id, "agbotmsgs", "created")], number)
+        })
+        .await?;
     Ok(created(format!("agbot msg {number} inserted")))
 }
 
@@ -173,11 +172,11 @@ async fn delete_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
     let number = parse_id(&number)?;
-    evenkeel_store::retry("agbot_message.delete", || async {
-        let mut tx = exchange.begin().await?;
-        message::delete_to_agbot(&mut tx, &org, &id, Some(number), exchange.now()).await?;
-        tx.commit(&[]).await
-    })
-    .await?;
+    exchange
+        .write("agbot_message.delete", async |mut tx| {
+            message::delete_to_agbot(&mut tx, &org, &id, Some(number), exchange.now()).await?;
+            tx.finish([])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -27,21 +27,21 @@ pub(super) async fn patch_agbot(
         None => None,
     };
     let now = exchange.now();
-    evenkeel_store::retry("agbot.patch", || async {
-        let mut tx = exchange.begin().await?;
-        let mut row = agbot::lock_agbot(&mut tx, &org, &id)
-            .await?
-            .ok_or_else(|| ApiError::not_found(format!("agbot '{org}/{id}' not found")))?;
-        apply(&mut row, attribute, &request);
-        row.seen_at = now;
-        agbot::update_agbot(&mut tx, &row, token_hash.as_deref()).await?;
-        let mut changes = vec![agbot_change(&org, &id, "agbot", "modified")];
-        if token_hash.is_some() {
-            changes.push(forget_login(&org, &id));
-        }
-        tx.commit(&changes).await
-    })
-    .await?;
+    exchange
+        .write("agbot.patch", async |mut tx| {
+            let mut row = agbot::lock_agbot(&mut tx, &org, &id)
+                .await?
+                .ok_or_else(|| ApiError::not_found(format!("agbot '{org}/{id}' not found")))?;
+            apply(&mut row, attribute, &request);
+            row.seen_at = now;
+            agbot::update_agbot(&mut tx, &row, token_hash.as_deref()).await?;
+            let mut changes = vec![agbot_change(&org, &id, "agbot", "modified")];
+            if token_hash.is_some() {
+                changes.push(forget_login(&org, &id));
+            }
+            tx.finish(changes)
+        })
+        .await?;
     Ok(created(format!("attribute '{attribute}' of agbot '{org}/{id}' updated")))
 }
 

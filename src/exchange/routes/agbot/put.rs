@@ -13,7 +13,7 @@ use super::agbot_change;
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::notice::forget_login;
-use crate::write::WriteTx;
+use crate::operation::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
 pub(super) async fn replace_agbot(
@@ -30,47 +30,47 @@ pub(super) async fn replace_agbot(
     let token_hash = exchange.credentials().hasher().hash(&request.token).await?;
     let owner = caller.account();
     let now = exchange.now();
-    evenkeel_store::retry("agbot.replace", || async {
-        let mut tx = exchange.begin().await?;
-        let mut row = AgbotRow {
-            org: org.clone(),
-            agbot: id.clone(),
-            name: request.name.clone(),
-            owner_org: owner.org.clone(),
-            owner: owner.name.clone(),
-            msg_end_point: request.msg_end_point.clone().unwrap_or_default(),
-            public_key: request.public_key.clone(),
-            seen_at: now,
-        };
-        let mut existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
-        if existing.is_none() {
-            lock_name(&mut tx, &org, &id).await?;
-            existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
-        }
-        match existing {
-            Some(existing) => {
-                if caller.role == Role::Agbot {
-                    (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
+    exchange
+        .write("agbot.replace", async |mut tx| {
+            let mut row = AgbotRow {
+                org: org.clone(),
+                agbot: id.clone(),
+                name: request.name.clone(),
+                owner_org: owner.org.clone(),
+                owner: owner.name.clone(),
+                msg_end_point: request.msg_end_point.clone().unwrap_or_default(),
+                public_key: request.public_key.clone(),
+                seen_at: now,
+            };
+            let mut existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
+            if existing.is_none() {
+                lock_name(&mut tx, &org, &id).await?;
+                existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
+            }
+            match existing {
+                Some(existing) => {
+                    if caller.role == Role::Agbot {
+                        (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
+                    }
+                    agbot::update_agbot(&mut tx, &row, Some(&token_hash)).await?;
                 }
-                agbot::update_agbot(&mut tx, &row, Some(&token_hash)).await?;
+                None => {
+                    check_new(&exchange, &mut tx, &row, &owner).await?;
+                    agbot::insert_agbot(&mut tx, &row, &token_hash).await.map_err(|error| {
+                        ApiError::from(error)
+                            .explain("agbot_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
+                    })?;
+                }
             }
-            None => {
-                check_new(&exchange, &mut tx, &row, &owner).await?;
-                agbot::insert_agbot(&mut tx, &row, &token_hash).await.map_err(|error| {
-                    ApiError::from(error)
-                        .explain("agbot_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
-                })?;
-            }
-        }
-        tx.commit(&[agbot_change(&org, &id, "agbot", "created/modified"), forget_login(&org, &id)]).await
-    })
-    .await?;
+            tx.finish([agbot_change(&org, &id, "agbot", "created/modified"), forget_login(&org, &id)])
+        })
+        .await?;
     Ok(created("agbot added or updated"))
 }
 
 async fn check_new(
     exchange: &Exchange,
-    tx: &mut WriteTx<'_>,
+    tx: &mut WriteTx,
     row: &AgbotRow,
     owner: &Account,
 ) -> Result<(), ApiError> {

@@ -19,13 +19,13 @@ pub(super) async fn delete_agbot(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
-    evenkeel_store::retry("agbot.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !agbot::delete_agbot(&mut tx, &org, &id).await? {
-            return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
-        }
-        tx.commit(&[agbot_change(&org, &id, "agbot", "deleted"), forget_login(&org, &id)]).await
-    })
-    .await?;
+    exchange
+        .write("agbot.delete", async |mut tx| {
+            if !agbot::delete_agbot(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
+            }
+            tx.finish([agbot_change(&org, &id, "agbot", "deleted"), forget_login(&org, &id)])
+        })
+        .await?;
     Ok(no_content())
 }

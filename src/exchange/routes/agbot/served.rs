@@ -88,23 +88,26 @@ pub(super) async fn create<K: Kind>(
 ) -> Result<Response, ApiError> {
     let [word, _] = K::WORDS;
     let [is_there, no_agbot] = K::CONSTRAINTS;
-    evenkeel_store::retry(K::TRANSACTIONS[0], || async {
-        let mut tx = exchange.begin().await?;
-        served::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
-            ApiError::from(error)
-                .explain(is_there, || {
-                    ApiError::conflict(format!("{word} '{}' of agbot '{org}/{id}' already exists", row.entry))
-                })
-                .explain(no_agbot, || {
-                    ApiError::access_denied(format!(
-                        "{word} '{}' not inserted: agbot '{org}/{id}' not found",
-                        row.entry
-                    ))
-                })
-        })?;
-        tx.commit(&[agbot_change(org, id, K::RESOURCE, "created")]).await
-    })
-    .await?;
+    exchange
+        .write(K::TRANSACTIONS[0], async |mut tx| {
+            served::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
+                ApiError::from(error)
+                    .explain(is_there, || {
+                        ApiError::conflict(format!(
+                            "{word} '{}' of agbot '{org}/{id}' already exists",
+                            row.entry
+                        ))
+                    })
+                    .explain(no_agbot, || {
+                        ApiError::access_denied(format!(
+                            "{word} '{}' not inserted: agbot '{org}/{id}' not found",
+                            row.entry
+                        ))
+                    })
+            })?;
+            tx.finish([agbot_change(org, id, K::RESOURCE, "created")])
+        })
+        .await?;
     Ok(created(format!("{word} {} added", row.entry)))
 }
 
@@ -133,17 +136,17 @@ async fn remove<K: Kind>(
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::AgbotWrite, FactKind::Agbot, org, Some(id)).await?;
     let [word, words] = K::WORDS;
-    evenkeel_store::retry(K::TRANSACTIONS[1], || async {
-        let mut tx = exchange.begin().await?;
-        if served::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
-            return Err(ApiError::not_found(match entry {
-                Some(entry) => format!("{word} '{entry}' of agbot '{org}/{id}' not found"),
-                None => format!("no {words} of agbot '{org}/{id}' found"),
-            }));
-        }
-        tx.commit(&[agbot_change(org, id, K::RESOURCE, "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write(K::TRANSACTIONS[1], async |mut tx| {
+            if served::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
+                return Err(ApiError::not_found(match entry {
+                    Some(entry) => format!("{word} '{entry}' of agbot '{org}/{id}' not found"),
+                    None => format!("no {words} of agbot '{org}/{id}' found"),
+                }));
+            }
+            tx.finish([agbot_change(org, id, K::RESOURCE, "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }
 

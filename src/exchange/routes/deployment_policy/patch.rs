@@ -43,16 +43,17 @@ pub(super) async fn patch_deployment_policy(
     let request = request.read()?;
     let mut warnings = ConstraintWarnings::new(&exchange);
     let (name, attribute) = first_attribute(request, &mut warnings)?;
-    evenkeel_store::retry("deployment_policy.patch", || async {
-        let mut tx = exchange.begin().await?;
-        let mut row = deployment_policy::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        require_references(&mut tx, &attribute).await?;
-        apply(&mut row, &attribute);
-        row.updated_at = exchange.now();
-        deployment_policy::update(&mut tx, &row).await?;
-        tx.commit(&[change(&org, &id, "modified")]).await
-    })
-    .await?;
+    exchange
+        .write("deployment_policy.patch", async |mut tx| {
+            let mut row =
+                deployment_policy::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            require_references(&mut tx, &attribute).await?;
+            apply(&mut row, &attribute);
+            row.updated_at = exchange.now();
+            deployment_policy::update(&mut tx, &row).await?;
+            tx.finish([change(&org, &id, "modified")])
+        })
+        .await?;
     Ok(warnings.on(created(format!("attribute '{name}' of business policy '{org}/{id}' updated"))))
 }
 

@@ -36,22 +36,29 @@ pub(super) async fn create_deployment_policy(
     let mut warnings = ConstraintWarnings::new(&exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
-    evenkeel_store::retry("deployment_policy.create", || async {
-        let mut tx = exchange.begin().await?;
-        require_references(&mut tx, &request).await?;
-        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-        let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-        require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
-        deployment_policy::insert(&mut tx, &row).await?;
-        tx.commit(&[change(&org, &id, "created")]).await
-    })
-    .await
-    .map_err(|error: ApiError| {
-        let exists = || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
-        error.explain("deployment_policy_org_policy_key", exists).explain("deployment_policy_org_fk", || {
-            ApiError::not_found(format!("organization '{org}' not found"))
+    exchange
+        .write("deployment_policy.create", async |mut tx| {
+            require_references(&mut tx, &request).await?;
+            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+            let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+            require_below_limit(
+                "deployment policies",
+                owned,
+                exchange.settings().limits.deployment_policies,
+            )?;
+            deployment_policy::insert(&mut tx, &row).await?;
+            tx.finish([change(&org, &id, "created")])
         })
-    })?;
+        .await
+        .map_err(|error: ApiError| {
+            let exists =
+                || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
+            error
+                .explain("deployment_policy_org_policy_key", exists)
+                .explain("deployment_policy_org_fk", || {
+                    ApiError::not_found(format!("organization '{org}' not found"))
+                })
+        })?;
     Ok(warnings.on(created(format!("business policy '{org}/{id}' created"))))
 }
 
@@ -69,15 +76,15 @@ pub(super) async fn replace_deployment_policy(
     let mut warnings = ConstraintWarnings::new(&exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
-    evenkeel_store::retry("deployment_policy.replace", || async {
-        let mut tx = exchange.begin().await?;
-        require_references(&mut tx, &request).await?;
-        if !deployment_policy::update(&mut tx, &row).await? {
-            return Err(absent(&org, &id));
-        }
-        tx.commit(&[change(&org, &id, "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("deployment_policy.replace", async |mut tx| {
+            require_references(&mut tx, &request).await?;
+            if !deployment_policy::update(&mut tx, &row).await? {
+                return Err(absent(&org, &id));
+            }
+            tx.finish([change(&org, &id, "created/modified")])
+        })
+        .await?;
     Ok(warnings.on(created("business policy updated")))
 }
 
@@ -89,14 +96,14 @@ pub(super) async fn delete_deployment_policy(
     exchange
         .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
         .await?;
-    evenkeel_store::retry("deployment_policy.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !deployment_policy::delete(&mut tx, &org, &id).await? {
-            return Err(absent(&org, &id));
-        }
-        tx.commit(&[change(&org, &id, "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("deployment_policy.delete", async |mut tx| {
+            if !deployment_policy::delete(&mut tx, &org, &id).await? {
+                return Err(absent(&org, &id));
+            }
+            tx.finish([change(&org, &id, "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }
 

@@ -12,10 +12,9 @@ use evenkeel_access::{
 use evenkeel_exchange_store::audit::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
-use evenkeel_store::retry;
 
 use super::form::{WantedGroup, not_all_nodes};
-use crate::write::WriteTx;
+use crate::operation::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
 /// Names of nodes and groups in one refusal, at most.
@@ -26,74 +25,77 @@ const CLUSTER: &str = "cluster";
 pub async fn create(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) -> Result<(), ApiError> {
     let (org, name) = (&wanted.org, &wanted.name);
     let members = wanted.members.clone().unwrap_or_default();
-    retry("ha_group.create", || async {
-        let mut tx = exchange.begin().await?;
-        tx.concern(subject(org, name)).await?;
-        let group = HaGroup {
-            org: org.clone(),
-            name: name.clone(),
-            description: wanted.description.clone(),
-            is_admin: makes_admin_groups(caller, org),
-            owner: Some(caller.account()),
-            updated_at: exchange.now(),
-        };
-        ha_group::insert_group(&mut tx, &group).await.map_err(|error| {
-            ApiError::from(error)
-                .explain("ha_group_org_name_key", || {
-                    ApiError::conflict(format!("high availability node group '{org}/{name}' already exists"))
-                })
-                .explain("ha_group_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
-        })?;
-        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-        check_new_members(caller, org, &members, &candidates)?;
-        check_clusters(wanted, &members, &candidates)?;
-        insert_members(&mut tx, org, name, &members).await?;
-        tx.commit(&changes(org, name, &members, "created")).await
-    })
-    .await
+    exchange
+        .write("ha_group.create", async |mut tx| {
+            tx.set_subject(subject(org, name)).await?;
+            let group = HaGroup {
+                org: org.clone(),
+                name: name.clone(),
+                description: wanted.description.clone(),
+                is_admin: makes_admin_groups(caller, org),
+                owner: Some(caller.account()),
+                updated_at: exchange.now(),
+            };
+            ha_group::insert_group(&mut tx, &group).await.map_err(|error| {
+                ApiError::from(error)
+                    .explain("ha_group_org_name_key", || {
+                        ApiError::conflict(format!(
+                            "high availability node group '{org}/{name}' already exists"
+                        ))
+                    })
+                    .explain("ha_group_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
+            })?;
+            let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+            check_new_members(caller, org, &members, &candidates)?;
+            check_clusters(wanted, &members, &candidates)?;
+            insert_members(&mut tx, org, name, &members).await?;
+            tx.finish(changes(org, name, &members, "created"))
+        })
+        .await
 }
 
 /// Replaces members, description or both of a group.
 pub async fn update(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) -> Result<(), ApiError> {
     let (org, name) = (&wanted.org, &wanted.name);
-    retry("ha_group.update", || async {
-        let mut tx = exchange.begin().await?;
-        tx.concern(subject(org, name)).await?;
-        let group = lock(&mut tx, org, name).await?;
-        let old = ha_group::list_members(&mut tx, org, name).await?;
-        let new = wanted.members.as_ref().unwrap_or(&old);
-        let concerned: Vec<String> =
-            old.iter().chain(new).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
-        check_change(caller, &group, owners(&candidates, &old))?;
-        let gained = without(new, &old);
-        let lost = without(&old, new);
-        check_new_members(caller, org, &gained, &candidates)?;
-        check_clusters(wanted, &gained, &candidates)?;
-        if !lost.is_empty() {
-            ha_group::delete_members(&mut tx, org, name, &lost).await?;
-        }
-        insert_members(&mut tx, org, name, &gained).await?;
-        let description = wanted.description.as_ref().or(group.description.as_ref());
-        ha_group::update_group(&mut tx, org, name, description.map(String::as_str), exchange.now()).await?;
-        let told: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
-        tx.commit(&changes(org, name, told, "modified")).await
-    })
-    .await
+    exchange
+        .write("ha_group.update", async |mut tx| {
+            tx.set_subject(subject(org, name)).await?;
+            let group = lock(&mut tx, org, name).await?;
+            let old = ha_group::list_members(&mut tx, org, name).await?;
+            let new = wanted.members.as_ref().unwrap_or(&old);
+            let concerned: Vec<String> =
+                old.iter().chain(new).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+            let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
+            check_change(caller, &group, owners(&candidates, &old))?;
+            let gained = without(new, &old);
+            let lost = without(&old, new);
+            check_new_members(caller, org, &gained, &candidates)?;
+            check_clusters(wanted, &gained, &candidates)?;
+            if !lost.is_empty() {
+                ha_group::delete_members(&mut tx, org, name, &lost).await?;
+            }
+            insert_members(&mut tx, org, name, &gained).await?;
+            let description = wanted.description.as_ref().or(group.description.as_ref());
+            ha_group::update_group(&mut tx, org, name, description.map(String::as_str), exchange.now())
+                .await?;
+            let told: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
+            tx.finish(changes(org, name, told, "modified"))
+        })
+        .await
 }
 
 /// Removes a group; its nodes are in no group any more.
 pub async fn delete(exchange: &Exchange, caller: &Caller, org: &str, name: &str) -> Result<(), ApiError> {
-    retry("ha_group.delete", || async {
-        let mut tx = exchange.begin().await?;
-        let group = lock(&mut tx, org, name).await?;
-        let members = ha_group::list_members(&mut tx, org, name).await?;
-        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-        check_change(caller, &group, owners(&candidates, &members))?;
-        ha_group::delete_group(&mut tx, org, name).await?;
-        tx.commit(&changes(org, name, &members, "deleted")).await
-    })
-    .await
+    exchange
+        .write("ha_group.delete", async |mut tx| {
+            let group = lock(&mut tx, org, name).await?;
+            let members = ha_group::list_members(&mut tx, org, name).await?;
+            let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+            check_change(caller, &group, owners(&candidates, &members))?;
+            ha_group::delete_group(&mut tx, org, name).await?;
+            tx.finish(changes(org, name, &members, "deleted"))
+        })
+        .await
 }
 
 /// Puts one node into a group.
@@ -105,24 +107,24 @@ pub async fn add_node(
     node: &str,
 ) -> Result<(), ApiError> {
     let added = vec![node.to_owned()];
-    retry("ha_group.add_node", || async {
-        let mut tx = exchange.begin().await?;
-        let group = lock(&mut tx, org, name).await?;
-        let members = ha_group::list_members(&mut tx, org, name).await?;
-        let concerned: Vec<String> =
-            members.iter().chain(&added).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
-        check_change(caller, &group, owners(&candidates, &members))?;
-        refuse_conflicts(&mut tx, org, &added, None).await?;
-        if !candidates.iter().any(|candidate| candidate.node == node) {
-            return Err(ApiError::not_found(format!("node '{org}/{node}' not found")));
-        }
-        check_new_members(caller, org, &added, &candidates)?;
-        insert_members(&mut tx, org, name, &added).await?;
-        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
-        tx.commit(&changes(org, name, &added, "modified")).await
-    })
-    .await
+    exchange
+        .write("ha_group.add_node", async |mut tx| {
+            let group = lock(&mut tx, org, name).await?;
+            let members = ha_group::list_members(&mut tx, org, name).await?;
+            let concerned: Vec<String> =
+                members.iter().chain(&added).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+            let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
+            check_change(caller, &group, owners(&candidates, &members))?;
+            refuse_conflicts(&mut tx, org, &added, None).await?;
+            if !candidates.iter().any(|candidate| candidate.node == node) {
+                return Err(ApiError::not_found(format!("node '{org}/{node}' not found")));
+            }
+            check_new_members(caller, org, &added, &candidates)?;
+            insert_members(&mut tx, org, name, &added).await?;
+            ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+            tx.finish(changes(org, name, &added, "modified"))
+        })
+        .await
 }
 
 /// Takes one node out of a group.
@@ -137,20 +139,20 @@ pub async fn remove_node(
     let absent = || {
         ApiError::not_found(format!("high availability node group member '{org}/{name}/{node}' not found"))
     };
-    retry("ha_group.remove_node", || async {
-        let mut tx = exchange.begin().await?;
-        let group = ha_group::lock_group(&mut tx, org, name).await?.ok_or_else(absent)?;
-        let members = ha_group::list_members(&mut tx, org, name).await?;
-        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-        if !candidates.iter().any(|candidate| candidate.node == node) {
-            return Err(absent());
-        }
-        check_change(caller, &group, owners(&candidates, &members))?;
-        ha_group::delete_members(&mut tx, org, name, &removed).await?;
-        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
-        tx.commit(&changes(org, name, &removed, "modified")).await
-    })
-    .await
+    exchange
+        .write("ha_group.remove_node", async |mut tx| {
+            let group = ha_group::lock_group(&mut tx, org, name).await?.ok_or_else(absent)?;
+            let members = ha_group::list_members(&mut tx, org, name).await?;
+            let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+            if !candidates.iter().any(|candidate| candidate.node == node) {
+                return Err(absent());
+            }
+            check_change(caller, &group, owners(&candidates, &members))?;
+            ha_group::delete_members(&mut tx, org, name, &removed).await?;
+            ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+            tx.finish(changes(org, name, &removed, "modified"))
+        })
+        .await
 }
 
 /// What the audit record is about, for the forms that name the group in the body.
@@ -158,7 +160,7 @@ fn subject(org: &str, name: &str) -> Subject {
     Subject { kind: "ha_group", org: org.to_owned(), id: name.to_owned(), part: String::new() }
 }
 
-async fn lock(tx: &mut WriteTx<'_>, org: &str, name: &str) -> Result<HaGroup, ApiError> {
+async fn lock(tx: &mut WriteTx, org: &str, name: &str) -> Result<HaGroup, ApiError> {
     ha_group::lock_group(tx, org, name)
         .await?
         .ok_or_else(|| ApiError::not_found(format!("high availability node group '{org}/{name}' not found")))
@@ -230,12 +232,7 @@ fn entering<'a>(nodes: &'a [String], candidates: &'a [Candidate]) -> impl Iterat
 }
 
 /// Puts locked nodes into the group, all or none.
-async fn insert_members(
-    tx: &mut WriteTx<'_>,
-    org: &str,
-    name: &str,
-    nodes: &[String],
-) -> Result<(), ApiError> {
+async fn insert_members(tx: &mut WriteTx, org: &str, name: &str, nodes: &[String]) -> Result<(), ApiError> {
     if nodes.is_empty() {
         return Ok(());
     }
@@ -252,7 +249,7 @@ async fn insert_members(
 /// 409 when one of the nodes is in a group, naming both. `entering` is the group that nodes are being put into: what is in it already
 /// got there by this request.
 async fn refuse_conflicts(
-    tx: &mut WriteTx<'_>,
+    tx: &mut WriteTx,
     org: &str,
     nodes: &[String],
     entering: Option<&str>,

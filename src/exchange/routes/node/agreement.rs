@@ -132,18 +132,20 @@ async fn replace_agreement(
         state: request.state,
         updated_at: exchange.now(),
     };
-    evenkeel_store::retry("node_agreement.replace", || async {
-        let mut tx = exchange.begin().await?;
-        if !node::touch_node(&mut tx, &org, &id, row.updated_at).await? {
-            return Err(missing_node(&org, &id));
-        }
-        if limit > 0 && agreement::count_others_of_node(&mut tx, &org, &id, &row.agreement).await? >= limit {
-            return Err(ApiError::access_denied(format!("a node may have {limit} agreements, no more")));
-        }
-        agreement::upsert_of_node(&mut tx, &org, &id, &row).await?;
-        tx.commit(&[node_change(&org, &id, "nodeagreements", "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("node_agreement.replace", async |mut tx| {
+            if !node::touch_node(&mut tx, &org, &id, row.updated_at).await? {
+                return Err(missing_node(&org, &id));
+            }
+            if limit > 0
+                && agreement::count_others_of_node(&mut tx, &org, &id, &row.agreement).await? >= limit
+            {
+                return Err(ApiError::access_denied(format!("a node may have {limit} agreements, no more")));
+            }
+            agreement::upsert_of_node(&mut tx, &org, &id, &row).await?;
+            tx.finish([node_change(&org, &id, "nodeagreements", "created/modified")])
+        })
+        .await?;
     if query.noheartbeat != Some(true) {
         exchange.heartbeats().touch_node(&org, &id, row.updated_at).await?;
     }
@@ -174,18 +176,18 @@ async fn remove(
     agreement: Option<&str>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(caller, Access::NodeWrite, FactKind::Node, org, Some(id)).await?;
-    evenkeel_store::retry("node_agreement.delete", || async {
-        let mut tx = exchange.begin().await?;
-        // The node first, as every write about a node: two of them must not wait for each other.
-        node::touch_node(&mut tx, org, id, exchange.now()).await?;
-        if agreement::delete_of_node(&mut tx, org, id, agreement).await? == 0 {
-            return Err(ApiError::not_found(match agreement {
-                Some(agreement) => format!("agreement '{agreement}' of node '{org}/{id}' not found"),
-                None => format!("no agreements of node '{org}/{id}': not found"),
-            }));
-        }
-        tx.commit(&[node_change(org, id, "nodeagreements", "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("node_agreement.delete", async |mut tx| {
+            // The node first, as every write about a node: two of them must not wait for each other.
+            node::touch_node(&mut tx, org, id, exchange.now()).await?;
+            if agreement::delete_of_node(&mut tx, org, id, agreement).await? == 0 {
+                return Err(ApiError::not_found(match agreement {
+                    Some(agreement) => format!("agreement '{agreement}' of node '{org}/{id}' not found"),
+                    None => format!("no agreements of node '{org}/{id}': not found"),
+                }));
+            }
+            tx.finish([node_change(org, id, "nodeagreements", "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -43,23 +43,22 @@ async fn change_config_state(
     let request = request.read()?;
     check(&request)?;
     let now = exchange.now();
-    let has_changed = evenkeel_store::retry("node.change_config_state", || async {
-        let mut tx = exchange.begin().await?;
-        let mut row = node::lock_node(&mut tx, &org, &id)
-            .await?
-            .ok_or_else(|| ApiError::invalid_input(format!("node '{org}/{id}' not found")))?;
-        let mut services: Vec<RegisteredService> = serde_json::from_str(row.registered_services.get())
-            .map_err(|error| ApiError::internal(format!("registered services of {org}/{id}: {error}")))?;
-        let has_changed = apply(&request, &mut services)?;
-        if has_changed {
-            row.registered_services = json(&services)?;
-            row.updated_at = now;
-            node::update_node(&mut tx, &row, None).await?;
-        }
-        tx.commit(&[node_change(&org, &id, "services_configstate", "created")]).await?;
-        Ok::<_, ApiError>(has_changed)
-    })
-    .await?;
+    let has_changed = exchange
+        .write("node.change_config_state", async |mut tx| {
+            let mut row = node::lock_node(&mut tx, &org, &id)
+                .await?
+                .ok_or_else(|| ApiError::invalid_input(format!("node '{org}/{id}' not found")))?;
+            let mut services: Vec<RegisteredService> = serde_json::from_str(row.registered_services.get())
+                .map_err(|error| ApiError::internal(format!("registered services of {org}/{id}: {error}")))?;
+            let has_changed = apply(&request, &mut services)?;
+            if has_changed {
+                row.registered_services = json(&services)?;
+                row.updated_at = now;
+                node::update_node(&mut tx, &row, None).await?;
+            }
+            tx.finish_with([node_change(&org, &id, "services_configstate", "created")], has_changed)
+        })
+        .await?;
     if has_changed {
         exchange.heartbeats().touch_node(&org, &id, now).await?;
     }

@@ -19,13 +19,13 @@ pub(super) async fn delete_node(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    evenkeel_store::retry("node.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !node::delete_node(&mut tx, &org, &id).await? {
-            return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
-        }
-        tx.commit(&[node_change(&org, &id, "node", "deleted"), forget_login(&org, &id)]).await
-    })
-    .await?;
+    exchange
+        .write("node.delete", async |mut tx| {
+            if !node::delete_node(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
+            }
+            tx.finish([node_change(&org, &id, "node", "deleted"), forget_login(&org, &id)])
+        })
+        .await?;
     Ok(no_content())
 }

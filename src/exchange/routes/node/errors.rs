@@ -59,14 +59,14 @@ async fn replace_errors(
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
     let request = request.read()?;
     let row = JsonRow { value: json(&request.errors)?, updated_at: exchange.now() };
-    evenkeel_store::retry("node_errors.replace", || async {
-        let mut tx = exchange.begin().await?;
-        node_part::upsert_errors(&mut tx, &org, &id, &row).await.map_err(|error| {
-            ApiError::from(error).explain("node_error_node_fk", || missing_node(&org, &id))
-        })?;
-        tx.commit(&[node_change(&org, &id, "nodeerrors", "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("node_errors.replace", async |mut tx| {
+            node_part::upsert_errors(&mut tx, &org, &id, &row).await.map_err(|error| {
+                ApiError::from(error).explain("node_error_node_fk", || missing_node(&org, &id))
+            })?;
+            tx.finish([node_change(&org, &id, "nodeerrors", "created/modified")])
+        })
+        .await?;
     Ok(created("node errors added or updated"))
 }
 
@@ -76,13 +76,13 @@ async fn delete_errors(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    evenkeel_store::retry("node_errors.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !node_part::delete_errors(&mut tx, &org, &id).await? {
-            return Err(ApiError::not_found(format!("errors of node '{org}/{id}' not found")));
-        }
-        tx.commit(&[node_change(&org, &id, "nodeerrors", "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("node_errors.delete", async |mut tx| {
+            if !node_part::delete_errors(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("errors of node '{org}/{id}' not found")));
+            }
+            tx.finish([node_change(&org, &id, "nodeerrors", "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -119,18 +119,20 @@ async fn replace_status(
         last_updated: wire_time(now),
     };
     let row = JsonRow { value: json(&status)?, updated_at: now };
-    evenkeel_store::retry("management_status.replace", || async {
-        let mut tx = exchange.begin().await?;
-        node_part::upsert_management_status(&mut tx, &org, &id, &policy, &row).await.map_err(|error| {
-            ApiError::from(error)
-                .explain("node_management_status_node_fk", || missing_node(&org, &id))
-                .explain("node_management_status_policy_fk", || {
-                    ApiError::not_found(format!("management policy '{org}/{policy}' not found"))
-                })
-        })?;
-        tx.commit(&[node_change(&org, &id, "nodemgmtpolstatus", "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("management_status.replace", async |mut tx| {
+            node_part::upsert_management_status(&mut tx, &org, &id, &policy, &row).await.map_err(
+                |error| {
+                    ApiError::from(error)
+                        .explain("node_management_status_node_fk", || missing_node(&org, &id))
+                        .explain("node_management_status_policy_fk", || {
+                            ApiError::not_found(format!("management policy '{org}/{policy}' not found"))
+                        })
+                },
+            )?;
+            tx.finish([node_change(&org, &id, "nodemgmtpolstatus", "created/modified")])
+        })
+        .await?;
     Ok(created(format!("management policy '{policy}' status added or updated for node '{org}/{id}'")))
 }
 
@@ -140,15 +142,15 @@ async fn delete_status(
     Path((org, id, policy)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    evenkeel_store::retry("management_status.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !node_part::delete_management_status(&mut tx, &org, &id, &policy).await? {
-            return Err(ApiError::not_found(format!(
-                "status of management policy '{org}/{policy}' on node '{org}/{id}' not found"
-            )));
-        }
-        tx.commit(&[node_change(&org, &id, "nodemgmtpolstatus", "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("management_status.delete", async |mut tx| {
+            if !node_part::delete_management_status(&mut tx, &org, &id, &policy).await? {
+                return Err(ApiError::not_found(format!(
+                    "status of management policy '{org}/{policy}' on node '{org}/{id}' not found"
+                )));
+            }
+            tx.finish([node_change(&org, &id, "nodemgmtpolstatus", "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -126,38 +126,37 @@ async fn create_message(
     }
     let now = exchange.now();
     let capacity = exchange.settings().limits.messages;
-    let number = evenkeel_store::retry("node_message.create", || async {
-        let mut tx = exchange.begin().await?;
-        let public_key = agbot::find_public_key(&mut tx, &caller.org, &caller.id)
-            .await?
-            .filter(|key| !key.is_empty())
-            .ok_or_else(|| {
-                ApiError::invalid_input(format!(
-                    "agbot '{}' has no public key, it cannot send messages",
-                    caller.0
-                ))
+    let number = exchange
+        .write("node_message.create", async |mut tx| {
+            let public_key = agbot::find_public_key(&mut tx, &caller.org, &caller.id)
+                .await?
+                .filter(|key| !key.is_empty())
+                .ok_or_else(|| {
+                    ApiError::invalid_input(format!(
+                        "agbot '{}' has no public key, it cannot send messages",
+                        caller.0
+                    ))
+                })?;
+            message::delete_to_node(&mut tx, &org, &id, None, long_expired(now)).await?;
+            if capacity > 0 && lock_node_parts(&mut tx, &org, &id).await? {
+                check_space(message::count_to_node(&mut tx, &org, &id).await?, capacity)?;
+            }
+            let new = NewMessage {
+                org: &org,
+                receiver: &id,
+                sender_org: &caller.org,
+                sender: &caller.id,
+                public_key: &public_key,
+                message: &request.message,
+                sent_at: now,
+                expires_at: expiry(now, request.ttl),
+            };
+            let number = message::insert_to_node(&mut tx, new).await.map_err(|error| {
+                ApiError::from(error).explain("node_message_node_fk", || missing_node(&org, &id))
             })?;
-        message::delete_to_node(&mut tx, &org, &id, None, long_expired(now)).await?;
-        if capacity > 0 && lock_node_parts(&mut tx, &org, &id).await? {
-            check_space(message::count_to_node(&mut tx, &org, &id).await?, capacity)?;
-        }
-        let new = NewMessage {
-            org: &org,
-            receiver: &id,
-            sender_org: &caller.org,
-            sender: &caller.id,
-            public_key: &public_key,
-            message: &request.message,
-            sent_at: now,
-            expires_at: expiry(now, request.ttl),
-        };
-        let number = message::insert_to_node(&mut tx, new).await.map_err(|error| {
-            ApiError::from(error).explain("node_message_node_fk", || missing_node(&org, &id))
-        })?;
-        tx.commit(&[node_change(&org, &id, "nodemsgs", "created")]).await?;
-        Ok::<_, ApiError>(number)
-    })
-    .await?;
+            tx.finish_with([node_change(&org, &id, "nodemsgs", "created")], number)
+        })
+        .await?;
     Ok(created(format!("node msg {number} inserted")))
 }
 
@@ -168,11 +167,11 @@ async fn delete_message(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
     let number = parse_id(&number)?;
-    evenkeel_store::retry("node_message.delete", || async {
-        let mut tx = exchange.begin().await?;
-        message::delete_to_node(&mut tx, &org, &id, Some(number), exchange.now()).await?;
-        tx.commit(&[]).await
-    })
-    .await?;
+    exchange
+        .write("node_message.delete", async |mut tx| {
+            message::delete_to_node(&mut tx, &org, &id, Some(number), exchange.now()).await?;
+            tx.finish([])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -71,13 +71,13 @@ async fn set_orchestration(
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeOrchestrationWrite, FactKind::Node, &org, Some(&id)).await?;
     let availability = request.read()?.availability.word();
-    evenkeel_store::retry("node_orchestration.replace", || async {
-        let mut tx = exchange.begin().await?;
-        if !node::set_availability(&mut tx, &org, &id, availability, exchange.now()).await? {
-            return Err(missing_node(&org, &id));
-        }
-        tx.commit(&[node_change(&org, &id, "node", "modified")]).await
-    })
-    .await?;
+    exchange
+        .write("node_orchestration.replace", async |mut tx| {
+            if !node::set_availability(&mut tx, &org, &id, availability, exchange.now()).await? {
+                return Err(missing_node(&org, &id));
+            }
+            tx.finish([node_change(&org, &id, "node", "modified")])
+        })
+        .await?;
     Ok(created(format!("availability of node '{org}/{id}' is {availability}")))
 }

@@ -33,26 +33,26 @@ pub(super) async fn patch_node(
     if attribute == "publicKey" && !matches!(caller.role, Role::Node | Role::Root) {
         return Err(ApiError::access_denied("only the node itself may set its public key"));
     }
-    evenkeel_store::retry("node.patch", || async {
-        let mut tx = exchange.begin().await?;
-        let mut row = node::lock_node(&mut tx, &org, &id)
-            .await?
-            .ok_or_else(|| ApiError::not_found(format!("node '{org}/{id}' not found")))?;
-        check_state(&caller, &row, &request, pattern.is_some())?;
-        check_pattern(&mut tx, &caller, &org, pattern).await?;
-        if let Some(entries) = &request.user_input {
-            require_user_input(&mut tx, entries, seen_from(&caller, &org)).await?;
-        }
-        apply(&mut row, &request)?;
-        row.updated_at = exchange.now();
-        node::update_node(&mut tx, &row, token_hash.as_deref()).await?;
-        let mut changes = vec![node_change(&org, &id, "node", "modified")];
-        if token_hash.is_some() {
-            changes.push(forget_login(&org, &id));
-        }
-        tx.commit(&changes).await
-    })
-    .await?;
+    exchange
+        .write("node.patch", async |mut tx| {
+            let mut row = node::lock_node(&mut tx, &org, &id)
+                .await?
+                .ok_or_else(|| ApiError::not_found(format!("node '{org}/{id}' not found")))?;
+            check_state(&caller, &row, &request, pattern.is_some())?;
+            check_pattern(&mut tx, &caller, &org, pattern).await?;
+            if let Some(entries) = &request.user_input {
+                require_user_input(&mut tx, entries, seen_from(&caller, &org)).await?;
+            }
+            apply(&mut row, &request)?;
+            row.updated_at = exchange.now();
+            node::update_node(&mut tx, &row, token_hash.as_deref()).await?;
+            let mut changes = vec![node_change(&org, &id, "node", "modified")];
+            if token_hash.is_some() {
+                changes.push(forget_login(&org, &id));
+            }
+            tx.finish(changes)
+        })
+        .await?;
     Ok(created(format!("attribute '{attribute}' of node '{org}/{id}' updated")))
 }
 

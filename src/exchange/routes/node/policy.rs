@@ -89,15 +89,15 @@ async fn replace_policy(
         version: request.node_policy_version.unwrap_or_default(),
         updated_at: now,
     };
-    evenkeel_store::retry("node_policy.replace", || async {
-        let mut tx = exchange.begin().await?;
-        if !node::touch_node(&mut tx, &org, &id, now).await? {
-            return Err(missing_node(&org, &id));
-        }
-        node_part::upsert_policy(&mut tx, &org, &id, &row).await?;
-        tx.commit(&[node_change(&org, &id, "nodepolicies", "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("node_policy.replace", async |mut tx| {
+            if !node::touch_node(&mut tx, &org, &id, now).await? {
+                return Err(missing_node(&org, &id));
+            }
+            node_part::upsert_policy(&mut tx, &org, &id, &row).await?;
+            tx.finish([node_change(&org, &id, "nodepolicies", "created/modified")])
+        })
+        .await?;
     if query.noheartbeat != Some(true) {
         exchange.heartbeats().touch_node(&org, &id, now).await?;
     }
@@ -122,15 +122,15 @@ async fn delete_policy(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    evenkeel_store::retry("node_policy.delete", || async {
-        let mut tx = exchange.begin().await?;
-        // The node first, as every write about a node: two of them must not wait for each other.
-        node::touch_node(&mut tx, &org, &id, exchange.now()).await?;
-        if !node_part::delete_policy(&mut tx, &org, &id).await? {
-            return Err(ApiError::not_found(format!("policy of node '{org}/{id}' not found")));
-        }
-        tx.commit(&[node_change(&org, &id, "nodepolicies", "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("node_policy.delete", async |mut tx| {
+            // The node first, as every write about a node: two of them must not wait for each other.
+            node::touch_node(&mut tx, &org, &id, exchange.now()).await?;
+            if !node_part::delete_policy(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("policy of node '{org}/{id}' not found")));
+            }
+            tx.finish([node_change(&org, &id, "nodepolicies", "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -20,8 +20,8 @@ use super::validate::{
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path, Query};
 use crate::notice::forget_login;
+use crate::operation::transaction::{Finished, WriteTx};
 use crate::routes::reference::require_user_input;
-use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 /// A request that is in order as far as that can be told without the database.
@@ -60,7 +60,7 @@ pub(super) async fn replace_node(
         is_alive: query.noheartbeat != Some(true),
         now: exchange.now(),
     };
-    let message = evenkeel_store::retry("node.replace", || write(&exchange, &wanted)).await?;
+    let message = exchange.write("node.replace", |tx| write(&exchange, tx, &wanted)).await?;
     if wanted.is_alive {
         exchange.heartbeats().remember_node(&org, &id, wanted.now);
     }
@@ -81,8 +81,11 @@ fn check(id: &str, request: &PutNode) -> Result<(), ApiError> {
     check_services(&request.registered_services)
 }
 
-async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiError> {
-    let mut tx = exchange.begin().await?;
+async fn write(
+    exchange: &Exchange,
+    mut tx: WriteTx,
+    wanted: &Wanted<'_>,
+) -> Result<Finished<String>, ApiError> {
     check_pattern(&mut tx, wanted.caller, wanted.org, wanted.pattern).await?;
     let existing = lock(&mut tx, wanted).await?;
     if let Some(existing) = &existing {
@@ -105,12 +108,11 @@ async fn write(exchange: &Exchange, wanted: &Wanted<'_>) -> Result<String, ApiEr
     if wanted.token_hash.is_some() {
         changes.push(forget_login(wanted.org, wanted.id));
     }
-    tx.commit(&changes).await?;
-    Ok(message.unwrap_or_else(|| "node added or updated".to_owned()))
+    tx.finish_with(changes, message.unwrap_or_else(|| "node added or updated".to_owned()))
 }
 
 /// Locks the node, or its name while it does not exist.
-async fn lock(tx: &mut WriteTx<'_>, wanted: &Wanted<'_>) -> Result<Option<NodeRow>, ApiError> {
+async fn lock(tx: &mut WriteTx, wanted: &Wanted<'_>) -> Result<Option<NodeRow>, ApiError> {
     if let Some(existing) = node::lock_node(tx, wanted.org, wanted.id).await? {
         return Ok(Some(existing));
     }
@@ -133,7 +135,7 @@ fn check_replaceable(wanted: &Wanted<'_>, existing: &NodeRow) -> Result<(), ApiE
 /// Makes the node, and answers a warning when few more may follow.
 async fn create(
     exchange: &Exchange,
-    tx: &mut WriteTx<'_>,
+    tx: &mut WriteTx,
     wanted: &Wanted<'_>,
 ) -> Result<Option<String>, ApiError> {
     let Some(token_hash) = &wanted.token_hash else {
@@ -170,7 +172,7 @@ fn check_limits(count: &NodeCount, ceiling: i64) -> Result<(), ApiError> {
 }
 
 /// A login must not be shadowed by another kind of login with the same name.
-async fn check_name_is_free(tx: &mut WriteTx<'_>, wanted: &Wanted<'_>) -> Result<(), ApiError> {
+async fn check_name_is_free(tx: &mut WriteTx, wanted: &Wanted<'_>) -> Result<(), ApiError> {
     match find_identity(tx, wanted.org, wanted.id).await? {
         Some(other) if other.kind != IdentityKind::Node => Err(ApiError::conflict(format!(
             "'{}/{}' is already the name of a user or agbot",

@@ -72,14 +72,14 @@ async fn replace_status(
         failures: json(&request.failures)?,
         updated_at: exchange.now(),
     };
-    evenkeel_store::retry("node_status.replace", || async {
-        let mut tx = exchange.begin().await?;
-        node_part::upsert_status(&mut tx, &org, &id, &row).await.map_err(|error| {
-            ApiError::from(error).explain("node_status_node_fk", || missing_node(&org, &id))
-        })?;
-        tx.commit(&[node_change(&org, &id, "nodestatus", "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("node_status.replace", async |mut tx| {
+            node_part::upsert_status(&mut tx, &org, &id, &row).await.map_err(|error| {
+                ApiError::from(error).explain("node_status_node_fk", || missing_node(&org, &id))
+            })?;
+            tx.finish([node_change(&org, &id, "nodestatus", "created/modified")])
+        })
+        .await?;
     if exchange.conversations().is_active(&org, &id, exchange.now()) {
         Box::pin(expect_messages_to_peers(&exchange, &org, &id)).await?;
     }
@@ -120,13 +120,13 @@ async fn delete_status(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    evenkeel_store::retry("node_status.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !node_part::delete_status(&mut tx, &org, &id).await? {
-            return Err(ApiError::not_found(format!("status of node '{org}/{id}' not found")));
-        }
-        tx.commit(&[node_change(&org, &id, "nodestatus", "deleted")]).await
-    })
-    .await?;
+    exchange
+        .write("node_status.delete", async |mut tx| {
+            if !node_part::delete_status(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("status of node '{org}/{id}' not found")));
+            }
+            tx.finish([node_change(&org, &id, "nodestatus", "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -6,7 +6,6 @@ use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::organization::{self, Organization};
-use evenkeel_store::retry;
 use evenkeel_wire::exchange::organization::{OrganizationLimits, PatchOrganization, PutOrganization};
 use serde::Serialize;
 use serde_json::Value;
@@ -27,16 +26,16 @@ pub async fn create_organization(
     let request = request.read()?;
     check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(&exchange, &org, request);
-    retry("organization.create", || async {
-        let mut tx = exchange.begin().await?;
-        organization::insert_organization(&mut tx, &organization).await.map_err(|error| {
-            ApiError::from(error).explain("organization_org_key", || {
-                ApiError::conflict(format!("organization '{org}' already exists"))
-            })
-        })?;
-        tx.commit(&[change(&org, "created")]).await
-    })
-    .await?;
+    exchange
+        .write("organization.create", async |mut tx| {
+            organization::insert_organization(&mut tx, &organization).await.map_err(|error| {
+                ApiError::from(error).explain("organization_org_key", || {
+                    ApiError::conflict(format!("organization '{org}' already exists"))
+                })
+            })?;
+            tx.finish([change(&org, "created")])
+        })
+        .await?;
     Ok(created(format!("org '{org}' created")))
 }
 
@@ -50,14 +49,14 @@ pub async fn replace_organization(
     let request = request.read()?;
     check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(&exchange, &org, request);
-    retry("organization.replace", || async {
-        let mut tx = exchange.begin().await?;
-        if !organization::update_organization(&mut tx, &organization).await? {
-            return Err(absent(&org));
-        }
-        tx.commit(&[change(&org, "created/modified")]).await
-    })
-    .await?;
+    exchange
+        .write("organization.replace", async |mut tx| {
+            if !organization::update_organization(&mut tx, &organization).await? {
+                return Err(absent(&org));
+            }
+            tx.finish([change(&org, "created/modified")])
+        })
+        .await?;
     Ok(created("org updated"))
 }
 
@@ -72,15 +71,16 @@ pub async fn patch_organization(
     check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
     let name = attribute_to_change(&request)
         .ok_or_else(|| ApiError::invalid_input("no attribute of an organization is given"))?;
-    retry("organization.patch", || async {
-        let mut tx = exchange.begin().await?;
-        let mut stored = organization::lock_organization(&mut tx, &org).await?.ok_or_else(|| absent(&org))?;
-        apply(&mut stored, name, request.clone());
-        stored.updated_at = exchange.now();
-        organization::update_organization(&mut tx, &stored).await?;
-        tx.commit(&[change(&org, "modified")]).await
-    })
-    .await?;
+    exchange
+        .write("organization.patch", async |mut tx| {
+            let mut stored =
+                organization::lock_organization(&mut tx, &org).await?.ok_or_else(|| absent(&org))?;
+            apply(&mut stored, name, request.clone());
+            stored.updated_at = exchange.now();
+            organization::update_organization(&mut tx, &stored).await?;
+            tx.finish([change(&org, "modified")])
+        })
+        .await?;
     Ok(created(format!("attribute '{name}' of org '{org}' updated")))
 }
 
@@ -90,14 +90,14 @@ pub async fn delete_organization(
     Path(org): Path<String>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::OrgDelete, FactKind::Org, &org, Some(&org)).await?;
-    retry("organization.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !organization::delete_organization(&mut tx, &org).await? {
-            return Err(absent(&org));
-        }
-        tx.commit(&[change(&org, "deleted"), forget_login(&org, "*")]).await
-    })
-    .await?;
+    exchange
+        .write("organization.delete", async |mut tx| {
+            if !organization::delete_organization(&mut tx, &org).await? {
+                return Err(absent(&org));
+            }
+            tx.finish([change(&org, "deleted"), forget_login(&org, "*")])
+        })
+        .await?;
     Ok(no_content())
 }
 

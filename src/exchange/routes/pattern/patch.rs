@@ -40,16 +40,16 @@ pub(super) async fn patch_pattern(
     let request = request.read()?;
     validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;
-    evenkeel_store::retry("pattern.patch", || async {
-        let mut tx = exchange.begin().await?;
-        let mut row = pattern::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        require_references(&mut tx, &org, &attribute).await?;
-        apply(&mut row, &attribute);
-        row.updated_at = exchange.now();
-        pattern::update(&mut tx, &row).await?;
-        tx.commit(&[change(&org, &id, "modified", row.is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("pattern.patch", async |mut tx| {
+            let mut row = pattern::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            require_references(&mut tx, &org, &attribute).await?;
+            apply(&mut row, &attribute);
+            row.updated_at = exchange.now();
+            pattern::update(&mut tx, &row).await?;
+            tx.finish([change(&org, &id, "modified", row.is_public)])
+        })
+        .await?;
     Ok(created(format!("attribute '{name}' of pattern '{org}/{id}' updated")))
 }
 

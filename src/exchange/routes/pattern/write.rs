@@ -32,24 +32,24 @@ pub(super) async fn create_pattern(
     let row = row(&org, &id, caller.account(), &request, exchange.now());
     // Access control lets strangers come this far only when the id is that of a public pattern.
     let is_foreign = caller.role != Role::Root && caller.org != org;
-    evenkeel_store::retry("pattern.create", || async {
-        let mut tx = exchange.begin().await?;
-        require_references(&mut tx, &org, &request).await?;
-        if is_foreign {
-            return Err(exists(&org, &id));
-        }
-        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-        let owned = pattern::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-        require_below_limit("patterns", owned, exchange.settings().limits.patterns)?;
-        pattern::insert(&mut tx, &row).await?;
-        tx.commit(&[change(&org, &id, "created", row.is_public)]).await
-    })
-    .await
-    .map_err(|error: ApiError| {
-        error
-            .explain("pattern_org_pattern_key", || exists(&org, &id))
-            .explain("pattern_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
-    })?;
+    exchange
+        .write("pattern.create", async |mut tx| {
+            require_references(&mut tx, &org, &request).await?;
+            if is_foreign {
+                return Err(exists(&org, &id));
+            }
+            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+            let owned = pattern::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+            require_below_limit("patterns", owned, exchange.settings().limits.patterns)?;
+            pattern::insert(&mut tx, &row).await?;
+            tx.finish([change(&org, &id, "created", row.is_public)])
+        })
+        .await
+        .map_err(|error: ApiError| {
+            error
+                .explain("pattern_org_pattern_key", || exists(&org, &id))
+                .explain("pattern_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+        })?;
     Ok(created(format!("pattern '{org}/{id}' created")))
 }
 
@@ -67,15 +67,15 @@ pub(super) async fn replace_pattern(
     let request = request.read()?;
     validate(&request)?;
     let row = row(&org, &id, caller.account(), &request, exchange.now());
-    evenkeel_store::retry("pattern.replace", || async {
-        let mut tx = exchange.begin().await?;
-        require_references(&mut tx, &org, &request).await?;
-        if !pattern::update(&mut tx, &row).await? {
-            return Err(absent(&org, &id));
-        }
-        tx.commit(&[change(&org, &id, "created/modified", row.is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("pattern.replace", async |mut tx| {
+            require_references(&mut tx, &org, &request).await?;
+            if !pattern::update(&mut tx, &row).await? {
+                return Err(absent(&org, &id));
+            }
+            tx.finish([change(&org, &id, "created/modified", row.is_public)])
+        })
+        .await?;
     Ok(created("pattern updated"))
 }
 
@@ -85,12 +85,12 @@ pub(super) async fn delete_pattern(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
-    evenkeel_store::retry("pattern.delete", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = pattern::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        tx.commit(&[change(&org, &id, "deleted", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("pattern.delete", async |mut tx| {
+            let is_public = pattern::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            tx.finish([change(&org, &id, "deleted", is_public)])
+        })
+        .await?;
     Ok(no_content())
 }
 

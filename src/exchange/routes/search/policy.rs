@@ -20,9 +20,9 @@ use serde_json::json;
 use super::{exact_arch, searched_orgs, shape};
 use crate::endpoint::{Endpoint, endpoint};
 use crate::extract::{Body, CurrentCaller, Path};
+use crate::operation::transaction::WriteTx;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::searched;
-use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -67,42 +67,42 @@ async fn search_nodes_by_policy(
     if request.num_entries.is_none() {
         return search_all(exchange, caller, orgs, (org, policy), request).await;
     }
-    let answer = evenkeel_store::retry("search.nodes_by_policy", || async {
-        let mut tx = exchange.begin().await?;
-        let service = policy_service(&mut tx, &org, &policy).await?;
-        // Only agbots page: a person's search starts anew each time.
-        let key = SessionKey { org: &org, policy: &policy, agbot_org: &caller.org, agbot: &caller.id };
-        let stored = match caller.role {
-            Role::Agbot => search::lock_session(&mut tx, key).await?,
-            _ => None,
-        };
-        let place = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
-        let nodes = search::list_for_policy(
-            &mut tx,
-            PolicySearch {
-                orgs: &orgs,
-                arch: exact_arch(service.arch.as_deref().unwrap_or_default()),
-                service_url: &format!("{}/{}", service.org, service.name),
-                since: place,
-                until: None,
-                after: None,
-                limit: request.num_entries,
-            },
-        )
-        .await?;
-        let step = advance(&request, stored.as_ref(), nodes.len(), nodes.last().map(|node| node.updated_at));
-        if caller.role == Role::Agbot {
-            match &step.session {
-                Some(row) => search::upsert_session(&mut tx, key, row).await?,
-                None if stored.is_some() => search::delete_session(&mut tx, key).await?,
-                None => {}
+    let answer = exchange
+        .write("search.nodes_by_policy", async |mut tx| {
+            let service = policy_service(&mut tx, &org, &policy).await?;
+            // Only agbots page: a person's search starts anew each time.
+            let key = SessionKey { org: &org, policy: &policy, agbot_org: &caller.org, agbot: &caller.id };
+            let stored = match caller.role {
+                Role::Agbot => search::lock_session(&mut tx, key).await?,
+                _ => None,
+            };
+            let place = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
+            let nodes = search::list_for_policy(
+                &mut tx,
+                PolicySearch {
+                    orgs: &orgs,
+                    arch: exact_arch(service.arch.as_deref().unwrap_or_default()),
+                    service_url: &format!("{}/{}", service.org, service.name),
+                    since: place,
+                    until: None,
+                    after: None,
+                    limit: request.num_entries,
+                },
+            )
+            .await?;
+            let step =
+                advance(&request, stored.as_ref(), nodes.len(), nodes.last().map(|node| node.updated_at));
+            if caller.role == Role::Agbot {
+                match &step.session {
+                    Some(row) => search::upsert_session(&mut tx, key, row).await?,
+                    None if stored.is_some() => search::delete_session(&mut tx, key).await?,
+                    None => {}
+                }
             }
-        }
-        tx.commit(&[]).await?;
-        let nodes = nodes.into_iter().map(shape).collect();
-        Ok::<_, ApiError>(PolicySearchAnswer { nodes, offset_updated: step.has_moved })
-    })
-    .await?;
+            let nodes = nodes.into_iter().map(shape).collect();
+            tx.finish_with([], PolicySearchAnswer { nodes, offset_updated: step.has_moved })
+        })
+        .await?;
     Ok(searched(answer.nodes.is_empty(), answer))
 }
 
@@ -115,21 +115,20 @@ async fn search_all(
     request: PolicySearchRequest,
 ) -> Result<Response, ApiError> {
     let key = SessionKey { org: &org, policy: &policy, agbot_org: &caller.org, agbot: &caller.id };
-    let (service, since) = evenkeel_store::retry("search.all_nodes_by_policy", || async {
-        let mut tx = exchange.begin().await?;
-        let service = policy_service(&mut tx, &org, &policy).await?;
-        let stored = match caller.role {
-            Role::Agbot => search::lock_session(&mut tx, key).await?,
-            _ => None,
-        };
-        let since = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
-        if stored.is_some() {
-            search::delete_session(&mut tx, key).await?;
-        }
-        tx.commit(&[]).await?;
-        Ok::<_, ApiError>((service, since))
-    })
-    .await?;
+    let (service, since) = exchange
+        .write("search.all_nodes_by_policy", async |mut tx| {
+            let service = policy_service(&mut tx, &org, &policy).await?;
+            let stored = match caller.role {
+                Role::Agbot => search::lock_session(&mut tx, key).await?,
+                _ => None,
+            };
+            let since = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
+            if stored.is_some() {
+                search::delete_session(&mut tx, key).await?;
+            }
+            tx.finish_with([], (service, since))
+        })
+        .await?;
     let wanted = Arc::new(Wanted {
         orgs,
         arch: service.arch,
@@ -175,7 +174,7 @@ async fn page(
     Ok(Page::array(rows, PAGE_ROWS, place, shape)?)
 }
 
-async fn policy_service(tx: &mut WriteTx<'_>, org: &str, policy: &str) -> Result<PolicyService, ApiError> {
+async fn policy_service(tx: &mut WriteTx, org: &str, policy: &str) -> Result<PolicyService, ApiError> {
     let service = search::find_policy_service(tx, org, policy).await?.ok_or_else(|| {
         ApiError::invalid_input(format!("invalid input: business policy '{org}/{policy}' not found"))
     })?;

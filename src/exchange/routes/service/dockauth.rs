@@ -73,17 +73,16 @@ pub(super) async fn create_dockauth(
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
     let request = request.read()?;
     let row = row(0, request, exchange.now());
-    let added = evenkeel_store::retry("dockauth.create", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        let added = match service_part::touch_dockauth(&mut tx, &org, &id, &row).await? {
-            Some(_) => None,
-            None => Some(service_part::insert_dockauth(&mut tx, &org, &id, &row).await?),
-        };
-        tx.commit(&[change(&org, &id, "servicedockauths", "created", is_public)]).await?;
-        Ok::<_, ApiError>(added)
-    })
-    .await?;
+    let added = exchange
+        .write("dockauth.create", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            let added = match service_part::touch_dockauth(&mut tx, &org, &id, &row).await? {
+                Some(_) => None,
+                None => Some(service_part::insert_dockauth(&mut tx, &org, &id, &row).await?),
+            };
+            tx.finish_with([change(&org, &id, "servicedockauths", "created", is_public)], added)
+        })
+        .await?;
     Ok(created(match added {
         Some(number) => format!("dockauth {number} added"),
         None => "dockauth resource updated".to_owned(),
@@ -99,15 +98,15 @@ pub(super) async fn replace_dockauth(
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
     let request = request.read()?;
     let row = row(parse_number(&number)?, request, exchange.now());
-    evenkeel_store::retry("dockauth.replace", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        if !service_part::update_dockauth(&mut tx, &org, &id, &row).await? {
-            return Err(absent_dockauth(&number, &org, &id));
-        }
-        tx.commit(&[change(&org, &id, "servicedockauths", "created/modified", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("dockauth.replace", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            if !service_part::update_dockauth(&mut tx, &org, &id, &row).await? {
+                return Err(absent_dockauth(&number, &org, &id));
+            }
+            tx.finish([change(&org, &id, "servicedockauths", "created/modified", is_public)])
+        })
+        .await?;
     Ok(created(format!("dockauth {number} updated")))
 }
 
@@ -130,16 +129,16 @@ pub(super) async fn delete_dockauth(
 }
 
 async fn delete(exchange: &Exchange, org: &str, id: &str, number: Option<i32>) -> Result<Response, ApiError> {
-    evenkeel_store::retry("dockauth.delete", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        if service_part::delete_dockauths(&mut tx, org, id, number).await? == 0 {
-            let which = number.map_or_else(|| "any".to_owned(), |number| number.to_string());
-            return Err(absent_dockauth(&which, org, id));
-        }
-        tx.commit(&[change(org, id, "servicedockauths", "deleted", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("dockauth.delete", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+            if service_part::delete_dockauths(&mut tx, org, id, number).await? == 0 {
+                let which = number.map_or_else(|| "any".to_owned(), |number| number.to_string());
+                return Err(absent_dockauth(&which, org, id));
+            }
+            tx.finish([change(org, id, "servicedockauths", "deleted", is_public)])
+        })
+        .await?;
     Ok(no_content())
 }
 

@@ -39,18 +39,18 @@ pub(super) async fn patch_service(
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
     let request = request.read()?;
     let (name, attribute) = first_attribute(request)?;
-    evenkeel_store::retry("service.patch", || async {
-        let mut tx = exchange.begin().await?;
-        let mut row = service::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        if let Attribute::RequiredServices(required) = &attribute {
-            require_required_services(&mut tx, required).await?;
-        }
-        apply(&mut row, &attribute);
-        row.updated_at = exchange.now();
-        service::update(&mut tx, &row).await?;
-        tx.commit(&[change(&org, &id, "service", "modified", row.is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("service.patch", async |mut tx| {
+            let mut row = service::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            if let Attribute::RequiredServices(required) = &attribute {
+                require_required_services(&mut tx, required).await?;
+            }
+            apply(&mut row, &attribute);
+            row.updated_at = exchange.now();
+            service::update(&mut tx, &row).await?;
+            tx.finish([change(&org, &id, "service", "modified", row.is_public)])
+        })
+        .await?;
     Ok(created(format!("attribute '{name}' of service '{org}/{id}' updated")))
 }
 

@@ -56,13 +56,13 @@ pub(super) async fn replace_service_policy(
         constraints: json!(request.constraints),
         updated_at: exchange.now(),
     };
-    evenkeel_store::retry("service_policy.replace", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        service_part::upsert_policy(&mut tx, &org, &id, &row).await?;
-        tx.commit(&[change(&org, &id, "servicepolicies", "created/modified", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("service_policy.replace", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            service_part::upsert_policy(&mut tx, &org, &id, &row).await?;
+            tx.finish([change(&org, &id, "servicepolicies", "created/modified", is_public)])
+        })
+        .await?;
     Ok(warnings.on(created("policy added or updated")))
 }
 
@@ -72,14 +72,14 @@ pub(super) async fn delete_service_policy(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    evenkeel_store::retry("service_policy.delete", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        if !service_part::delete_policy(&mut tx, &org, &id).await? {
-            return Err(ApiError::not_found(format!("policy of service '{org}/{id}' not found")));
-        }
-        tx.commit(&[change(&org, &id, "servicepolicies", "deleted", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("service_policy.delete", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            if !service_part::delete_policy(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("policy of service '{org}/{id}' not found")));
+            }
+            tx.finish([change(&org, &id, "servicepolicies", "deleted", is_public)])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -38,19 +38,20 @@ pub(super) async fn create_service(
     validate(&request)?;
     let row = row(&org, caller.account(), &request, exchange.now());
     let id = format!("{org}/{}", row.service);
-    evenkeel_store::retry("service.create", || async {
-        let mut tx = exchange.begin().await?;
-        let (kind, part) = ("service", String::new());
-        tx.concern(Subject { kind, org: org.clone(), id: row.service.clone(), part }).await?;
-        require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default()).await?;
-        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-        let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-        require_below_limit("services", owned, exchange.settings().limits.services)?;
-        service::insert(&mut tx, &row).await?;
-        tx.commit(&[change(&org, &row.service, "service", "created", row.is_public)]).await
-    })
-    .await
-    .map_err(|error| explain(error, &org, &id))?;
+    exchange
+        .write("service.create", async |mut tx| {
+            let (kind, part) = ("service", String::new());
+            tx.set_subject(Subject { kind, org: org.clone(), id: row.service.clone(), part }).await?;
+            require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default())
+                .await?;
+            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+            let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+            require_below_limit("services", owned, exchange.settings().limits.services)?;
+            service::insert(&mut tx, &row).await?;
+            tx.finish([change(&org, &row.service, "service", "created", row.is_public)])
+        })
+        .await
+        .map_err(|error| explain(error, &org, &id))?;
     Ok(created(format!("service '{id}' created")))
 }
 
@@ -78,15 +79,16 @@ pub(super) async fn replace_service(
             row.service
         )));
     }
-    evenkeel_store::retry("service.replace", || async {
-        let mut tx = exchange.begin().await?;
-        require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default()).await?;
-        if !service::update(&mut tx, &row).await? {
-            return Err(absent(&org, &id));
-        }
-        tx.commit(&[change(&org, &id, "service", "created/modified", row.is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("service.replace", async |mut tx| {
+            require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default())
+                .await?;
+            if !service::update(&mut tx, &row).await? {
+                return Err(absent(&org, &id));
+            }
+            tx.finish([change(&org, &id, "service", "created/modified", row.is_public)])
+        })
+        .await?;
     Ok(created("service updated"))
 }
 
@@ -96,12 +98,12 @@ pub(super) async fn delete_service(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    evenkeel_store::retry("service.delete", || async {
-        let mut tx = exchange.begin().await?;
-        let is_public = service::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-        tx.commit(&[change(&org, &id, "service", "deleted", is_public)]).await
-    })
-    .await?;
+    exchange
+        .write("service.delete", async |mut tx| {
+            let is_public = service::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            tx.finish([change(&org, &id, "service", "deleted", is_public)])
+        })
+        .await?;
     Ok(no_content())
 }
 

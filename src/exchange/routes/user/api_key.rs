@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 use evenkeel_access::{Access, Caller};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
 use evenkeel_exchange_store::facts::FactKind;
-use evenkeel_store::retry;
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user::{ApiKeyAnswer, NewApiKey};
 use http::StatusCode;
@@ -37,14 +36,14 @@ pub async fn create_api_key(
         description: request.description,
         updated_at: exchange.now(),
     };
-    retry("api_key.create", || async {
-        let mut tx = exchange.begin().await?;
-        api_key::insert_api_key(&mut tx, &key, &hash)
-            .await
-            .map_err(|error| ApiError::from(error).explain("api_key_account_fk", no_user))?;
-        tx.commit(&[]).await
-    })
-    .await?;
+    exchange
+        .write("api_key.create", async |mut tx| {
+            api_key::insert_api_key(&mut tx, &key, &hash)
+                .await
+                .map_err(|error| ApiError::from(error).explain("api_key_account_fk", no_user))?;
+            tx.finish([])
+        })
+        .await?;
     Ok((StatusCode::CREATED, Json(answer(key, Some(value)))).into_response())
 }
 
@@ -69,14 +68,14 @@ pub async fn delete_api_key(
     exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
     let id = parse_id(&id)?;
     require_user(&exchange, &caller, &org, &name).await?;
-    retry("api_key.delete", || async {
-        let mut tx = exchange.begin().await?;
-        if !api_key::delete_api_key(&mut tx, &org, &name, id).await? {
-            return Err(no_key());
-        }
-        tx.commit(&[forget_login(&org, &name)]).await
-    })
-    .await?;
+    exchange
+        .write("api_key.delete", async |mut tx| {
+            if !api_key::delete_api_key(&mut tx, &org, &name, id).await? {
+                return Err(no_key());
+            }
+            tx.finish([forget_login(&org, &name)])
+        })
+        .await?;
     Ok(no_content())
 }
 

@@ -5,7 +5,6 @@ use axum::response::Response;
 use evenkeel_access::{Access, Role, is_root, sees_account};
 use evenkeel_exchange_store::account;
 use evenkeel_exchange_store::facts::FactKind;
-use evenkeel_store::retry;
 use evenkeel_wire::exchange::user::ChangePassword;
 
 use super::{absent, facts, find};
@@ -29,19 +28,19 @@ pub async fn change_password(
         return Err(absent(&org, &name));
     }
     let hash = exchange.credentials().hasher().hash(&request.new_password).await?;
-    retry("user.change_password", || async {
-        let mut tx = exchange.begin().await?;
-        let stored = account::lock_account(&mut tx, &org, &name).await?;
-        let mut stored = stored
-            .filter(|stored| sees_account(&caller, facts(stored)))
-            .ok_or_else(|| absent(&org, &name))?;
-        stored.password_hash = Some(hash.clone());
-        stored.updated_at = exchange.now();
-        stored.updated_by = caller.to_string();
-        account::update_account(&mut tx, &stored).await?;
-        tx.commit(&[forget_login(&org, &name)]).await
-    })
-    .await?;
+    exchange
+        .write("user.change_password", async |mut tx| {
+            let stored = account::lock_account(&mut tx, &org, &name).await?;
+            let mut stored = stored
+                .filter(|stored| sees_account(&caller, facts(stored)))
+                .ok_or_else(|| absent(&org, &name))?;
+            stored.password_hash = Some(hash.clone());
+            stored.updated_at = exchange.now();
+            stored.updated_by = caller.to_string();
+            account::update_account(&mut tx, &stored).await?;
+            tx.finish([forget_login(&org, &name)])
+        })
+        .await?;
     Ok(created("password updated successfully"))
 }
 

@@ -10,7 +10,6 @@ use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::identity::{self, IdentityKind};
-use evenkeel_store::retry;
 use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
@@ -18,8 +17,8 @@ use super::{absent, facts};
 use crate::error::created;
 use crate::extract::{Body, CurrentCaller, Path};
 use crate::notice::forget_login;
+use crate::operation::transaction::WriteTx;
 use crate::routes::shape::no_content;
-use crate::write::WriteTx;
 use crate::{ApiError, Exchange};
 
 const SECRET_MISSING: &str = "the password must be non-blank when creating a user";
@@ -34,12 +33,12 @@ pub async fn create_user(
     let request = request.read()?;
     check_name(&name)?;
     let account = checked(&exchange, &caller, &org, &name, request).await?;
-    retry("user.create", || async {
-        let mut tx = exchange.begin().await?;
-        insert(&mut tx, &account).await?;
-        tx.commit(&[forget_login(&org, &name)]).await
-    })
-    .await?;
+    exchange
+        .write("user.create", async |mut tx| {
+            insert(&mut tx, &account).await?;
+            tx.finish([forget_login(&org, &name)])
+        })
+        .await?;
     Ok(created(added(&account)))
 }
 
@@ -55,24 +54,23 @@ pub async fn replace_user(
     if account.email.is_empty() {
         return Err(ApiError::invalid_input("email: must not be empty"));
     }
-    let is_new = retry("user.replace", || async {
-        let mut tx = exchange.begin().await?;
-        let stored = account::lock_account(&mut tx, &org, &name).await?;
-        let is_new = stored.is_none();
-        match stored {
-            Some(stored) if sees_account(&caller, facts(&stored)) => {
-                account::update_account(&mut tx, &account).await?
+    let is_new = exchange
+        .write("user.replace", async |mut tx| {
+            let stored = account::lock_account(&mut tx, &org, &name).await?;
+            let is_new = stored.is_none();
+            match stored {
+                Some(stored) if sees_account(&caller, facts(&stored)) => {
+                    account::update_account(&mut tx, &account).await?
+                }
+                Some(_) => return Err(not_added(&org, &name)),
+                None => {
+                    check_name(&name)?;
+                    insert(&mut tx, &account).await?;
+                }
             }
-            Some(_) => return Err(not_added(&org, &name)),
-            None => {
-                check_name(&name)?;
-                insert(&mut tx, &account).await?;
-            }
-        }
-        tx.commit(&[forget_login(&org, &name)]).await?;
-        Ok(is_new)
-    })
-    .await?;
+            tx.finish_with([forget_login(&org, &name)], is_new)
+        })
+        .await?;
     Ok(created(if is_new { added(&account) } else { "user updated successfully".to_owned() }))
 }
 
@@ -92,24 +90,24 @@ pub async fn patch_user(
         Some("") | None => None,
         Some(password) => Some(exchange.credentials().hasher().hash(password).await?),
     };
-    retry("user.patch", || async {
-        let mut tx = exchange.begin().await?;
-        let stored = account::lock_account(&mut tx, &org, &name).await?;
-        let mut stored = stored
-            .filter(|stored| may_patch(&caller, stored, attribute))
-            .ok_or_else(|| absent(&org, &name))?;
-        match attribute {
-            "password" => stored.password_hash.clone_from(&password_hash),
-            "email" => stored.email = request.email.clone().unwrap_or_default(),
-            "admin" => stored.is_admin = request.admin.unwrap_or_default(),
-            _ => stored.is_hub_admin = request.hub_admin.unwrap_or_default(),
-        }
-        stored.updated_at = exchange.now();
-        stored.updated_by = caller.to_string();
-        account::update_account(&mut tx, &stored).await?;
-        tx.commit(&[forget_login(&org, &name)]).await
-    })
-    .await?;
+    exchange
+        .write("user.patch", async |mut tx| {
+            let stored = account::lock_account(&mut tx, &org, &name).await?;
+            let mut stored = stored
+                .filter(|stored| may_patch(&caller, stored, attribute))
+                .ok_or_else(|| absent(&org, &name))?;
+            match attribute {
+                "password" => stored.password_hash.clone_from(&password_hash),
+                "email" => stored.email = request.email.clone().unwrap_or_default(),
+                "admin" => stored.is_admin = request.admin.unwrap_or_default(),
+                _ => stored.is_hub_admin = request.hub_admin.unwrap_or_default(),
+            }
+            stored.updated_at = exchange.now();
+            stored.updated_by = caller.to_string();
+            account::update_account(&mut tx, &stored).await?;
+            tx.finish([forget_login(&org, &name)])
+        })
+        .await?;
     Ok(created(format!("attribute '{attribute}' of user '{org}/{name}' updated")))
 }
 
@@ -127,19 +125,19 @@ pub async fn delete_user(
             ApiError::access_denied(reason)
         });
     }
-    retry("user.delete", || async {
-        let mut tx = exchange.begin().await?;
-        let stored = account::lock_account(&mut tx, &org, &name).await?;
-        if !stored.is_some_and(|stored| sees_account(&caller, facts(&stored))) {
-            return Err(absent(&org, &name));
-        }
-        let mut changes: Vec<Change> = vec![forget_login(&org, &name)];
-        let owned = account::list_owned_logins(&mut tx, &org, &name).await?;
-        changes.extend(owned.iter().map(|(org, id)| forget_login(org, id)));
-        account::delete_account(&mut tx, &org, &name).await?;
-        tx.commit(&changes).await
-    })
-    .await?;
+    exchange
+        .write("user.delete", async |mut tx| {
+            let stored = account::lock_account(&mut tx, &org, &name).await?;
+            if !stored.is_some_and(|stored| sees_account(&caller, facts(&stored))) {
+                return Err(absent(&org, &name));
+            }
+            let mut changes: Vec<Change> = vec![forget_login(&org, &name)];
+            let owned = account::list_owned_logins(&mut tx, &org, &name).await?;
+            changes.extend(owned.iter().map(|(org, id)| forget_login(org, id)));
+            account::delete_account(&mut tx, &org, &name).await?;
+            tx.finish(changes)
+        })
+        .await?;
     Ok(no_content())
 }
 
@@ -192,7 +190,7 @@ fn refused(reason: FlagsRefused) -> ApiError {
 }
 
 /// Inserts an account whose name is nobody else's login.
-async fn insert(tx: &mut WriteTx<'_>, account: &AccountRow) -> Result<(), ApiError> {
+async fn insert(tx: &mut WriteTx, account: &AccountRow) -> Result<(), ApiError> {
     let (org, name) = (&account.org, &account.name);
     identity::lock_name(tx, org, name).await?;
     match identity::find_identity(tx, org, name).await?.map(|identity| identity.kind) {

@@ -1,0 +1,166 @@
+//! The transaction of a write: begun, retried, audited, reported to the feed and committed in one place.
+//!
+//! Source: design 3; exchange contract section 5; `docs/adr/0004-writes-are-retried-as-a-whole.md`.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_exchange_store::audit::{self, Subject};
+use evenkeel_exchange_store::change::{self, Change};
+use evenkeel_store::{Database, PgConnection, StoreError, Transaction, retry};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::audit::request::AuditedRequest;
+use crate::{ApiError, Exchange};
+
+/// How long a write waits for a permit; clients give up at 45 seconds.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Returns the number of simultaneous writes: three quarters of the connections, so that reads and the feed always find one.
+pub(crate) fn permit_count(database: &Database) -> usize {
+    let connections = database.pool().options().get_max_connections() as usize;
+    (connections * 3 / 4).max(1)
+}
+
+impl Exchange {
+    /// Runs one named write in a transaction of its own and commits what it [finishes](WriteTx::finish) with.
+    ///
+    /// The rows, the changes for the feed and the audit record of the request are committed together. It returns when they are on disk
+    /// and polls of this exchange see them: the commit that sequences the changes flushes both. A write that lost against a competing one
+    /// runs again, so until its end `work` must have no effect but on its transaction.
+    ///
+    /// # Errors
+    /// Those of `work` and of the store; 503 when no connection is free in time or the write kept losing.
+    pub(crate) async fn write<T, F>(
+        &self,
+        name: &'static str,
+        work: impl Fn(WriteTx) -> F,
+    ) -> Result<T, ApiError>
+    where
+        F: Future<Output = Result<Finished<T>, ApiError>>,
+    {
+        retry(name, || async {
+            let permit = self.write_permit().await?;
+            let finished = work(self.begin().await?).await?;
+            self.commit(finished, permit).await
+        })
+        .await
+    }
+
+    /// Waits for a permit. Writes that compete for rows wait for each other while they hold a connection; they must leave some to
+    /// everything else.
+    async fn write_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let permit = tokio::time::timeout(PERMIT_TIMEOUT, self.write_permits().clone().acquire_owned());
+        let permit = permit.await.ok().and_then(Result::ok);
+        Ok(permit.ok_or(StoreError::Contention { name: "write" })?)
+    }
+
+    async fn begin(&self) -> Result<WriteTx, ApiError> {
+        let mut write = WriteTx { tx: self.database().begin().await?, audited: None };
+        if let Some(request) = AuditedRequest::current() {
+            let subject = request.subject().cloned();
+            let state_before = match &subject {
+                Some(subject) if !request.finds_nothing() => audit::lock_state(&mut write, subject).await?,
+                _ => None,
+            };
+            write.audited = Some(Audited { request, subject, state_before });
+        }
+        Ok(write)
+    }
+
+    async fn commit<T>(&self, finished: Finished<T>, permit: OwnedSemaphorePermit) -> Result<T, ApiError> {
+        let Finished { write: WriteTx { mut tx, audited }, changes, value } = finished;
+        let now = self.now();
+        match audited {
+            Some(Audited { request, subject, state_before }) => {
+                let record = request.record(now, state_before);
+                let subject = subject.filter(|_| !request.leaves_nothing());
+                audit::insert_with_changes(&mut tx, &record, subject.as_ref(), &changes).await?;
+                tx.commit().await?;
+                request.note_recorded();
+                self.auditor().note_written();
+            }
+            None => {
+                change::insert_outbox_flushed_by_sequencing(&mut tx, &changes, now).await?;
+                tx.commit().await?;
+            }
+        }
+        drop(permit);
+        if !changes.is_empty() && !self.feed().publish().await {
+            change::flush_commits(&mut *self.database().acquire().await?).await?;
+        }
+        Ok(value)
+    }
+}
+
+/// A write in progress, rolled back unless it is finished.
+pub(crate) struct WriteTx {
+    tx: Transaction,
+    audited: Option<Audited>,
+}
+
+/// What the audit record of a write will say.
+struct Audited {
+    request: Arc<AuditedRequest>,
+    subject: Option<Subject>,
+    state_before: Option<Vec<u8>>,
+}
+
+/// A write that is ready to be committed.
+pub(crate) struct Finished<T> {
+    write: WriteTx,
+    changes: Vec<Change>,
+    value: T,
+}
+
+impl WriteTx {
+    /// Sets the audit subject when the path does not name it. To be called before the first change.
+    ///
+    /// # Errors
+    /// The store's errors.
+    pub(crate) async fn set_subject(&mut self, subject: Subject) -> Result<(), ApiError> {
+        if self.audited.as_ref().is_some_and(|audited| audited.subject.is_none()) {
+            let state_before = audit::lock_state(self, &subject).await?;
+            if let Some(audited) = &mut self.audited {
+                (audited.subject, audited.state_before) = (Some(subject), state_before);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the work of a write with the changes that the feed reports.
+    ///
+    /// # Errors
+    /// Never: it is a result so that it can end the work.
+    pub(crate) fn finish(self, changes: impl IntoIterator<Item = Change>) -> Result<Finished<()>, ApiError> {
+        self.finish_with(changes, ())
+    }
+
+    /// As [`WriteTx::finish`], with the value that the write returns.
+    ///
+    /// # Errors
+    /// Never: it is a result so that it can end the work.
+    #[expect(clippy::unnecessary_wraps, reason = "it ends the work, whose outcome is a result")]
+    pub(crate) fn finish_with<T>(
+        self,
+        changes: impl IntoIterator<Item = Change>,
+        value: T,
+    ) -> Result<Finished<T>, ApiError> {
+        Ok(Finished { write: self, changes: changes.into_iter().collect(), value })
+    }
+}
+
+impl Deref for WriteTx {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.tx
+    }
+}
+
+impl DerefMut for WriteTx {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+}
