@@ -54,7 +54,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let (exchange, address) = stage.start_exchange().await?;
     let bench = Bench { exchange: &exchange, address, size: &size };
     bench.cpu_figures(&scribe, &nodes, &mut report).await?;
-    bench.answer_times(&nodes, &mut report).await?;
+    bench.response_times(&nodes, &mut report).await?;
     report.push(
         Row::new("resident after all of this", exchange.resident_mib(), "MiB")
             .beside(REFERENCE, 1200.0)
@@ -114,7 +114,7 @@ impl Bench<'_> {
     }
 
     /// Answer times at half of what the exchange can do.
-    async fn answer_times(&self, nodes: &Nodes, report: &mut Report) -> Result<(), Failure> {
+    async fn response_times(&self, nodes: &Nodes, report: &mut Report) -> Result<(), Failure> {
         let figures =
             [("node GET", node_requests(nodes), 5.0), ("durable write (node PATCH)", patches(nodes), 25.0)];
         for (name, requests, bound) in figures {

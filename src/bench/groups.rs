@@ -17,8 +17,8 @@ use super::stage::{Stage, broken, refused};
 const CLIENTS: usize = 16;
 const SHARE: f64 = 0.6;
 /// How often, and after how long, the exchange is looked at until it holds no transaction.
-const LOOKS: u32 = 200;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const OBSERVATION_COUNT: u32 = 200;
+const OBSERVATION_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The statements of a creation and a deletion, as the exchange sends them; `:c` is the number of the client.
 const SCRIPT: &str = include_str!("groups.sql");
@@ -83,10 +83,10 @@ fn requests(nodes: &Nodes) -> Vec<Vec<u8>> {
 /// Pauses the exchange where it holds no transaction open: the locks of one would keep everybody else waiting.
 async fn stand_still(exchange: &Process, stage: &Stage) -> Result<(), Failure> {
     let mut connection = PgConnection::connect(stage.url()).await.map_err(|error| refused(&error))?;
-    for _ in 0..LOOKS {
+    for _ in 0..OBSERVATION_COUNT {
         exchange.pause(true);
         // The server works off what was sent before.
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(OBSERVATION_INTERVAL).await;
         let open: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity \
              WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
@@ -98,7 +98,7 @@ async fn stand_still(exchange: &Process, stage: &Stage) -> Result<(), Failure> {
             return connection.close().await.map_err(|error| refused(&error));
         }
         exchange.pause(false);
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(OBSERVATION_INTERVAL).await;
     }
     Err(Failure::new(ExitStatus::Failure, "the exchange never stands still outside of a transaction"))
 }
@@ -140,7 +140,7 @@ impl Other {
         else {
             return Ok(Other::Loop { url });
         };
-        let script = stage.folder().join("groups.sql");
+        let script = stage.directory().join("groups.sql");
         std::fs::write(&script, format!("\\set c :client_id\n{SCRIPT}")).map_err(|error| broken(&error))?;
         Ok(Other::Pgbench { program, script, environment })
     }
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answer_of_pgbench_and_address_of_the_server_are_understood() {
+    fn output_of_pgbench_and_address_of_the_server_are_parsed() {
         assert_eq!(parse_tps("latency = 1\ntps = 812.5 (without initial connection time)\n"), Some(812.5));
         let found =
             environment("postgres://evenkeel:pw@localhost/evenkeel?host=/tmp/x&sslmode=disable").unwrap();

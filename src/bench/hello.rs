@@ -14,8 +14,8 @@ pub fn run() -> Result<(), Failure> {
         let address =
             listener.local_addr().map_err(|error| Failure::from_error(ExitStatus::Address, &error))?;
         println!("address={address}");
-        let answer = || async { "Hello, World!" };
-        let router = Router::new().route("/", get(answer)).fallback(answer);
+        let response = || async { "Hello, World!" };
+        let router = Router::new().route("/", get(response)).fallback(response);
         axum::serve(listener, router).await.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
     })
 }

@@ -28,7 +28,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let scribe = Scribe::new(stage.connect().await?).await?;
     let nodes = scribe.nodes("n", if options.short { 200 } else { 1_000 }).await?;
     scribe.groups(&nodes).await?;
-    let (hub, address) = start_ready_hub(stage, &stage.folder().join("hub")).await?;
+    let (hub, address) = start_ready_hub(stage, &stage.directory().join("hub")).await?;
     let last = scribe.last_number().await?;
     let requests = heartbeat_requests(&nodes).into_iter().chain(poll_requests(&nodes, last + 1)).collect();
     let load = Load { address, connections: CONNECTIONS, requests: Arc::new(requests) };

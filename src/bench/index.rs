@@ -81,7 +81,7 @@ fn measure_policies(size: &Size, report: &mut Report) -> Result<(), Failure> {
     let mut times = Times::default();
     let mut found = 0;
     for round in 0..rounds as usize {
-        found += times.measure(|| fleet.ask(round));
+        found += times.measure(|| fleet.query(round));
     }
     let resident = resident_mib("self");
     let sample_size = NAIVE_NODES.min(nodes);
@@ -129,12 +129,12 @@ fn measure_nodes(size: &Size, report: &mut Report) -> Result<(), Failure> {
     let mut times = Times::default();
     let mut found = 0;
     for round in 0..rounds as usize {
-        found += times.measure(|| set.ask(round));
+        found += times.measure(|| set.query(round));
     }
     let mut naive = Times::default();
     for node in 0..set.node_count().min(100) {
         let expected = naive.measure(|| set.scan(node));
-        if expected != set.ask(node) {
+        if expected != set.query(node) {
             return Err(wrong(&format!("node {node}")));
         }
     }
@@ -170,12 +170,12 @@ struct Times {
 }
 
 impl Times {
-    fn measure<T>(&mut self, ask: impl FnOnce() -> T) -> T {
+    fn measure<T>(&mut self, query: impl FnOnce() -> T) -> T {
         let (begin, cpu) = (Instant::now(), thread_time());
-        let answer = black_box(ask());
+        let result = black_box(query());
         self.cpu.push(thread_time().saturating_sub(cpu));
         self.wall.push(begin.elapsed());
-        answer
+        result
     }
 
     /// The time, in microseconds, within which this part of the questions was answered.

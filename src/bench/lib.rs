@@ -1,6 +1,6 @@
 //! `evenkeel bench`: measures speed and memory, always beside a comparison in the same run.
 //!
-//! Each benchmark uses loopback, a temporary folder and an embedded PostgreSQL of its own, and leaves nothing behind. A missed
+//! Each benchmark uses loopback, a temporary directory and an embedded PostgreSQL of its own, and leaves nothing behind. A missed
 //! target ends the program with status 1. Method and numbers: `docs/reference/benchmarks.md`.
 
 mod all;

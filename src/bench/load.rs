@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_of_answers_are_understood() {
+    fn heads_of_responses_are_parsed() {
         let head = "HTTP/1.1 201 Created\r\nContent-Length: 12\r\nx: y\r\n\r\n";
         assert_eq!(parse_head(head), Some((201, 12, false)));
         assert_eq!(parse_head("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"), Some((200, 0, true)));
@@ -288,15 +288,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_in_chunks_are_read_to_their_end() {
+    async fn chunked_responses_are_read_to_their_end() {
         use axum::body::Body;
-        let answer = || async {
+        let response = || async {
             let pieces = ["one", "two"].map(Ok::<_, std::convert::Infallible>);
             Body::from_stream(futures_util::stream::iter(pieces))
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = axum::Router::new().route("/", axum::routing::get(answer));
+        let router = axum::Router::new().route("/", axum::routing::get(response));
         tokio::spawn(async { axum::serve(listener, router).await });
         let load =
             Load { address, connections: 2, requests: Arc::new(vec![request("GET", "/", "", None); 6]) };

@@ -54,7 +54,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
 
     let mut report = Report::new("logins");
     for (origin, (flooded, attack)) in &mut floods {
-        tell(&mut report, *origin, flooded, *attack, &mut quiet, length);
+        add_rows(&mut report, *origin, flooded, *attack, &mut quiet, length);
     }
     report.note(format!(
         "{POLL_RATE:.0} polls/s of {} nodes over {POLL_CONNECTIONS} connections; bad logins over {ATTACK_CONNECTIONS} connections, each with \
@@ -65,11 +65,11 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn tell(
+fn add_rows(
     report: &mut Report,
     origin: Origin,
     flooded: &mut Outcome,
-    attack: Answers,
+    attack: Responses,
     quiet: &mut Outcome,
     length: Duration,
 ) {
@@ -122,14 +122,14 @@ impl Origin {
     }
 }
 
-/// Answers to bad logins.
+/// Responses to bad logins.
 #[derive(Debug, Default, Clone, Copy)]
-struct Answers {
+struct Responses {
     checked: u64,
     turned_away: u64,
 }
 
-impl Answers {
+impl Responses {
     fn count(self) -> u64 {
         self.checked + self.turned_away
     }
@@ -142,7 +142,7 @@ async fn flood(
     polls: &Load,
     length: Duration,
     origin: Origin,
-) -> Result<(Outcome, Answers), Failure> {
+) -> Result<(Outcome, Responses), Failure> {
     let turn = Arc::new(AtomicU64::new(0));
     let begin = Instant::now();
     let mut attackers = JoinSet::new();
@@ -152,16 +152,16 @@ async fn flood(
         attackers.spawn(attack((source, address), names, turn.clone(), begin, length));
     }
     let polled = polls.open(POLL_RATE, length).await?;
-    let mut answers = Answers::default();
+    let mut responses = Responses::default();
     while let Some(ended) = attackers.join_next().await {
         let ended = ended.map_err(|error| Failure::new(ExitStatus::Failure, error.to_string()))?;
         let one = ended.map_err(|error| {
             Failure::new(ExitStatus::Failure, format!("a bad login was not answered: {error}"))
         })?;
-        answers.checked += one.checked;
-        answers.turned_away += one.turned_away;
+        responses.checked += one.checked;
+        responses.turned_away += one.turned_away;
     }
-    Ok((polled, answers))
+    Ok((polled, responses))
 }
 
 async fn attack(
@@ -170,14 +170,14 @@ async fn attack(
     turn: Arc<AtomicU64>,
     begin: Instant,
     length: Duration,
-) -> std::io::Result<Answers> {
+) -> std::io::Result<Responses> {
     let mut connection = Connection::open_from(source, address).await?;
-    let mut answers = Answers::default();
+    let mut responses = Responses::default();
     loop {
         let number = turn.fetch_add(1, Ordering::Relaxed);
         let after = Duration::from_secs_f64(number as f64 / ATTACK_RATE);
         if after >= length || begin.elapsed() >= length {
-            return Ok(answers);
+            return Ok(responses);
         }
         tokio::time::sleep_until((begin + after).into()).await;
         let name = &names[number as usize % names.len()];
@@ -186,8 +186,8 @@ async fn attack(
             _ => format!("{ORG}/nobody-{number}:guess"),
         };
         match connection.send(&request("GET", &format!("/v1/orgs/{ORG}"), &login, None)).await? {
-            UNAUTHORIZED => answers.checked += 1,
-            TOO_MANY => answers.turned_away += 1,
+            UNAUTHORIZED => responses.checked += 1,
+            TOO_MANY => responses.turned_away += 1,
             other => {
                 return Err(std::io::Error::other(format!("a bad login was answered with {other}")));
             }

@@ -38,7 +38,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let (hub, address) = measure_starts(stage, starts, &mut report).await?;
 
     tokio::time::sleep(settle).await;
-    let hello = Process::start("hello", &["bench-hello"], stage.folder())?;
+    let hello = Process::start("hello", &["bench-hello"], stage.directory())?;
     let (idle, idle_private) = (hub.resident_mib(), hub.private_mib());
     let (agent, service) = start_agent(stage, address).await?;
     tokio::time::sleep(settle).await;
@@ -58,40 +58,41 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     service.check()?;
     report.note("Its own: RssAnon. The rest are pages of the program's file, which all processes of the program share and the system takes back when it needs them.");
     report.note(format!(
-        "Memory is VmRSS after {} s of rest; the agent uses the process driver, and its service answers at the end.",
+        "Memory is VmRSS after {} s of rest; the agent uses the process driver, and its service responds at the end.",
         settle.as_secs()
     ));
     Ok(report)
 }
 
-/// Starts hubs in the three situations of a database; answers the last one on the usual database.
+/// Starts hubs in the three situations of a database; returns the last one on the usual database.
 async fn measure_starts(
     stage: &Stage,
     starts: usize,
     report: &mut Report,
 ) -> Result<(Process, SocketAddr), Failure> {
     let (mut empty, mut first, mut usual) = (Vec::new(), Vec::new(), Vec::new());
-    let data = stage.folder().join("hub");
+    let data = stage.directory().join("hub");
     // The first start makes keys and first rows; that is once in the life of a database.
     let mut hub = start(stage, &data, None).await?;
     for number in 0..starts {
         drop(hub);
         let database = stage.empty_database(&format!("empty{number}")).await?;
-        let started = start(stage, &stage.folder().join(format!("empty{number}")), Some(&database)).await?;
-        empty.push(started.first_answer);
+        let started =
+            start(stage, &stage.directory().join(format!("empty{number}")), Some(&database)).await?;
+        empty.push(started.first_response);
         drop(started);
         let database = stage.empty_database(&format!("migrated{number}")).await?;
         migrate(stage, &database)?;
         let started =
-            start(stage, &stage.folder().join(format!("migrated{number}")), Some(&database)).await?;
-        first.push(started.first_answer);
+            start(stage, &stage.directory().join(format!("migrated{number}")), Some(&database)).await?;
+        first.push(started.first_response);
         drop(started);
         hub = start(stage, &data, None).await?;
-        usual.push((hub.first_answer, hub.ready));
+        usual.push((hub.first_response, hub.ready));
     }
-    let (answers, ready): (Vec<f64>, Vec<f64>) = usual.into_iter().unzip();
+    let (responses, ready): (Vec<f64>, Vec<f64>) = usual.into_iter().unzip();
     for (situation, times) in
-        [("a database that it knows", answers), ("a migrated database, at its very first start", first)]
+        [("a database that it knows", responses), ("a migrated database, at its very first start", first)]
     {
         report.push(
             Row::new(format!("hub: start to first 200 on {situation}"), median(times), "ms")
@@ -116,7 +117,8 @@ pub fn median(mut times: Vec<f64>) -> f64 {
 /// Brings the schema of a database to its version, in a process of its own.
 fn migrate(stage: &Stage, database: &Path) -> Result<(), Failure> {
     let database = database.display().to_string();
-    let process = Process::start("migrate", &["migrate", "--database-url-file", &database], stage.folder())?;
+    let process =
+        Process::start("migrate", &["migrate", "--database-url-file", &database], stage.directory())?;
     process.finish()
 }
 
@@ -124,7 +126,7 @@ struct Started {
     hub: Process,
     address: SocketAddr,
     /// Milliseconds from the start of the process.
-    first_answer: f64,
+    first_response: f64,
     ready: f64,
 }
 
@@ -133,9 +135,9 @@ async fn start(stage: &Stage, data: &Path, database: Option<&Path>) -> Result<St
     let begin = Instant::now();
     let mut hub = stage.start_hub(address, data, database)?;
     let login = format!("root/root:{ROOT_PASSWORD}");
-    let first_answer = first_200(&mut hub, address, &request("GET", VERSION, &login, None), begin).await?;
+    let first_response = first_200(&mut hub, address, &request("GET", VERSION, &login, None), begin).await?;
     let ready = first_200(&mut hub, address, &request("GET", READY, "", None), begin).await?;
-    Ok(Started { hub, address, first_answer, ready })
+    Ok(Started { hub, address, first_response, ready })
 }
 
 /// Starts a hub on the stage's database and waits until it is ready.
@@ -174,12 +176,12 @@ struct Service {
 }
 
 impl Service {
-    fn answers(&self) -> bool {
+    fn responds(&self) -> bool {
         service::ask(&self.sockets, NODE).as_deref() == Some(SERVICE_VERSION)
     }
 
     fn check(&self) -> Result<(), Failure> {
-        if self.answers() {
+        if self.responds() {
             Ok(())
         } else {
             Err(Failure::new(ExitStatus::Failure, "the service does not answer"))
@@ -187,18 +189,18 @@ impl Service {
     }
 }
 
-/// Starts an agent and waits until a service that was deployed to it by policy answers.
+/// Starts an agent and waits until a service that was deployed to it by policy responds.
 async fn start_agent(stage: &Stage, hub: SocketAddr) -> Result<(Process, Service), Failure> {
     let url = format!("http://{hub}");
-    let service = Service { sockets: stage.folder().join("sockets") };
+    let service = Service { sockets: stage.directory().join("sockets") };
     std::fs::create_dir_all(&service.sockets).map_err(|error| broken(&error))?;
     let token = deploy(&url, &service.sockets)
         .await
         .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
-    let token_file = stage.folder().join("token");
+    let token_file = stage.directory().join("token");
     write_private_file(&token_file, token.as_bytes())
-        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
-    let data = stage.folder().join("agent");
+        .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
+    let data = stage.directory().join("agent");
     let (token_file, data) = (token_file.display().to_string(), data.display().to_string());
     let arguments = [
         "agent",
@@ -218,9 +220,9 @@ async fn start_agent(stage: &Stage, hub: SocketAddr) -> Result<(Process, Service
         "--api-listen",
         "off",
     ];
-    let mut agent = Process::start("agent", &arguments, stage.folder())?;
+    let mut agent = Process::start("agent", &arguments, stage.directory())?;
     let until = Instant::now() + RETRY_LIMIT;
-    while !service.answers() {
+    while !service.responds() {
         agent.check_running()?;
         if Instant::now() > until {
             return Err(Failure::new(
@@ -233,7 +235,7 @@ async fn start_agent(stage: &Stage, hub: SocketAddr) -> Result<(Process, Service
     Ok((agent, service))
 }
 
-/// Makes organization, node, group, service and policy; answers the node's token.
+/// Makes organization, node, group, service and policy; returns the node's token.
 async fn deploy(url: &str, sockets: &Path) -> Result<String, ClientError> {
     let root = root_client(url, ROOT_PASSWORD)?;
     let fleet = Fleet::create(&root, arch()).await?;

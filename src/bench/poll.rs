@@ -37,21 +37,21 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let exchange = [Server { process: exchange, address }];
     let mut smallest = Vec::new();
     for _ in 0..TURNS {
-        let mut process = Process::start("hello", &["bench-hello"], stage.folder())?;
+        let mut process = Process::start("hello", &["bench-hello"], stage.directory())?;
         let address = process.address_after("address=").await?;
         smallest.push(Server { process, address });
     }
 
     let polls = Arc::new(poll_requests(&nodes, last + 1));
-    let beats = Arc::new(heartbeat_requests(&nodes));
+    let heartbeats = Arc::new(heartbeat_requests(&nodes));
     let fleet = nodes.count();
     let plain = Arc::new(vec![request("GET", "/", "", None); fleet]);
     let mut report = Report::new("poll");
     // Everything is in memory from here on.
-    load(address, FEW, &beats).once().await?;
+    load(address, FEW, &heartbeats).once().await?;
     load(address, FEW, &polls).once().await?;
 
-    for (name, requests) in [("idle poll", &polls), ("heartbeat", &beats)] {
+    for (name, requests) in [("idle poll", &polls), ("heartbeat", &heartbeats)] {
         // Each agent keeps a connection of its own.
         for connections in [fleet, FEW] {
             let rivals = [(&exchange[..], requests), (&smallest[..], &plain), (&smallest[..], requests)];
@@ -69,7 +69,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             report.push(row("hello world, the same requests", same));
         }
     }
-    for (name, requests) in [("idle poll", &polls), ("heartbeat", &beats)] {
+    for (name, requests) in [("idle poll", &polls), ("heartbeat", &heartbeats)] {
         statements(name, stage, &load(address, FEW, requests), length / 3, &mut report).await?;
     }
     report.note(format!(
@@ -114,11 +114,11 @@ pub fn poll_requests(nodes: &Nodes, change_id: i64) -> Vec<Vec<u8>> {
 
 /// Heartbeats of all nodes.
 pub fn heartbeat_requests(nodes: &Nodes) -> Vec<Vec<u8>> {
-    let beat = |number| {
+    let heartbeat = |number| {
         let path = format!("/v1/orgs/{ORG}/nodes/{}/heartbeat", nodes.id(number));
         request("POST", &path, &nodes.login(number), None)
     };
-    (0..nodes.count()).map(beat).collect()
+    (0..nodes.count()).map(heartbeat).collect()
 }
 
 fn load(address: SocketAddr, connections: usize, requests: &Requests) -> Load {

@@ -13,9 +13,9 @@ use nix::unistd::Pid;
 
 /// CPU time is counted in hundredths of a second, on every architecture that this program runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(12);
-const LOOK: Duration = Duration::from_millis(5);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(12);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running process; ended when dropped.
 #[derive(Debug)]
@@ -26,13 +26,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts this program with other arguments; what it says goes to a file in `folder`.
-    pub fn start(name: &'static str, arguments: &[&str], folder: &Path) -> Result<Process, Failure> {
+    /// Starts this program with other arguments; what it says goes to a file in `directory`.
+    pub fn start(name: &'static str, arguments: &[&str], directory: &Path) -> Result<Process, Failure> {
         let broken = |error: std::io::Error| {
             Failure::new(ExitStatus::Failure, format!("the process {name} cannot be started: {error}"))
         };
         let program = std::env::current_exe().map_err(broken)?;
-        let log = folder.join(format!("{name}.log"));
+        let log = directory.join(format!("{name}.log"));
         let file = File::create(&log).map_err(broken)?;
         // Settings of whoever measures must not reach what is measured.
         let inherited =
@@ -56,7 +56,7 @@ impl Process {
 
     /// Waits until it has written an address after `mark`.
     pub async fn address_after(&mut self, mark: &str) -> Result<SocketAddr, Failure> {
-        let until = Instant::now() + START_PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while Instant::now() < until {
             self.check_running()?;
             let log = self.log();
@@ -67,7 +67,7 @@ impl Process {
             {
                 return Ok(address);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Err(self.failure("does not tell its address"))
     }
@@ -133,9 +133,9 @@ impl Drop for Process {
             self.signal(Signal::SIGTERM);
             self.signal(Signal::SIGCONT);
         }
-        let until = Instant::now() + STOP_PATIENCE;
+        let until = Instant::now() + STOP_TIMEOUT;
         while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resident_memory_of_this_process_is_told() {
+    fn resident_memory_of_this_process_is_measured() {
         assert!(resident_mib("self") > 1.0);
     }
 }

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_look_at_the_value_or_at_the_ratio() {
+    fn targets_apply_to_the_value_or_to_the_ratio() {
         let row = |target| Row::new("m", 6.0, "ms").beside("other", 10.0).target(target);
         assert_eq!(row(Target::AtMost(5.0)).is_met(), Some(false));
         assert_eq!(row(Target::RatioAtLeast(0.6)).is_met(), Some(true));

@@ -1,11 +1,11 @@
-//! What a benchmark stands on: a folder of its own, an embedded PostgreSQL of its own, and exchanges as processes.
+//! What a benchmark stands on: a directory of its own, an embedded PostgreSQL of its own, and exchanges as processes.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresSettings};
-use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::files::{DataDirectory, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure};
 use evenkeel_store::{Database, StoreError};
 use sqlx::{Connection as _, PgConnection};
@@ -17,11 +17,11 @@ use super::report::Report;
 pub const ROOT_PASSWORD: &str = "bench-root-password";
 const DATABASE_CONNECTIONS: u32 = 16;
 
-/// Folder and database of one benchmark.
+/// Directory and database of one benchmark.
 pub struct Stage {
     postgres: EmbeddedPostgres,
-    _data: DataFolder,
-    folder: tempfile::TempDir,
+    _data: DataDirectory,
+    directory: tempfile::TempDir,
 }
 
 impl Stage {
@@ -35,27 +35,28 @@ impl Stage {
         outcome
     }
 
-    /// Starts a durable PostgreSQL in a fresh folder and migrates its database.
+    /// Starts a durable PostgreSQL in a fresh directory and migrates its database.
     async fn open() -> Result<Stage, Failure> {
-        let folder = tempfile::Builder::new().prefix("evenkeel-bench-").tempdir().map_err(|e| broken(&e))?;
+        let directory =
+            tempfile::Builder::new().prefix("evenkeel-bench-").tempdir().map_err(|e| broken(&e))?;
         // Started by root, the database runs under an account that must pass.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711))
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o711))
             .map_err(|error| broken(&error))?;
-        let data = DataFolder::open(&folder.path().join("data"))
+        let data = DataDirectory::open(&directory.path().join("data"))
             .map_err(|error| Failure::from_error(error.exit_status(), &error))?;
         let started = EmbeddedPostgres::start(&data, &PostgresSettings::default()).await;
         let postgres = started.map_err(|error| Failure::from_error(error.exit_status(), &error))?;
-        let stage = Stage { postgres, _data: data, folder };
+        let stage = Stage { postgres, _data: data, directory };
         write_private_file(&stage.url_file(), stage.url().as_bytes())
             .and_then(|()| write_private_file(&stage.password_file(), ROOT_PASSWORD.as_bytes()))
-            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+            .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
         stage.connect().await?.close().await;
         Ok(stage)
     }
 
-    /// The folder, for files of the benchmark.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    /// The directory, for files of the benchmark.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// The programs of the running PostgreSQL.
@@ -85,11 +86,11 @@ impl Stage {
     }
 
     fn url_file(&self) -> PathBuf {
-        self.folder().join("database-url")
+        self.directory().join("database-url")
     }
 
     fn password_file(&self) -> PathBuf {
-        self.folder().join("root-password")
+        self.directory().join("root-password")
     }
 
     /// A pool on the migrated database.
@@ -112,10 +113,10 @@ impl Stage {
         // A name of our own making: letters and digits.
         let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
         sqlx::raw_sql(statement).execute(&mut observer).await.map_err(|error| refused(&error))?;
-        let file = self.folder().join(format!("database-url-{name}"));
+        let file = self.directory().join(format!("database-url-{name}"));
         let url = self.url().replacen("/evenkeel?", &format!("/{name}?"), 1);
         write_private_file(&file, url.as_bytes())
-            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+            .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
         Ok(file)
     }
 
@@ -139,12 +140,12 @@ impl Stage {
             "--log-format",
             "json",
         ];
-        let mut process = Process::start(name, &arguments, self.folder())?;
+        let mut process = Process::start(name, &arguments, self.directory())?;
         let address = process.address_after("\"exchange.url\":\"").await?;
         Ok((process, address))
     }
 
-    /// Starts a whole hub on the stage's database, or on that of a file; `listen` is an address, `data` its data folder.
+    /// Starts a whole hub on the stage's database, or on that of a file; `listen` is an address, `data` its data directory.
     pub fn start_hub(
         &self,
         listen: SocketAddr,
@@ -168,7 +169,7 @@ impl Stage {
             "--upgrade-monitor-secs",
             "1",
         ];
-        Process::start("hub", &arguments, self.folder())
+        Process::start("hub", &arguments, self.directory())
     }
 }
 

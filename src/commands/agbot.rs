@@ -10,7 +10,7 @@ use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, NewOrgs, OtherAgbotsRule,
 use evenkeel_agbot_store::offered;
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
-use evenkeel_runtime::files::{DataFolder, random_secret};
+use evenkeel_runtime::files::{DataDirectory, random_secret};
 use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::Database;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
 use super::limits::HttpOptions;
-use super::serve::{Front, lifecycle, listen};
+use super::serve::{ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -31,7 +31,7 @@ use super::tls::TlsOptions;
 const HUB_AGBOT: (&str, &str) = ("IBM", "evenkeel");
 /// Tokens of this form hold 256 random bits, so that checking them is cheap.
 const GENERATED: &str = "ek1.";
-/// File of the messaging key in the data folder, and the length of the key.
+/// File of the messaging key in the data directory, and the length of the key.
 const KEY_FILE: &str = "agbot-key.pem";
 const KEY_BITS: usize = 2_048;
 const BASE: &str = "/v1";
@@ -119,15 +119,15 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     apply(&settings.agbot, &mut agbot);
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
-    let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
-    super::agbot_metrics::observe(&front.metrics, &agbot);
-    super::metrics::observe_agbot(&front.metrics, &agbot);
-    front.serve(
+    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
+    super::agbot_metrics::observe(&setup.metrics, &agbot);
+    super::metrics::observe_agbot(&setup.metrics, &agbot);
+    setup.serve(
         &lifecycle,
         listener,
-        agbot.router().merge(front.health.router()).merge(super::home::router(&front.health, "agbot", false)),
+        agbot.router().merge(setup.health.router()).merge(super::home::router(&setup.health, "agbot", false)),
     );
-    tracing::info!(agbot.url = %front.url(address), "the agbot is ready");
+    tracing::info!(agbot.url = %setup.url(address), "the agbot is ready");
     lifecycle.shutdown().cancelled().await;
     agbot.finish().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;
@@ -137,7 +137,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
 
 /// Starts the hub's own agbot on its exchange, without a socket in between; it serves every organization.
 pub async fn start_in_hub(
-    folder: &DataFolder,
+    directory: &DataDirectory,
     exchange: &Exchange,
     database: &Database,
     root_password: &Secret<String>,
@@ -146,12 +146,12 @@ pub async fn start_in_hub(
 ) -> Result<Agbot, Failure> {
     let (org, id) = HUB_AGBOT;
     let transport = Transport::router(exchange.router());
-    let token = agbot_token(folder, database).await?;
+    let token = agbot_token(directory, database).await?;
     let root = Credentials::new("root", "root", root_password.expose());
     let root = Client::new(transport, BASE, root).map_err(usage)?;
     let client = root.with_credentials(Credentials::new(org, id, token.expose())).map_err(usage)?;
     let first_change = register(&root, &client, &token, database).await.map_err(|error| broken(&error))?;
-    let mut settings = AgbotSettings::new(org, id, agbot_key_file(folder, database).await?);
+    let mut settings = AgbotSettings::new(org, id, agbot_key_file(directory, database).await?);
     settings.new_orgs = NewOrgs::ServeFrom(first_change);
     settings.other_agbots = OtherAgbotsRule::Yield;
     apply(options, &mut settings);
@@ -181,13 +181,13 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
 }
 
 /// The token of the hub's agbot.
-async fn agbot_token(folder: &DataFolder, database: &Database) -> Result<Secret<String>, Failure> {
+async fn agbot_token(directory: &DataDirectory, database: &Database) -> Result<Secret<String>, Failure> {
     let make = || Ok(format!("{GENERATED}{}", random_secret().expose()));
-    agree(folder, database, ("hub_agbot_token", "agbot-token"), make).await
+    agree(directory, database, ("hub_agbot_token", "agbot-token"), make).await
 }
 
 /// The file with the messaging key of the hub's agbot.
-async fn agbot_key_file(folder: &DataFolder, database: &Database) -> Result<PathBuf, Failure> {
+async fn agbot_key_file(directory: &DataDirectory, database: &Database) -> Result<PathBuf, Failure> {
     let make = || {
         // It takes part of a second, in which this thread answers nobody.
         let made = tokio::task::block_in_place(|| {
@@ -195,8 +195,8 @@ async fn agbot_key_file(folder: &DataFolder, database: &Database) -> Result<Path
         });
         made.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
     };
-    agree(folder, database, ("hub_agbot_key", KEY_FILE), make).await?;
-    Ok(folder.path().join(KEY_FILE))
+    agree(directory, database, ("hub_agbot_key", KEY_FILE), make).await?;
+    Ok(directory.path().join(KEY_FILE))
 }
 
 /// Makes the agbot known to the exchange, and lets it serve every organization that it was never offered: what an

@@ -10,7 +10,7 @@ use evenkeel_agent::{AgentError, AgentSettings, ApiListen, DriverKind, NodeIdent
 use evenkeel_runtime::{ExitStatus, Failure};
 
 use super::serve::lifecycle;
-use super::settings::{ConfigArguments, LogSettings, secret_of_setting, state_folder};
+use super::settings::{ConfigArguments, LogSettings, secret_of_setting, state_directory};
 
 /// How services are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,7 +53,7 @@ pub struct AgentArguments {
         hide_default_value = true
     )]
     docker_endpoint: String,
-    /// Folder for journal, keys, logs and packages [default: in the user's state folder, by node]
+    /// Directory for journal, keys, logs and packages [default: in the user's state directory, by node]
     #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
     /// Where the local API listens, or off; it has no authentication, so use a loopback address [default: 127.0.0.1:8510,
@@ -66,10 +66,10 @@ pub struct AgentArguments {
     /// Seconds between polls of an exchange that does not park them
     #[arg(long, env = "EVENKEEL_POLL_INTERVAL", value_name = "SECONDS", default_value_t = 20)]
     poll_interval: u64,
-    /// Seconds between looks at management policies
+    /// Seconds between observation_count at management policies
     #[arg(long, env = "EVENKEEL_MANAGEMENT_INTERVAL", value_name = "SECONDS", default_value_t = 60)]
     management_interval: u64,
-    /// Folder with further signing keys to trust (*.pem)
+    /// Directory with further signing keys to trust (*.pem)
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "FOLDER")]
     trusted_keys: Option<PathBuf>,
     /// Directory with agent packages: one <manifest>.json each and one directory per version
@@ -150,10 +150,10 @@ impl AgentArguments {
             _ => None,
         };
         let data_dir = match &self.data_dir {
-            Some(folder) => folder.clone(),
+            Some(directory) => directory.clone(),
             None => {
                 let node = self.node_id.as_deref().unwrap_or("agent").replace(['/', '\\'], "-");
-                state_folder()?.join("agents").join(node)
+                state_directory()?.join("agents").join(node)
             }
         };
         Ok(AgentSettings {
@@ -186,9 +186,9 @@ fn ended(error: &AgentError) -> Failure {
     let status = match error {
         AgentError::Setting(_) => ExitStatus::Usage,
         AgentError::DataDir(_) | AgentError::Journal { .. } | AgentError::Key { .. } => {
-            ExitStatus::DataFolder
+            ExitStatus::DataDirectory
         }
-        AgentError::Busy(_) => ExitStatus::DataFolderLocked,
+        AgentError::Busy(_) => ExitStatus::DataDirectoryLocked,
         AgentError::Listen { .. } => ExitStatus::Address,
         AgentError::Driver(_) => ExitStatus::Failure,
     };

@@ -10,7 +10,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{connect, start_exchange};
 use super::limits::{HttpOptions, LimitOptions};
-use super::serve::{Front, lifecycle, listen};
+use super::serve::{ServerSetup, lifecycle, listen};
 use super::settings::{
     ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -79,13 +79,13 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
         lifecycle.shutdown(),
     )
     .await?;
-    let front = Front::new(&lifecycle, &database, tls, settings.http.limits()?);
+    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
     let exchange = &running.exchange;
-    super::metrics::observe_exchange(&front.metrics, exchange);
-    let others = front.health.router().merge(super::home::router(&front.health, "exchange", true));
+    super::metrics::observe_exchange(&setup.metrics, exchange);
+    let others = setup.health.router().merge(super::home::router(&setup.health, "exchange", true));
     let router = exchange.router_beside(&[], others);
-    front.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
-    tracing::info!(exchange.url = %front.url(address), "the exchange is ready");
+    setup.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
+    tracing::info!(exchange.url = %setup.url(address), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;
     running.finish().await;

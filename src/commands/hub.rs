@@ -1,9 +1,9 @@
-//! The parts of a hub and the order of their start and stop: data folder, database, exchange.
+//! The parts of a hub and the order of their start and stop: data directory, database, exchange.
 
 use clap::Args;
 use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresError};
 use evenkeel_exchange::{Exchange, ExchangeSettings, OidcSettings, StartError};
-use evenkeel_runtime::files::{DataFolder, DataFolderError, read_or_make_secret};
+use evenkeel_runtime::files::{DataDirectory, DataDirectoryError, read_or_make_secret};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::{Database, StoreError};
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::LimitOptions;
 use super::settings::{
-    ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings, LogSettings, PostgresChoice,
+    ConfigArguments, DatabaseSettings, DirectorySettings, ExchangeOptions, LogSettings, PostgresChoice,
     secret_of_setting,
 };
 
@@ -27,7 +27,7 @@ pub struct DatabaseArguments {
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
-    folder: FolderSettings,
+    directory: DirectorySettings,
     #[command(flatten)]
     database: DatabaseSettings,
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl DatabaseArguments {
     pub fn read(self) -> Result<(SettingsFile, Self), Failure> {
         let file = self.config.read()?;
         let arguments = Self {
-            folder: self.folder.over(&file)?,
+            directory: self.directory.over(&file)?,
             database: self.database.over(&file)?,
             postgres: self.postgres.over(&file)?,
             log: self.log.over(&file)?,
@@ -51,16 +51,16 @@ impl DatabaseArguments {
         Ok((file, arguments))
     }
 
-    /// Uses the database that is named, without a look at the data folder, or starts the embedded one of the folder, which must be kept
+    /// Uses the database that is named, without a look at the data directory, or starts the embedded one of the directory, which must be kept
     /// as long.
-    pub async fn open(&self) -> Result<(OpenDatabase, Option<DataFolder>), Failure> {
+    pub async fn open(&self) -> Result<(OpenDatabase, Option<DataDirectory>), Failure> {
         if let Some(url) = self.database.url()? {
             let database = connect(&url, self.database.connections()).await?;
             return Ok((OpenDatabase { database, postgres: None }, None));
         }
-        let folder = open_folder(&self.folder.path()?)?;
-        let open = OpenDatabase::open(&folder, &self.database, &self.postgres).await?;
-        Ok((open, Some(folder)))
+        let directory = open_directory(&self.directory.path()?)?;
+        let open = OpenDatabase::open(&directory, &self.database, &self.postgres).await?;
+        Ok((open, Some(directory)))
     }
 }
 
@@ -71,9 +71,9 @@ pub struct OpenDatabase {
 }
 
 impl OpenDatabase {
-    /// Uses the database that the settings name, or starts the embedded one of `folder`; migrates it.
+    /// Uses the database that the settings name, or starts the embedded one of `directory`; migrates it.
     pub async fn open(
-        folder: &DataFolder,
+        directory: &DataDirectory,
         settings: &DatabaseSettings,
         choice: &PostgresChoice,
     ) -> Result<Self, Failure> {
@@ -81,7 +81,7 @@ impl OpenDatabase {
             Some(url) => (url, None),
             None => {
                 let postgres =
-                    EmbeddedPostgres::start(folder, &choice.settings()).await.map_err(no_postgres)?;
+                    EmbeddedPostgres::start(directory, &choice.settings()).await.map_err(no_postgres)?;
                 (postgres.url().clone(), Some(postgres))
             }
         };
@@ -113,9 +113,10 @@ pub async fn connect(url: &Secret<String>, connections: u32) -> Result<Database,
     Ok(database)
 }
 
-/// Opens the data folder.
-pub fn open_folder(path: &std::path::Path) -> Result<DataFolder, Failure> {
-    DataFolder::open(path).map_err(|error: DataFolderError| Failure::from_error(error.exit_status(), &error))
+/// Opens the data directory.
+pub fn open_directory(path: &std::path::Path) -> Result<DataDirectory, Failure> {
+    DataDirectory::open(path)
+        .map_err(|error: DataDirectoryError| Failure::from_error(error.exit_status(), &error))
 }
 
 /// A running exchange with the order of its end: waits first, then requests, then its workers.
@@ -167,12 +168,15 @@ pub async fn start_exchange(
     Ok(RunningExchange { exchange, workers })
 }
 
-/// The password of root: from the file that is named, else from the data folder, made there at first start.
-pub fn root_password(folder: &DataFolder, options: &ExchangeOptions) -> Result<Secret<String>, Failure> {
+/// The password of root: from the file that is named, else from the data directory, made there at first start.
+pub fn root_password(
+    directory: &DataDirectory,
+    options: &ExchangeOptions,
+) -> Result<Secret<String>, Failure> {
     match &options.root_password_file {
         Some(file) => secret_of_setting(file),
-        None => read_or_make_secret(&folder.path().join("root-password"))
-            .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error)),
+        None => read_or_make_secret(&directory.path().join("root-password"))
+            .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error)),
     }
 }
 

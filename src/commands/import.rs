@@ -34,7 +34,7 @@ pub fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let source = arguments.source.over(&file)?.url()?;
     let options = ImportOptions { is_dry_run: arguments.dry_run, removes_absent: arguments.remove_absent };
     block_on(async move {
-        let (open, _folder) = database.open().await?;
+        let (open, _directory) = database.open().await?;
         let outcome = import_into(&source, &open, options).await;
         open.close().await;
         outcome

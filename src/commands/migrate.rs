@@ -18,7 +18,7 @@ pub struct MigrateArguments {
 pub fn run(arguments: MigrateArguments) -> Result<(), Failure> {
     let (_, database) = arguments.database.read()?;
     block_on(async move {
-        let (open, _folder) = database.open().await?;
+        let (open, _directory) = database.open().await?;
         open.close().await;
         println!("{}", Database::schema_version());
         Ok(())

@@ -67,7 +67,7 @@ enum Command {
     /// The server that benchmarks compare with.
     #[command(hide = true)]
     BenchHello,
-    /// Drives the deciding part of the agbot through faulty schedules and looks for a broken promise.
+    /// Drives the deciding part of the agbot through faulty schedules and observation_count for a broken promise.
     Simulate(simulate::SimulateArguments),
 }
 

@@ -11,7 +11,7 @@ use evenkeel_store::Database;
 use tokio::net::TcpListener;
 
 /// What a serving process shows of itself.
-pub struct Front {
+pub struct ServerSetup {
     /// The process's dependencies; roles add theirs.
     pub health: Health,
     /// What `/metrics` shows; roles add theirs.
@@ -21,7 +21,7 @@ pub struct Front {
     limits: HttpLimits,
 }
 
-impl Front {
+impl ServerSetup {
     /// A front that watches the database and serves with TLS when there is a certificate.
     pub fn new(
         lifecycle: &Lifecycle,

@@ -8,7 +8,7 @@ use evenkeel_agbot::OtherAgbotsRule;
 use evenkeel_embedded_postgres::{BinarySource, PostgresSettings};
 use evenkeel_exchange::InvalidConstraints;
 use evenkeel_planner::settings::{FailureAction, UpdateOrder};
-use evenkeel_runtime::files::{default_state_folder, read_secret};
+use evenkeel_runtime::files::{default_state_directory, read_secret};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::telemetry::{self, LogFormat};
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
@@ -32,7 +32,7 @@ impl ConfigArguments {
     pub fn read(&self) -> Result<SettingsFile, Failure> {
         let known = [
             LogSettings::KEYS,
-            FolderSettings::KEYS,
+            DirectorySettings::KEYS,
             DatabaseSettings::KEYS,
             PostgresChoice::KEYS,
             ListenSettings::KEYS,
@@ -70,27 +70,27 @@ impl LogSettings {
 
 settings! {
     /// Where a process keeps its files.
-    pub struct FolderSettings {
-        /// Folder for the database, secrets and everything else that stays [default: in the user's state folder].
+    pub struct DirectorySettings {
+        /// Directory for the database, secrets and everything else that stays [default: in the user's state directory].
         data_dir: PathBuf = "data-dir", "EVENKEEL_DATA_DIR";
     }
 }
 
-impl FolderSettings {
-    /// The folder, or its default.
+impl DirectorySettings {
+    /// The directory, or its default.
     pub fn path(&self) -> Result<PathBuf, Failure> {
         match &self.data_dir {
-            Some(folder) => Ok(folder.clone()),
-            None => Ok(state_folder()?.join("hub")),
+            Some(directory) => Ok(directory.clone()),
+            None => Ok(state_directory()?.join("hub")),
         }
     }
 }
 
-/// The user's folder for state.
-pub fn state_folder() -> Result<PathBuf, Failure> {
+/// The user's directory for state.
+pub fn state_directory() -> Result<PathBuf, Failure> {
     let none =
-        || Failure::new(ExitStatus::Usage, "there is no home folder to keep the data in: give data-dir");
-    default_state_folder().ok_or_else(none)
+        || Failure::new(ExitStatus::Usage, "there is no home directory to keep the data in: give data-dir");
+    default_state_directory().ok_or_else(none)
 }
 
 settings! {
@@ -199,7 +199,7 @@ impl AgbotListenSettings {
 settings! {
     /// How the exchange behaves.
     pub struct ExchangeOptions {
-        /// File that holds the password of root/root [default: root-password in the data folder, made at first start].
+        /// File that holds the password of root/root [default: root-password in the data directory, made at first start].
         root_password_file: PathBuf = "root-password-file", "EVENKEEL_ROOT_PASSWORD_FILE";
         /// Largest request body in bytes [default: 1048576].
         max_body_bytes: usize = "max-body-bytes", "EVENKEEL_MAX_BODY_BYTES";

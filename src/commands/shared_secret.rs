@@ -1,23 +1,23 @@
-//! Secrets of the hub's own agbot: files of the data folder, and the same in every hub that shares the database.
+//! Secrets of the hub's own agbot: files of the data directory, and the same in every hub that shares the database.
 //!
 //! Hubs on one database run the same agbot together; with secrets of their own they would shut each other out.
 
 use evenkeel_exchange_store::secret;
-use evenkeel_runtime::files::{DataFolder, FileError, read_secret, write_private_file};
+use evenkeel_runtime::files::{DataDirectory, FileError, read_secret, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::{Database, StoreError};
 
 use super::hub::no_database;
 
-/// The secret called `name` in the database and `file` in the folder. What the database holds wins over the file; where
+/// The secret called `name` in the database and `file` in the directory. What the database holds wins over the file; where
 /// both are empty, `make` makes it.
 pub async fn agree(
-    folder: &DataFolder,
+    directory: &DataDirectory,
     database: &Database,
     (name, file): (&str, &str),
     make: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<Secret<String>, Failure> {
-    let path = folder.path().join(file);
+    let path = directory.path().join(file);
     let is_there = path.try_exists().map_err(|error| unusable(&FileError::new("find", &path, error)))?;
     let own = if is_there {
         read_secret(&path).map_err(|error| unusable(&error))?.expose().clone()
@@ -35,5 +35,5 @@ pub async fn agree(
 }
 
 fn unusable(error: &FileError) -> Failure {
-    Failure::from_error(ExitStatus::DataFolder, error)
+    Failure::from_error(ExitStatus::DataDirectory, error)
 }

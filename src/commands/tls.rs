@@ -1,4 +1,4 @@
-//! TLS of the listeners: off, from files, or by a private authority in the data folder.
+//! TLS of the listeners: off, from files, or by a private authority in the data directory.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,22 +30,22 @@ impl TlsOptions {
     /// The certificate to serve all of `addresses` with, kept up to date until `shutdown`; `None` for plain HTTP.
     ///
     /// # Shape
-    /// `folder`: where the private authority lives; `None` where there is no data folder, and so no authority.
+    /// `directory`: where the private authority lives; `None` where there is no data directory, and so no authority.
     pub fn open(
         &self,
-        folder: Option<&Path>,
+        directory: Option<&Path>,
         addresses: &[SocketAddr],
         shutdown: &CancellationToken,
     ) -> Result<Option<TlsSettings>, Failure> {
         let usual = if self.tls_cert_file.is_some() { TlsMode::Files } else { TlsMode::Off };
-        let settings = match (self.tls.unwrap_or(usual), folder) {
+        let settings = match (self.tls.unwrap_or(usual), directory) {
             (TlsMode::Off, _) => return Ok(None),
             (TlsMode::Files, _) => self.open_files()?,
-            (TlsMode::Auto, Some(folder)) => self.open_authority(folder, addresses, shutdown)?,
+            (TlsMode::Auto, Some(directory)) => self.open_authority(directory, addresses, shutdown)?,
             (TlsMode::Auto, None) => {
                 return Err(Failure::new(
                     ExitStatus::Usage,
-                    "tls auto needs a data folder: use tls-cert-file instead",
+                    "tls auto needs a data directory: use tls-cert-file instead",
                 ));
             }
         };
@@ -65,11 +65,11 @@ impl TlsOptions {
 
     fn open_authority(
         &self,
-        folder: &Path,
+        directory: &Path,
         addresses: &[SocketAddr],
         shutdown: &CancellationToken,
     ) -> Result<TlsSettings, Failure> {
-        let authority = Authority::new(folder.join("tls"));
+        let authority = Authority::new(directory.join("tls"));
         let mut names = usual_names(addresses);
         let more = self.tls_names.as_deref().unwrap_or_default().split(',').map(str::trim);
         names.extend(more.filter(|name| !name.is_empty()).map(str::to_owned));

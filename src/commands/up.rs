@@ -7,17 +7,17 @@ use clap::Args;
 use evenkeel_agbot::{Agbot, AgbotApi};
 use evenkeel_exchange::OidcSettings;
 use evenkeel_http_server::RequestHandler;
-use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::files::{DataDirectory, write_private_file};
 use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use tokio::net::TcpListener;
 
 use super::agbot::start_in_hub;
-use super::hub::{OpenDatabase, open_folder, root_password, start_exchange};
+use super::hub::{OpenDatabase, open_directory, root_password, start_exchange};
 use super::limits::{HttpOptions, LimitOptions};
-use super::serve::{Front, lifecycle, listen};
+use super::serve::{ServerSetup, lifecycle, listen};
 use super::settings::{
-    AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, ExchangeOptions, FolderSettings,
+    AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, DirectorySettings, ExchangeOptions,
     ListenSettings, LogSettings, PostgresChoice,
 };
 use super::tls::TlsOptions;
@@ -31,7 +31,7 @@ pub struct UpArguments {
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
-    folder: FolderSettings,
+    directory: DirectorySettings,
     #[command(flatten)]
     listen: ListenSettings,
     #[command(flatten)]
@@ -61,7 +61,7 @@ impl UpArguments {
     fn complete(self) -> Result<Self, Failure> {
         let file = self.config.read()?;
         Ok(Self {
-            folder: self.folder.over(&file)?,
+            directory: self.directory.over(&file)?,
             listen: self.listen.over(&file)?,
             agbot_listen: self.agbot_listen.over(&file)?,
             database: self.database.over(&file)?,
@@ -89,12 +89,12 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let listeners = Listeners::bind(&settings).await?;
-    let folder = open_folder(&settings.folder.path()?)?;
-    let opening = OpenDatabase::open(&folder, &settings.database, &settings.postgres);
+    let directory = open_directory(&settings.directory.path()?)?;
+    let opening = OpenDatabase::open(&directory, &settings.database, &settings.postgres);
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;
-    let outcome = serve(&lifecycle, &settings, &folder, &open, listeners).await;
+    let outcome = serve(&lifecycle, &settings, &directory, &open, listeners).await;
     open.close().await;
     outcome.inspect(|()| tracing::info!("stopped"))
 }
@@ -120,7 +120,7 @@ impl Listeners {
 async fn serve(
     lifecycle: &Lifecycle,
     settings: &UpArguments,
-    folder: &DataFolder,
+    directory: &DataDirectory,
     open: &OpenDatabase,
     listeners: Listeners,
 ) -> Result<(), Failure> {
@@ -128,8 +128,8 @@ async fn serve(
     let (listener, address) = listeners.main;
     let agbot_address = listeners.agbot.as_ref().map(|(_, address)| *address);
     let addresses: Vec<SocketAddr> = std::iter::once(address).chain(agbot_address).collect();
-    let tls = settings.tls.open(Some(folder.path()), &addresses, &shutdown)?;
-    let password = root_password(folder, &settings.exchange)?;
+    let tls = settings.tls.open(Some(directory.path()), &addresses, &shutdown)?;
+    let password = root_password(directory, &settings.exchange)?;
     let database = &open.database;
     let running = start_exchange(
         database,
@@ -141,38 +141,38 @@ async fn serve(
     )
     .await?;
     let exchange = &running.exchange;
-    let front = Front::new(lifecycle, database, tls, settings.http.limits()?);
-    super::metrics::observe_exchange(&front.metrics, exchange);
+    let setup = ServerSetup::new(lifecycle, database, tls, settings.http.limits()?);
+    super::metrics::observe_exchange(&setup.metrics, exchange);
     let api = AgbotApi::default();
     let agbot_api = api.clone();
-    front.health.depend("agbot", move || {
+    setup.health.depend("agbot", move || {
         let is_ready = agbot_api.is_ready();
         async move { if is_ready { Ok(()) } else { Err("still reading what it serves".to_owned()) } }
     });
     if let Some((listener, address)) = listeners.agbot {
-        tracing::info!(agbot.url = %front.url(address), "the agbot has a listener of its own");
-        front.serve(
+        tracing::info!(agbot.url = %setup.url(address), "the agbot has a listener of its own");
+        setup.serve(
             lifecycle,
             listener,
-            api.router().merge(front.health.router()).merge(super::home::router(
-                &front.health,
+            api.router().merge(setup.health.router()).merge(super::home::router(
+                &setup.health,
                 "agbot",
                 false,
             )),
         );
     }
     // The exchange answers at once; at its first start the agbot makes its keys meanwhile.
-    let home = super::home::router(&front.health, "hub", true);
-    let others = api.router().merge(front.health.router()).merge(home);
+    let home = super::home::router(&setup.health, "hub", true);
+    let others = api.router().merge(setup.health.router()).merge(home);
     let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
-    front.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
-    let agbot = start_in_hub(folder, exchange, database, &password, &settings.agbot, shutdown.clone());
+    setup.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
+    let agbot = start_in_hub(directory, exchange, database, &password, &settings.agbot, shutdown.clone());
     let outcome = match shutdown.run_until_cancelled(agbot).await {
         Some(Ok(agbot)) => {
             api.open(&agbot);
-            super::agbot_metrics::observe(&front.metrics, &agbot);
-            super::metrics::observe_agbot(&front.metrics, &agbot);
-            let announced = announce(folder, &front.url(address));
+            super::agbot_metrics::observe(&setup.metrics, &agbot);
+            super::metrics::observe_agbot(&setup.metrics, &agbot);
+            let announced = announce(directory, &setup.url(address));
             if announced.is_ok() {
                 shutdown.cancelled().await;
             }
@@ -208,9 +208,9 @@ async fn end(lifecycle: &Lifecycle, agbot: Option<Agbot>) {
 }
 
 /// Tells where the hub answers: in the log for people, in a file for programs that let it choose the port.
-fn announce(folder: &DataFolder, url: &str) -> Result<(), Failure> {
-    write_private_file(&folder.path().join("url"), format!("{url}\n").as_bytes())
-        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
-    tracing::info!(hub.url = %url, data.folder = %folder.path().display(), "the hub is ready");
+fn announce(directory: &DataDirectory, url: &str) -> Result<(), Failure> {
+    write_private_file(&directory.path().join("url"), format!("{url}\n").as_bytes())
+        .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
+    tracing::info!(hub.url = %url, data.directory = %directory.path().display(), "the hub is ready");
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use evenkeel_client::ClientError;
-use evenkeel_runtime::files::{DataFolder, write_private_file};
+use evenkeel_runtime::files::{DataDirectory, write_private_file};
 use evenkeel_runtime::process::block_on;
 use evenkeel_runtime::{ExitStatus, Failure};
 
@@ -23,10 +23,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use view::View;
 
 /// PostgreSQL may have to be fetched first.
-const HUB_PATIENCE: Duration = Duration::from_secs(600);
-const DEPLOY_PATIENCE: Duration = Duration::from_secs(120);
-const ROLL_PATIENCE: Duration = Duration::from_secs(240);
-const LOOK: Duration = Duration::from_millis(20);
+const HUB_TIMEOUT: Duration = Duration::from_secs(600);
+const DEPLOY_TIMEOUT: Duration = Duration::from_secs(120);
+const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(240);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Between two questions to the agbot how the nodes stand.
 const REASONS_PERIOD: Duration = Duration::from_millis(250);
 
@@ -39,7 +39,7 @@ pub struct DemoArguments {
     /// Number of edge agents
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=20))]
     nodes: u16,
-    /// Folder for everything the demo makes [default: a new one, removed at the end]
+    /// Directory for everything the demo makes [default: a new one, removed at the end]
     #[arg(long)]
     data_dir: Option<PathBuf>,
     /// Address of the hub, HOST:PORT; port 0 takes a free one
@@ -62,22 +62,22 @@ async fn run_demo(arguments: DemoArguments) -> Result<(), Failure> {
             tempfile::Builder::new().prefix("evenkeel-demo-").tempdir().map_err(|error| broken(&error))?,
         ),
     };
-    let folder = match (&arguments.data_dir, &temporary) {
-        (Some(folder), _) => folder.clone(),
-        (None, Some(folder)) => folder.path().to_owned(),
+    let directory = match (&arguments.data_dir, &temporary) {
+        (Some(directory), _) => directory.clone(),
+        (None, Some(directory)) => directory.path().to_owned(),
         (None, None) => PathBuf::from("."),
     };
     let _held =
-        DataFolder::open(&folder).map_err(|error| Failure::from_error(error.exit_status(), &error))?;
-    // What was started ends with this value, however the demo ends; its folder goes after that.
+        DataDirectory::open(&directory).map_err(|error| Failure::from_error(error.exit_status(), &error))?;
+    // What was started ends with this value, however the demo ends; its directory goes after that.
     let mut processes = Processes::default();
     let outcome = tokio::select! {
-        outcome = play(&arguments, &folder, &mut processes) => outcome,
+        outcome = play(&arguments, &directory, &mut processes) => outcome,
         stopped = stop_signal() => stopped.map(|()| println!("\nstopping the agents and the hub")),
     };
     processes.stop();
-    // The copies of the service see that their folder is gone and end.
-    let _ = std::fs::remove_dir_all(folder.join("sockets"));
+    // The copies of the service see that their directory is gone and end.
+    let _ = std::fs::remove_dir_all(directory.join("sockets"));
     outcome
 }
 
@@ -94,46 +94,46 @@ async fn stop_signal() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn play(arguments: &DemoArguments, folder: &Path, processes: &mut Processes) -> Result<(), Failure> {
+async fn play(arguments: &DemoArguments, directory: &Path, processes: &mut Processes) -> Result<(), Failure> {
     let nodes: Vec<String> = (1..=arguments.nodes).map(|number| format!("edge-{number}")).collect();
     let mut view = View::new(&nodes);
-    let sockets = folder.join("sockets");
+    let sockets = directory.join("sockets");
     std::fs::create_dir_all(&sockets).map_err(|error| broken(&error))?;
 
-    view.tell("starting the hub: exchange and agbot on an embedded PostgreSQL (the first run may fetch it)");
-    let hub = start_hub(arguments, folder, processes).await?;
-    view.tell(&format!("the hub answers at {}", hub.url));
+    view.print("starting the hub: exchange and agbot on an embedded PostgreSQL (the first run may fetch it)");
+    let hub = start_hub(arguments, directory, processes).await?;
+    view.print(&format!("the hub answers at {}", hub.url));
     let root = fleet::root_client(&hub.url, &hub.password).map_err(|error| refused(&error))?;
     let fleet = Fleet::create(&root, arch()).await.map_err(|error| refused(&error))?;
-    view.tell(&format!("made organization {} with an administrator", fleet::ORG));
+    view.print(&format!("made organization {} with an administrator", fleet::ORG));
     for node in &nodes {
         let token = fleet.create_node(node).await.map_err(|error| refused(&error))?;
-        start_agent(node, &token, &hub.url, folder, processes)?;
+        start_agent(node, &token, &hub.url, directory, processes)?;
     }
-    view.tell(&format!("made and started {} edge agents: {}", nodes.len(), nodes.join(", ")));
+    view.print(&format!("made and started {} edge agents: {}", nodes.len(), nodes.join(", ")));
     fleet.create_group(&nodes).await.map_err(|error| refused(&error))?;
-    view.tell(&format!("formed HA group {} of all of them", fleet::GROUP));
+    view.print(&format!("formed HA group {} of all of them", fleet::GROUP));
 
     let observer = Observer::start(sockets.clone(), nodes.clone());
     fleet.publish_service("1.0.0", &sockets).await.map_err(|error| refused(&error))?;
     let deployed_at = Instant::now();
     fleet.create_policy("1.0.0").await.map_err(|error| refused(&error))?;
-    view.tell("published service 1.0.0 and a deployment policy for the members of the group");
+    view.print("published service 1.0.0 and a deployment policy for the members of the group");
     let mut stage = Stage { fleet: &fleet, observer: &observer, view: &mut view, nodes: &nodes };
-    stage.await_version("1.0.0", DEPLOY_PATIENCE, processes).await?;
+    stage.await_version("1.0.0", DEPLOY_TIMEOUT, processes).await?;
     let deploy_time = deployed_at.elapsed();
 
-    stage.view.tell("publishing 2.0.0; the agbot rolls it through the group, one member at a time");
+    stage.view.print("publishing 2.0.0; the agbot rolls it through the group, one member at a time");
     observer.begin_counting();
     fleet.publish_service("2.0.0", &sockets).await.map_err(|error| refused(&error))?;
     let rolled_at = Instant::now();
     fleet.change_policy("2.0.0").await.map_err(|error| refused(&error))?;
-    stage.await_version("2.0.0", ROLL_PATIENCE, processes).await?;
+    stage.await_version("2.0.0", ROLLOUT_TIMEOUT, processes).await?;
     let roll_time = rolled_at.elapsed();
     let seen = observer.seen();
     summary(deploy_time, roll_time, &seen);
     if !arguments.exit {
-        invite(&hub, &fleet, folder)?;
+        invite(&hub, &fleet, directory)?;
         std::future::pending::<()>().await;
     }
     match seen.lowest {
@@ -153,10 +153,10 @@ struct Hub {
 
 async fn start_hub(
     arguments: &DemoArguments,
-    folder: &Path,
+    directory: &Path,
     processes: &mut Processes,
 ) -> Result<Hub, Failure> {
-    let data = folder.join("hub");
+    let data = directory.join("hub");
     let data_text = data.display().to_string();
     processes.start(
         "hub",
@@ -165,14 +165,14 @@ async fn start_hub(
             ("EVENKEEL_POSTGRES_BINARIES", &arguments.postgres_binaries),
             ("EVENKEEL_UPGRADE_MONITOR_SECS", "1"),
         ],
-        &log_file(folder, "hub"),
+        &log_file(directory, "hub"),
     )?;
-    let until = Instant::now() + HUB_PATIENCE;
+    let until = Instant::now() + HUB_TIMEOUT;
     while Instant::now() < until {
         if processes.find_ended().is_some() {
             return Err(Failure::new(
                 ExitStatus::Failure,
-                format!("the hub has ended:\n{}", tail(&log_file(folder, "hub"))),
+                format!("the hub has ended:\n{}", tail(&log_file(directory, "hub"))),
             ));
         }
         if let (Ok(url), Ok(password)) =
@@ -187,18 +187,18 @@ async fn start_hub(
     }
     Err(Failure::new(
         ExitStatus::Failure,
-        format!("the hub did not get ready:\n{}", tail(&log_file(folder, "hub"))),
+        format!("the hub did not get ready:\n{}", tail(&log_file(directory, "hub"))),
     ))
 }
 
 async fn is_ready(url: &str) -> bool {
-    let answer = reqwest::Client::builder()
+    let response = reqwest::Client::builder()
         .tls_certs_only([])
         .timeout(Duration::from_secs(5))
         .build()
         .map(|client| client.get(format!("{url}/readyz")).send());
-    match answer {
-        Ok(answer) => answer.await.is_ok_and(|answer| answer.status().is_success()),
+    match response {
+        Ok(response) => response.await.is_ok_and(|response| response.status().is_success()),
         Err(_) => false,
     }
 }
@@ -207,14 +207,14 @@ fn start_agent(
     node: &str,
     token: &str,
     url: &str,
-    folder: &Path,
+    directory: &Path,
     processes: &mut Processes,
 ) -> Result<(), Failure> {
-    let data = folder.join(node);
+    let data = directory.join(node);
     std::fs::create_dir_all(&data).map_err(|error| broken(&error))?;
     let token_file = data.join("token");
     write_private_file(&token_file, format!("{token}\n").as_bytes())
-        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+        .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
     let (data, token_file) = (data.display().to_string(), token_file.display().to_string());
     let arguments = [
         "agent",
@@ -234,7 +234,7 @@ fn start_agent(
         "--api-listen",
         "off",
     ];
-    processes.start(node, &arguments, &[], &log_file(folder, node))
+    processes.start(node, &arguments, &[], &log_file(directory, node))
 }
 
 /// Everything that is looked at while a version spreads.
@@ -275,7 +275,7 @@ impl Stage<'_> {
                     self.view.show_reasons(&reasons);
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -286,19 +286,19 @@ fn summary(deploy_time: Duration, roll_time: Duration, seen: &Seen) {
     println!("  time to first deployment   {:.1} s", deploy_time.as_secs_f64());
     println!("  time to roll 2.0.0         {:.1} s", roll_time.as_secs_f64());
     println!(
-        "  lowest number of copies    {} (seen by an observer outside the hub, {} looks, one every {} ms)",
+        "  lowest number of copies    {} (seen by an observer outside the hub, {} observation_count, one every {} ms)",
         seen.lowest.unwrap_or_default(),
-        seen.looks,
-        LOOK.as_millis()
+        seen.observation_count,
+        POLL_INTERVAL.as_millis()
     );
 }
 
 /// Tells how to use the hub, which goes on.
-fn invite(hub: &Hub, fleet: &Fleet, folder: &Path) -> Result<(), Failure> {
+fn invite(hub: &Hub, fleet: &Fleet, directory: &Path) -> Result<(), Failure> {
     let (login, password) = fleet.login();
-    let login_file = folder.join("login");
+    let login_file = directory.join("login");
     write_private_file(&login_file, format!("{login}:{password}\n").as_bytes())
-        .map_err(|error| Failure::from_error(ExitStatus::DataFolder, &error))?;
+        .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
     println!("  API and its document       {0}/v1 and {0}/docs", hub.url);
     println!("  log in                     user and password are in {}", login_file.display());
     println!(

@@ -19,10 +19,10 @@ pub struct Seen {
     /// Fewest copies that answered at the same time since counting began; `None` before the first look.
     pub lowest: Option<usize>,
     /// Looks since counting began.
-    pub looks: u64,
+    pub observation_count: u64,
 }
 
-/// A thread that looks every 20 ms.
+/// A thread that observation_count every 20 ms.
 pub struct Observer {
     seen: Arc<Mutex<Seen>>,
     counts: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ impl Observer {
                 if counting.load(Ordering::Relaxed) {
                     let count = versions.len();
                     seen.lowest = Some(seen.lowest.map_or(count, |lowest| lowest.min(count)));
-                    seen.looks += 1;
+                    seen.observation_count += 1;
                 }
                 seen.versions = versions;
                 drop(seen);

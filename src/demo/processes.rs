@@ -90,6 +90,6 @@ impl Drop for Processes {
 }
 
 /// Where the log of a process goes.
-pub fn log_file(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("{name}.log"))
+pub fn log_file(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.log"))
 }

@@ -10,15 +10,15 @@ use evenkeel_runtime::{ExitStatus, Failure};
 /// Options of the demo's service.
 #[derive(Debug, Args)]
 pub struct ServiceArguments {
-    /// Folder of the sockets, one a node
+    /// Directory of the sockets, one a node
     #[arg(long)]
     sockets: PathBuf,
-    /// Version to answer with
+    /// Version to response with
     #[arg(long)]
     version: String,
 }
 
-/// Answers every connection until the process is ended; ends by itself when the folder of the sockets is gone.
+/// Answers every connection until the process is ended; ends by itself when the directory of the sockets is gone.
 pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
     let node = std::env::var("HZN_NODE_ID").map_err(|_| {
         Failure::new(ExitStatus::Usage, "HZN_NODE_ID is not set: an agent starts this program")
@@ -32,18 +32,18 @@ pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
         return Err(broken(error));
     }
     let listener = UnixListener::bind(&socket).map_err(broken)?;
-    let folder = arguments.sockets.clone();
+    let directory = arguments.sockets.clone();
     std::thread::spawn(move || {
-        while folder.exists() {
+        while directory.exists() {
             std::thread::sleep(std::time::Duration::from_secs(1));
         }
         std::process::exit(0);
     });
     println!("version {} answers for {node}", arguments.version);
-    let answer = format!("{} {}\n", arguments.version, std::process::id());
+    let response = format!("{} {}\n", arguments.version, std::process::id());
     for connection in listener.incoming() {
         // A caller that went away is no reason to stop.
-        let _ = connection.and_then(|mut connection| connection.write_all(answer.as_bytes()));
+        let _ = connection.and_then(|mut connection| connection.write_all(response.as_bytes()));
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ impl View {
     }
 
     /// Reports one thing that happened.
-    pub fn tell(&mut self, text: &str) {
+    pub fn print(&mut self, text: &str) {
         self.erase();
         println!("{:7.2}s  {text}", self.began.elapsed().as_secs_f64());
         self.draw();
@@ -54,7 +54,7 @@ impl View {
             .collect();
         self.shown = versions.clone();
         let running = versions.len();
-        self.tell(&format!("{:<28} copies running: {running}", changes.join(", ")));
+        self.print(&format!("{:<28} copies running: {running}", changes.join(", ")));
     }
 
     /// Shows what the agbot says of each node: in the table on a terminal, elsewhere as a line when it changed.
@@ -73,7 +73,7 @@ impl View {
             self.draw();
             return;
         }
-        changed.iter().for_each(|line| self.tell(line));
+        changed.iter().for_each(|line| self.print(line));
     }
 
     fn draw(&mut self) {

@@ -19,27 +19,30 @@ pub struct Account {
 const NOBODY: Account = Account { uid: 65534, gid: 65534 };
 
 impl Account {
-    /// The account to run the server of `folder` as; `None` when this process is not root and so is itself unprivileged.
+    /// The account to run the server of `directory` as; `None` when this process is not root and so is itself unprivileged.
     ///
-    /// The owner of the folder when that is an ordinary user, else `postgres` when there is one, else `nobody`.
+    /// The owner of the directory when that is an ordinary user, else `postgres` when there is one, else `nobody`.
     #[must_use]
-    pub fn for_folder(folder: &Metadata) -> Option<Self> {
+    pub fn for_directory(directory: &Metadata) -> Option<Self> {
         if !Uid::effective().is_root() {
             return None;
         }
-        if folder.uid() != 0 {
-            return Some(Self { uid: folder.uid(), gid: main_group(folder.uid()).unwrap_or(folder.gid()) });
+        if directory.uid() != 0 {
+            return Some(Self {
+                uid: directory.uid(),
+                gid: main_group(directory.uid()).unwrap_or(directory.gid()),
+            });
         }
         Some(named("postgres").or_else(|| named("nobody")).unwrap_or(NOBODY))
     }
 
-    /// Whether this account may pass through a folder, by the folder's mode alone.
+    /// Whether this account may pass through a directory, by the directory's mode alone.
     #[must_use]
-    pub fn may_enter(self, folder: &Metadata) -> bool {
-        let mode = folder.mode();
-        if folder.uid() == self.uid {
+    pub fn may_enter(self, directory: &Metadata) -> bool {
+        let mode = directory.mode();
+        if directory.uid() == self.uid {
             mode & 0o100 != 0
-        } else if folder.gid() == self.gid {
+        } else if directory.gid() == self.gid {
             mode & 0o010 != 0
         } else {
             mode & 0o001 != 0
@@ -50,8 +53,8 @@ impl Account {
     #[must_use]
     pub fn first_closed(self, path: &Path) -> Option<&Path> {
         path.ancestors()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .find(|folder| !std::fs::metadata(folder).is_ok_and(|metadata| self.may_enter(&metadata)))
+            .filter(|directory| !directory.as_os_str().is_empty())
+            .find(|directory| !std::fs::metadata(directory).is_ok_and(|metadata| self.may_enter(&metadata)))
     }
 
     /// The user's name, or its id where it has none.
@@ -80,16 +83,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_stranger_is_stopped_by_a_private_parent() {
+    fn another_account_is_blocked_by_a_private_parent() {
         let parent = tempfile::tempdir().unwrap();
         let inner = parent.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
-        let stranger = Account { uid: 54321, gid: 54321 };
+        let other = Account { uid: 54321, gid: 54321 };
         std::fs::set_permissions(parent.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(stranger.first_closed(&inner), Some(parent.path()));
+        assert_eq!(other.first_closed(&inner), Some(parent.path()));
         std::fs::set_permissions(parent.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
         std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o711)).unwrap();
-        assert_eq!(stranger.first_closed(&inner), None);
+        assert_eq!(other.first_closed(&inner), None);
         let owner = Account { uid: std::fs::metadata(&inner).unwrap().uid(), gid: 54321 };
         std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o011)).unwrap();
         assert!(

@@ -9,11 +9,11 @@ use super::{BinarySource, PostgresError, fetch};
 /// The oldest version whose features the schema uses.
 const OLDEST_MAJOR: u32 = 15;
 
-/// A folder with `initdb` and `postgres` of one version.
+/// A directory with `initdb` and `postgres` of one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
-    /// The folder.
-    pub folder: PathBuf,
+    /// The directory.
+    pub directory: PathBuf,
     /// The first part of the version.
     pub major: u32,
 }
@@ -21,7 +21,7 @@ pub struct Binaries {
 /// Answers programs that can run a cluster of version `major` (any new enough version when it is `None`).
 ///
 /// # Shape
-/// `caches`: folders for fetched programs; all are searched, the first that can be written is fetched into.
+/// `caches`: directories for fetched programs; all are searched, the first that can be written is fetched into.
 /// # Errors
 /// When there are none and none may be, or can be, fetched.
 pub async fn obtain(
@@ -33,10 +33,11 @@ pub async fn obtain(
     let fits = |binaries: &Binaries| {
         binaries.major >= OLDEST_MAJOR
             && major.is_none_or(|major| major == binaries.major)
-            && account.is_none_or(|account| account.first_closed(&binaries.folder).is_none())
+            && account.is_none_or(|account| account.first_closed(&binaries.directory).is_none())
     };
     if source != BinarySource::Fetched
-        && let Some(found) = installed_folders().iter().filter_map(|folder| inspect(folder)).find(fits)
+        && let Some(found) =
+            installed_directories().iter().filter_map(|directory| inspect(directory)).find(fits)
     {
         return Ok(found);
     }
@@ -44,31 +45,33 @@ pub async fn obtain(
         let wanted = major.map_or_else(|| format!("{OLDEST_MAJOR} or newer"), |major| major.to_string());
         return Err(PostgresError::NotInstalled { wanted });
     }
-    if let Some(fetched) = fetched_folders(caches).iter().filter_map(|folder| inspect(folder)).find(fits) {
+    if let Some(fetched) =
+        fetched_directories(caches).iter().filter_map(|directory| inspect(directory)).find(fits)
+    {
         return Ok(fetched);
     }
-    let folder = fetch::fetch(major, account, caches).await?;
-    inspect(&folder)
+    let directory = fetch::fetch(major, account, caches).await?;
+    inspect(&directory)
         .filter(fits)
         .ok_or_else(|| PostgresError::Fetch("the fetched programs do not run here".into()))
 }
 
 /// Places to look at, in order of preference.
-fn installed_folders() -> Vec<PathBuf> {
+fn installed_directories() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> =
-        std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
-    folders.extend(newest_first(Path::new("/usr/lib/postgresql"), "", "bin"));
-    folders.extend(newest_first(Path::new("/usr"), "pgsql-", "bin"));
-    folders
+    let mut directories: Vec<PathBuf> =
+        std::env::split_paths(&path).filter(|directory| directory.is_absolute()).collect();
+    directories.extend(newest_first(Path::new("/usr/lib/postgresql"), "", "bin"));
+    directories.extend(newest_first(Path::new("/usr"), "pgsql-", "bin"));
+    directories
 }
 
-/// Program folders of fetched versions, newest first.
-fn fetched_folders(caches: &[PathBuf]) -> Vec<PathBuf> {
+/// Program directories of fetched versions, newest first.
+fn fetched_directories(caches: &[PathBuf]) -> Vec<PathBuf> {
     caches.iter().flat_map(|cache| newest_first(cache, "", "bin")).collect()
 }
 
-/// The folders `parent/<prefix><version>/<inner>`, highest version first.
+/// The directories `parent/<prefix><version>/<inner>`, highest version first.
 fn newest_first(parent: &Path, prefix: &str, inner: &str) -> Vec<PathBuf> {
     let mut versions: Vec<(Vec<u32>, PathBuf)> = std::fs::read_dir(parent)
         .into_iter()
@@ -82,17 +85,17 @@ fn newest_first(parent: &Path, prefix: &str, inner: &str) -> Vec<PathBuf> {
         })
         .collect();
     versions.sort_by(|left, right| right.cmp(left));
-    versions.into_iter().map(|(_, folder)| folder).collect()
+    versions.into_iter().map(|(_, directory)| directory).collect()
 }
 
-fn inspect(folder: &Path) -> Option<Binaries> {
-    let postgres = folder.join("postgres");
-    if !postgres.is_file() || !folder.join("initdb").is_file() {
+fn inspect(directory: &Path) -> Option<Binaries> {
+    let postgres = directory.join("postgres");
+    if !postgres.is_file() || !directory.join("initdb").is_file() {
         return None;
     }
     let output = Command::new(postgres).arg("--version").output().ok()?;
     let major = parse_major(&String::from_utf8_lossy(&output.stdout))?;
-    Some(Binaries { folder: folder.to_owned(), major })
+    Some(Binaries { directory: directory.to_owned(), major })
 }
 
 /// The number in `postgres (PostgreSQL) 15.18 (Debian …)`, also of a beta such as `19beta1`.
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_ordered_by_version_and_not_by_text() {
+    fn directories_are_ordered_by_version_and_not_by_text() {
         let parent = tempfile::tempdir().unwrap();
         for name in ["9.6", "15", "18.6.0", "18.10.0", "other"] {
             std::fs::create_dir(parent.path().join(name)).unwrap();

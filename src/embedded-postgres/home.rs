@@ -1,4 +1,4 @@
-//! The folder that belongs to the embedded server: `postgres` in the data folder, owned by the server's account.
+//! The directory that belongs to the embedded server: `postgres` in the data directory, owned by the server's account.
 //!
 //! Started by root, every directory above must let the server's account pass; where one does not, nothing is started. Earlier
 //! versions kept such a database elsewhere and noted the place in the data directory, where it is still found.
@@ -10,43 +10,43 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Uid, User};
 
 use super::account::Account;
-use evenkeel_runtime::files::{FileError, create_private_folder, write_private_file};
+use evenkeel_runtime::files::{FileError, create_private_directory, write_private_file};
 
-/// The longest path of a socket's folder: the system's limit is 107 bytes with the socket's name.
-const SOCKET_FOLDER_LIMIT: usize = 90;
+/// The longest path of a socket's directory: the system's limit is 107 bytes with the socket's name.
+const SOCKET_DIRECTORY_LIMIT: usize = 90;
 
-/// The server's folder and account.
+/// The server's directory and account.
 #[derive(Clone, Debug)]
 pub struct Home {
-    folder: PathBuf,
+    directory: PathBuf,
     account: Option<Account>,
 }
 
 impl Home {
-    /// Chooses the folder of a data folder, and makes it when it is missing.
+    /// Chooses the directory of a data directory, and makes it when it is missing.
     ///
     /// # Errors
     /// When it cannot be made or given to the server's account, or that account may not enter it.
-    pub fn prepare(data_folder: &Path) -> Result<Self, FileError> {
-        let usual = data_folder.join("postgres");
-        let pointer = data_folder.join("postgres-folder");
-        let outer = fs::metadata(data_folder).map_err(FileError::at("read", data_folder))?;
-        let Some(account) = Account::for_folder(fs::metadata(&usual).as_ref().unwrap_or(&outer)) else {
-            create_private_folder(&usual)?;
-            return Ok(Self { folder: usual, account: None });
+    pub fn prepare(data_directory: &Path) -> Result<Self, FileError> {
+        let usual = data_directory.join("postgres");
+        let pointer = data_directory.join("postgres-folder");
+        let outer = fs::metadata(data_directory).map_err(FileError::at("read", data_directory))?;
+        let Some(account) = Account::for_directory(fs::metadata(&usual).as_ref().unwrap_or(&outer)) else {
+            create_private_directory(&usual)?;
+            return Ok(Self { directory: usual, account: None });
         };
-        let folder = match fs::read_to_string(&pointer) {
+        let directory = match fs::read_to_string(&pointer) {
             Ok(text) => PathBuf::from(text.trim_end_matches('\n')),
-            Err(_) => reachable(data_folder, usual, account)?,
+            Err(_) => reachable(data_directory, usual, account)?,
         };
-        create_private_folder(&folder)?;
-        own(&folder, account)?;
-        Ok(Self { folder, account: Some(account) })
+        create_private_directory(&directory)?;
+        own(&directory, account)?;
+        Ok(Self { directory, account: Some(account) })
     }
 
-    /// The server's folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// The server's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The account to run its programs as, when it is not this process's own.
@@ -54,22 +54,22 @@ impl Home {
         self.account
     }
 
-    /// The folder of the database cluster.
+    /// The directory of the database cluster.
     pub fn data(&self) -> PathBuf {
-        self.folder.join("data")
+        self.directory.join("data")
     }
 
     /// The file with the password of the database user.
     pub fn password_file(&self) -> PathBuf {
-        self.folder.join("password")
+        self.directory.join("password")
     }
 
     /// The server's log.
     pub fn log_file(&self) -> PathBuf {
-        self.folder.join("server.log")
+        self.directory.join("server.log")
     }
 
-    /// Gives a file or folder of the home to the server's account.
+    /// Gives a file or directory of the home to the server's account.
     ///
     /// # Errors
     /// When the system refuses.
@@ -77,47 +77,47 @@ impl Home {
         self.account.map_or(Ok(()), |account| own(path, account))
     }
 
-    /// Makes and answers the folder of the socket: in the home, or under the system's temporary folder when that path is too
+    /// Makes and answers the directory of the socket: in the home, or under the system's temporary directory when that path is too
     /// long for a socket.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn socket_folder(&self) -> Result<PathBuf, FileError> {
-        let usual = self.folder.join("run");
-        if usual.as_os_str().len() <= SOCKET_FOLDER_LIMIT {
-            create_private_folder(&usual)?;
+    pub fn socket_directory(&self) -> Result<PathBuf, FileError> {
+        let usual = self.directory.join("run");
+        if usual.as_os_str().len() <= SOCKET_DIRECTORY_LIMIT {
+            create_private_directory(&usual)?;
             self.give(&usual)?;
             return Ok(usual);
         }
-        let pointer = self.folder.join("socket-folder");
+        let pointer = self.directory.join("socket-folder");
         if let Ok(text) = fs::read_to_string(&pointer) {
-            let folder = PathBuf::from(text);
-            if self.is_private(&folder) {
-                return Ok(folder);
+            let directory = PathBuf::from(text);
+            if self.is_private(&directory) {
+                return Ok(directory);
             }
         }
-        let folder = std::env::temp_dir().join(format!("evenkeel-{:016x}", rand::random::<u64>()));
-        // A folder that somebody else made in the shared place would be an error here, never used.
-        fs::create_dir(&folder).map_err(FileError::at("create the folder", &folder))?;
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))
-            .map_err(FileError::at("protect", &folder))?;
-        self.give(&folder)?;
-        write_private_file(&pointer, folder.to_string_lossy().as_bytes())?;
-        Ok(folder)
+        let directory = std::env::temp_dir().join(format!("evenkeel-{:016x}", rand::random::<u64>()));
+        // A directory that somebody else made in the shared place would be an error here, never used.
+        fs::create_dir(&directory).map_err(FileError::at("create the directory", &directory))?;
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))
+            .map_err(FileError::at("protect", &directory))?;
+        self.give(&directory)?;
+        write_private_file(&pointer, directory.to_string_lossy().as_bytes())?;
+        Ok(directory)
     }
 
-    fn is_private(&self, folder: &Path) -> bool {
+    fn is_private(&self, directory: &Path) -> bool {
         let owner = self.account.map_or_else(|| nix::unistd::geteuid().as_raw(), |account| account.uid);
-        fs::symlink_metadata(folder)
+        fs::symlink_metadata(directory)
             .is_ok_and(|found| found.is_dir() && found.uid() == owner && found.mode() & 0o077 == 0)
     }
 }
 
 /// The usual directory, with a way for the server's account through private directories of root above it. Root's home
 /// directory is left as it is.
-fn reachable(data_folder: &Path, usual: PathBuf, account: Account) -> Result<PathBuf, FileError> {
+fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<PathBuf, FileError> {
     let root_home = User::from_uid(Uid::from_raw(0)).ok().flatten().map(|root| root.dir);
-    while let Some(closed) = account.first_closed(data_folder) {
+    while let Some(closed) = account.first_closed(data_directory) {
         let found = fs::metadata(closed).map_err(FileError::at("read", closed))?;
         let is_open = found.mode() & 0o011 == 0o011;
         if found.uid() != 0 || is_open || root_home.as_deref() == Some(closed) {
@@ -159,7 +159,7 @@ mod tests {
         for directory in [private.path(), &data] {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).expect("its mode");
         }
-        assert_eq!(Home::prepare(&data).expect("a way is made").folder(), data.join("postgres"));
+        assert_eq!(Home::prepare(&data).expect("a way is made").directory(), data.join("postgres"));
         assert!(!data.join("postgres-folder").exists());
         chown(private.path(), Some(54321), Some(54321)).expect("its owner");
         fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).expect("its mode");

@@ -1,6 +1,6 @@
 //! Stops a server that an earlier process left behind, so that the next start finds the cluster free.
 //!
-//! Safe because the data folder's lock is held: whoever owned that server is gone.
+//! Safe because the data directory's lock is held: whoever owned that server is gone.
 
 use std::path::Path;
 use std::time::Duration;
@@ -45,10 +45,10 @@ pub fn running_server(data: &Path) -> Option<Pid> {
     (pid.as_raw() > 1 && is_alive && works_in(pid, data)).then_some(pid)
 }
 
-/// Process ids are used again: a server is known by its working folder, where the system shows it.
+/// Process ids are used again: a server is known by its working directory, where the system shows it.
 fn works_in(pid: Pid, data: &Path) -> bool {
     match std::fs::read_link(format!("/proc/{pid}/cwd")) {
-        Ok(folder) => std::fs::canonicalize(data).is_ok_and(|data| data == folder),
+        Ok(directory) => std::fs::canonicalize(data).is_ok_and(|data| data == directory),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }

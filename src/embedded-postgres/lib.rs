@@ -1,6 +1,6 @@
 //! A private PostgreSQL server: found or fetched, initialised, started, watched, restarted and stopped with the process.
 //!
-//! Listens on a Unix socket in a folder that only its user may enter, and asks for a random password kept in a file of
+//! Listens on a Unix socket in a directory that only its user may enter, and asks for a random password kept in a file of
 //! mode 0600. Ends when its owner ends, however that happens. See the design, section 2.
 
 mod account;
@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use evenkeel_runtime::exit::ExitStatus;
-use evenkeel_runtime::files::{DataFolder, FileError, default_state_folder};
+use evenkeel_runtime::files::{DataDirectory, FileError, default_state_directory};
 use evenkeel_runtime::settings::Secret;
 
 pub use account::Account;
@@ -92,9 +92,9 @@ pub enum PostgresError {
     /// The programs could not be fetched.
     #[error("PostgreSQL cannot be fetched (install it, or name a database, to do without)")]
     Fetch(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A file or folder of the server cannot be used.
-    #[error("the folder of the embedded PostgreSQL cannot be used")]
-    Folder(#[from] FileError),
+    /// A file or directory of the server cannot be used.
+    #[error("the directory of the embedded PostgreSQL cannot be used")]
+    Directory(#[from] FileError),
     /// A program of PostgreSQL could not be run.
     #[error("cannot run {}", program.display())]
     Run {
@@ -117,7 +117,7 @@ pub enum PostgresError {
     },
     /// A server that an earlier process left behind does not end.
     #[error(
-        "an earlier PostgreSQL server (process {process}) still runs on the data folder and does not stop"
+        "an earlier PostgreSQL server (process {process}) still runs on the data directory and does not stop"
     )]
     Leftover {
         /// Its process id.
@@ -133,7 +133,7 @@ impl PostgresError {
     #[must_use]
     pub fn exit_status(&self) -> ExitStatus {
         match self {
-            Self::Folder(_) => ExitStatus::DataFolder,
+            Self::Directory(_) => ExitStatus::DataDirectory,
             _ => ExitStatus::Postgres,
         }
     }
@@ -150,32 +150,35 @@ pub struct EmbeddedPostgres {
 }
 
 impl EmbeddedPostgres {
-    /// Starts the server of a data folder: finds or fetches its programs, initialises it at the first time, stops what an
+    /// Starts the server of a data directory: finds or fetches its programs, initialises it at the first time, stops what an
     /// earlier process left behind, and waits until it answers.
     ///
     /// # Errors
     /// See [`PostgresError`]; nothing is left running then.
-    pub async fn start(folder: &DataFolder, settings: &PostgresSettings) -> Result<Self, PostgresError> {
-        let home = Home::prepare(folder.path())?;
-        let caches: Vec<PathBuf> = default_state_folder()
+    pub async fn start(
+        directory: &DataDirectory,
+        settings: &PostgresSettings,
+    ) -> Result<Self, PostgresError> {
+        let home = Home::prepare(directory.path())?;
+        let caches: Vec<PathBuf> = default_state_directory()
             .iter()
             .map(PathBuf::as_path)
-            .chain([home.folder()])
-            .map(|folder| folder.join("postgresql"))
+            .chain([home.directory()])
+            .map(|directory| directory.join("postgresql"))
             .collect();
         let major = cluster::existing_major(&home)?;
         let binaries = binaries::obtain(settings.binaries, major, home.account(), &caches).await?;
-        tracing::debug!(postgres.folder = %binaries.folder.display(), "using these PostgreSQL programs");
+        tracing::debug!(postgres.directory = %binaries.directory.display(), "using these PostgreSQL programs");
         let password = cluster::ensure(&home, &binaries).await?;
         leftover::stop(&home.data()).await?;
         let launch = Launch::new(&home, &binaries, settings.is_durable)?;
         let server = Server::start(&launch).await?;
         let stop = CancellationToken::new();
-        let options = connect_options(&launch.socket_folder, &password);
-        let url = url(&launch.socket_folder, &password);
+        let options = connect_options(&launch.socket_directory, &password);
+        let url = url(&launch.socket_directory, &password);
         let supervisor = Some(tokio::spawn(supervise(server, launch, stop.clone())));
         let log = home.log_file();
-        let postgres = Self { url, programs: binaries.folder, log, stop, supervisor };
+        let postgres = Self { url, programs: binaries.directory, log, stop, supervisor };
         ensure_database(options).await.map_err(PostgresError::Prepare)?;
         Ok(postgres)
     }
@@ -186,7 +189,7 @@ impl EmbeddedPostgres {
         &self.url
     }
 
-    /// The folder with the programs of the running version.
+    /// The directory with the programs of the running version.
     #[must_use]
     pub fn programs(&self) -> &Path {
         &self.programs
@@ -232,17 +235,17 @@ async fn supervise(mut server: Server, launch: Launch, stop: CancellationToken) 
     }
 }
 
-fn connect_options(socket_folder: &Path, password: &Secret<String>) -> PgConnectOptions {
+fn connect_options(socket_directory: &Path, password: &Secret<String>) -> PgConnectOptions {
     PgConnectOptions::new_without_pgpass()
-        .socket(socket_folder)
+        .socket(socket_directory)
         .username(NAME)
         .password(password.expose())
         .ssl_mode(PgSslMode::Disable)
         .disable_statement_logging()
 }
 
-fn url(socket_folder: &Path, password: &Secret<String>) -> Secret<String> {
-    let host = percent_encode(&socket_folder.to_string_lossy());
+fn url(socket_directory: &Path, password: &Secret<String>) -> Secret<String> {
+    let host = percent_encode(&socket_directory.to_string_lossy());
     Secret::new(format!(
         "postgres://{NAME}:{}@localhost/{NAME}?host={host}&sslmode=disable",
         password.expose()

@@ -45,8 +45,8 @@ const WATCHER: &str = r#"
 pub struct Launch {
     home: Home,
     program: PathBuf,
-    /// The folder of the socket.
-    pub socket_folder: PathBuf,
+    /// The directory of the socket.
+    pub socket_directory: PathBuf,
     is_durable: bool,
 }
 
@@ -54,10 +54,15 @@ impl Launch {
     /// Prepares starts of the server of `home`.
     ///
     /// # Errors
-    /// When the folder of its socket cannot be made.
+    /// When the directory of its socket cannot be made.
     pub fn new(home: &Home, binaries: &Binaries, is_durable: bool) -> Result<Self, PostgresError> {
-        let socket_folder = home.socket_folder()?;
-        Ok(Self { home: home.clone(), program: binaries.folder.join("postgres"), socket_folder, is_durable })
+        let socket_directory = home.socket_directory()?;
+        Ok(Self {
+            home: home.clone(),
+            program: binaries.directory.join("postgres"),
+            socket_directory,
+            is_durable,
+        })
     }
 
     fn command(&self, log: File) -> io::Result<Command> {
@@ -66,7 +71,7 @@ impl Launch {
             command.arg("-c").arg(format!("{key}={value}"));
         };
         set("listen_addresses", "");
-        set("unix_socket_directories", &quote_list_item(&self.socket_folder.to_string_lossy()));
+        set("unix_socket_directories", &quote_list_item(&self.socket_directory.to_string_lossy()));
         set("unix_socket_permissions", "0700");
         set("port", "5432");
         set("max_connections", "200");
@@ -104,7 +109,7 @@ impl Launch {
     }
 }
 
-/// The list of socket folders is separated by commas; quotes keep a comma in a path from splitting it.
+/// The list of socket directories is separated by commas; quotes keep a comma in a path from splitting it.
 fn quote_list_item(path: &str) -> String {
     format!("\"{}\"", path.replace('"', "\"\""))
 }

@@ -1,4 +1,4 @@
-//! Real servers on fresh folders.
+//! Real servers on fresh directories.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -8,14 +8,14 @@ struct Scratch(tempfile::TempDir);
 
 impl Scratch {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         // Root's server runs as another user, who must be let through.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
-        Self(folder)
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        Self(directory)
     }
 
-    fn open(&self) -> DataFolder {
-        DataFolder::open(&self.0.path().join("data folder, with a comma")).unwrap()
+    fn open(&self) -> DataDirectory {
+        DataDirectory::open(&self.0.path().join("data directory, with a comma")).unwrap()
     }
 }
 
@@ -34,13 +34,13 @@ async fn count_rows(postgres: &EmbeddedPostgres) -> i64 {
 #[tokio::test]
 async fn a_server_keeps_its_rows_over_stop_and_start() {
     let scratch = Scratch::new();
-    let folder = scratch.open();
-    let first = EmbeddedPostgres::start(&folder, &quick()).await.unwrap();
+    let directory = scratch.open();
+    let first = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
     assert_eq!(count_rows(&first).await, 1);
     first.stop().await;
-    let home = folder.path().join("postgres");
+    let home = directory.path().join("postgres");
     assert!(leftover::running_server(&home.join("data")).is_none());
-    let second = EmbeddedPostgres::start(&folder, &quick()).await.unwrap();
+    let second = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
     assert_eq!(count_rows(&second).await, 2);
     let password = std::fs::metadata(home.join("password")).unwrap();
     assert_eq!(password.mode() & 0o777, 0o600);
@@ -53,8 +53,8 @@ async fn a_server_keeps_its_rows_over_stop_and_start() {
 #[tokio::test]
 async fn a_wrong_password_is_refused() {
     let scratch = Scratch::new();
-    let folder = scratch.open();
-    let postgres = EmbeddedPostgres::start(&folder, &quick()).await.unwrap();
+    let directory = scratch.open();
+    let postgres = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
     let options: PgConnectOptions = postgres.url().expose().parse().unwrap();
     let error = options.password("guess").connect().await.unwrap_err();
     assert!(error.to_string().contains("password"), "{error}");
@@ -64,16 +64,16 @@ async fn a_wrong_password_is_refused() {
 #[tokio::test]
 async fn a_server_left_behind_is_stopped_and_an_unfinished_cluster_removed() {
     let scratch = Scratch::new();
-    let folder = scratch.open();
-    let home = folder.path().join("postgres");
+    let directory = scratch.open();
+    let home = directory.path().join("postgres");
     std::fs::create_dir_all(home.join("data.0123.unfinished")).unwrap();
-    let first = EmbeddedPostgres::start(&folder, &quick()).await.unwrap();
+    let first = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
     assert!(!home.join("data.0123.unfinished").exists());
     assert_eq!(count_rows(&first).await, 1);
     let left = leftover::running_server(&home.join("data")).unwrap();
     // As after SIGKILL of the owner, with a watcher that was killed too: nobody supervises the server any more.
     first.supervisor.as_ref().unwrap().abort();
-    let second = EmbeddedPostgres::start(&folder, &quick()).await.unwrap();
+    let second = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
     assert_ne!(leftover::running_server(&home.join("data")), Some(left));
     assert_eq!(count_rows(&second).await, 2);
     second.stop().await;
@@ -82,9 +82,9 @@ async fn a_server_left_behind_is_stopped_and_an_unfinished_cluster_removed() {
 #[tokio::test]
 async fn a_server_that_dies_is_started_again() {
     let scratch = Scratch::new();
-    let folder = scratch.open();
-    let postgres = EmbeddedPostgres::start(&folder, &quick()).await.unwrap();
-    let data = folder.path().join("postgres/data");
+    let directory = scratch.open();
+    let postgres = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
+    let data = directory.path().join("postgres/data");
     let first = leftover::running_server(&data).unwrap();
     nix::sys::signal::kill(first, nix::sys::signal::Signal::SIGKILL).unwrap();
     let options: PgConnectOptions = postgres.url().expose().parse().unwrap();
@@ -100,9 +100,9 @@ async fn a_server_that_dies_is_started_again() {
 }
 
 #[test]
-fn the_url_carries_any_folder() {
+fn the_url_carries_any_directory() {
     let secret = Secret::new("pw".to_owned());
-    let url = url(Path::new("/data folder, with & and %"), &secret);
+    let url = url(Path::new("/data directory, with & and %"), &secret);
     let options: PgConnectOptions = url.expose().parse().unwrap();
-    assert_eq!(options.get_socket().unwrap(), Path::new("/data folder, with & and %"));
+    assert_eq!(options.get_socket().unwrap(), Path::new("/data directory, with & and %"));
 }

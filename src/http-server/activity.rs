@@ -1,7 +1,7 @@
 //! Watches one connection: what it waits for, and since when.
 //!
 //! A slow client is found by three ages: of a request head that has begun, of silence, and of a write that does not move. Requests read no
-//! clock for this: they count, and who looks now and then sees what has not moved since.
+//! clock for this: they count, and who observation_count now and then sees what has not moved since.
 
 use std::io;
 use std::pin::Pin;
@@ -77,7 +77,7 @@ impl Activity {
     }
 }
 
-/// Since when a connection has not moved, as far as looks at it tell: the truth is at most the time between two of them longer.
+/// Since when a connection has not moved, as far as observation_count at it tell: the truth is at most the time between two of them longer.
 #[derive(Debug)]
 pub struct Ages {
     begun_count: u64,

@@ -217,7 +217,7 @@ enum Signal {
     /// It takes no more requests.
     Shutdown,
     /// It is time to look for how long it has been waiting for the client.
-    Look,
+    Check,
 }
 
 impl Host {
@@ -268,7 +268,7 @@ impl Host {
                     match signal {
                         Signal::Cut => return,
                         Signal::Shutdown => connection.as_mut().graceful_shutdown(),
-                        Signal::Look => if let Some(reason) = ages.overdue(&activity, &self.limits) {
+                        Signal::Check => if let Some(reason) = ages.overdue(&activity, &self.limits) {
                             tracing::debug!(client.address = %peer, "closing a connection: {reason}");
                             return;
                         }
@@ -282,12 +282,12 @@ impl Host {
 
     /// Waits for what a connection must do beside its requests.
     async fn signal(&self, is_draining: bool) -> Signal {
-        let look = self.limits.header_time.min(self.limits.idle_time) / 4;
+        let interval = self.limits.header_time.min(self.limits.idle_time) / 4;
         tokio::select! {
             biased;
             () = self.cut.cancelled() => Signal::Cut,
             () = self.shutdown.cancelled(), if !is_draining => Signal::Shutdown,
-            () = tokio::time::sleep(look) => Signal::Look,
+            () = tokio::time::sleep(interval) => Signal::Check,
         }
     }
 

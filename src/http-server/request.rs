@@ -70,10 +70,11 @@ impl Drop for OpenConnection {
 }
 
 /// An answer that is being made.
-type Answering = BoxFuture<'static, Response<Body>>;
+type PendingResponse = BoxFuture<'static, Response<Body>>;
 
 /// Breaks off with the answer, to a request from the other end of a connection, or lets it go on to the router.
-type Shortcut = dyn Fn(Request<Body>, SocketAddr) -> ControlFlow<Answering, Request<Body>> + Send + Sync;
+type Shortcut =
+    dyn Fn(Request<Body>, SocketAddr) -> ControlFlow<PendingResponse, Request<Body>> + Send + Sync;
 
 /// What answers requests.
 #[derive(Clone)]
@@ -87,7 +88,7 @@ impl RequestHandler {
     #[must_use]
     pub fn with_shortcut(
         self,
-        shortcut: impl Fn(Request<Body>, SocketAddr) -> ControlFlow<Answering, Request<Body>>
+        shortcut: impl Fn(Request<Body>, SocketAddr) -> ControlFlow<PendingResponse, Request<Body>>
         + Send
         + Sync
         + 'static,
@@ -95,10 +96,10 @@ impl RequestHandler {
         Self { shortcut: Some(Arc::new(shortcut)), ..self }
     }
 
-    fn answer(&self, request: Request<Body>, peer: SocketAddr, id: &RequestId) -> Answering {
+    fn respond(&self, request: Request<Body>, peer: SocketAddr, id: &RequestId) -> PendingResponse {
         let mut request = match &self.shortcut {
             Some(shortcut) => match shortcut(request, peer) {
-                ControlFlow::Break(answering) => return answering,
+                ControlFlow::Break(response) => return response,
                 ControlFlow::Continue(request) => request,
             },
             None => request,
@@ -136,7 +137,7 @@ impl RequestService {
 }
 
 impl hyper::service::Service<Request<Incoming>> for RequestService {
-    type Response = Response<AnswerBody>;
+    type Response = Response<TrackedBody>;
     type Error = Infallible;
     type Future = RequestUnderWay;
 
@@ -146,25 +147,25 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
             .unwrap_or_else(|| RequestId::from_number(in_flight.number()));
         let body_time = self.body_time;
         let request = request.map(|body| wrap_body(body, body_time));
-        let answering = self.handler.answer(request, self.peer, &id);
-        RequestUnderWay { answering, id, in_flight: Some(in_flight) }
+        let response = self.handler.respond(request, self.peer, &id);
+        RequestUnderWay { response, id, in_flight: Some(in_flight) }
     }
 }
 
 /// A request whose answer is being made.
 pub struct RequestUnderWay {
-    answering: Answering,
+    response: PendingResponse,
     id: RequestId,
     /// Goes with the answer.
     in_flight: Option<RequestInFlight>,
 }
 
 impl Future for RequestUnderWay {
-    type Output = Result<Response<AnswerBody>, Infallible>;
+    type Output = Result<Response<TrackedBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let poll = || catch_unwind(AssertUnwindSafe(|| this.answering.as_mut().poll(context)));
+        let poll = || catch_unwind(AssertUnwindSafe(|| this.response.as_mut().poll(context)));
         let mut response = match this.id.scope(poll) {
             Ok(polled) => ready!(polled),
             // The panic itself has been reported by the panic hook.
@@ -175,18 +176,18 @@ impl Future for RequestUnderWay {
         if let Some(request) = &in_flight {
             request.count(response.status());
         }
-        Poll::Ready(Ok(response.map(|body| AnswerBody { body, _in_flight: in_flight })))
+        Poll::Ready(Ok(response.map(|body| TrackedBody { body, _in_flight: in_flight })))
     }
 }
 
 /// The body of an answer; the request is under way until it is sent or dropped.
 #[derive(Debug)]
-pub struct AnswerBody {
+pub struct TrackedBody {
     body: Body,
     _in_flight: Option<RequestInFlight>,
 }
 
-impl HttpBody for AnswerBody {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

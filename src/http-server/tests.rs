@@ -40,10 +40,10 @@ async fn start(handler: impl Into<RequestHandler>, limits: HttpLimits) -> Runnin
 async fn converse(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     // A server that refuses may reset the connection; what it said before still counts.
-    let _ = stream.read_to_end(&mut answer).await;
-    String::from_utf8(answer).unwrap()
+    let _ = stream.read_to_end(&mut response).await;
+    String::from_utf8(response).unwrap()
 }
 
 fn short_limits() -> HttpLimits {
@@ -57,25 +57,28 @@ fn short_limits() -> HttpLimits {
 }
 
 #[tokio::test]
-async fn a_handler_sees_the_remote_address_and_the_answer_carries_the_id() {
+async fn a_handler_sees_the_remote_address_and_the_response_carries_the_id() {
     let router = Router::new()
         .route("/", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() }));
     let running = start(router, HttpLimits::default()).await;
     let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-request-id: mine-1\r\n\r\n";
-    let answer = converse(running.address, request).await;
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n127.0.0.1"), "{answer}");
-    assert!(answer.contains("x-request-id: mine-1\r\n"), "{answer}");
-    let answer =
+    let response = converse(running.address, request).await;
+    assert!(
+        response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with("\r\n\r\n127.0.0.1"),
+        "{response}"
+    );
+    assert!(response.contains("x-request-id: mine-1\r\n"), "{response}");
+    let response =
         converse(running.address, "GET /none HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
-    let id = answer.split("x-request-id: ").nth(1).unwrap();
-    assert!(id.as_bytes()[..16].iter().all(u8::is_ascii_hexdigit), "{answer}");
+    let id = response.split("x-request-id: ").nth(1).unwrap();
+    assert!(id.as_bytes()[..16].iter().all(u8::is_ascii_hexdigit), "{response}");
     let text = running.metrics.render();
     assert!(text.contains("http_requests_total{class=\"2xx\"} 1\n"), "{text}");
     assert!(text.contains("http_requests_total{class=\"4xx\"} 1\n"), "{text}");
 }
 
 #[tokio::test]
-async fn a_shortcut_answers_what_it_knows_and_the_router_everything_else() {
+async fn a_shortcut_handles_its_requests_and_the_router_all_others() {
     let router = Router::new().fallback(|headers: http::HeaderMap| async move {
         format!("long way of {}", headers["x-request-id"].to_str().unwrap())
     });
@@ -106,21 +109,21 @@ async fn a_head_that_does_not_arrive_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_after_its_answer() {
+async fn an_idle_connection_is_closed_after_its_response() {
     let running = start(Router::new().route("/", get(|| async { "hi" })), short_limits()).await;
-    let answer = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert!(answer.ends_with("hi"), "{answer}");
+    let response = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(response.ends_with("hi"), "{response}");
 }
 
 #[tokio::test]
-async fn a_long_answer_is_not_an_idle_connection() {
+async fn a_long_response_is_not_an_idle_connection() {
     let slow = || async {
         tokio::time::sleep(Duration::from_millis(400)).await;
         "late"
     };
     let running = start(Router::new().route("/", get(slow)), short_limits()).await;
-    let answer = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert!(answer.ends_with("late"), "{answer}");
+    let response = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(response.ends_with("late"), "{response}");
 }
 
 #[tokio::test]
@@ -128,19 +131,20 @@ async fn a_body_that_does_not_arrive_is_an_error() {
     let running =
         start(Router::new().route("/", post(|body: String| async move { body })), short_limits()).await;
     let request = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 10\r\n\r\n123";
-    let answer = converse(running.address, request).await;
-    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let response = converse(running.address, request).await;
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
 }
 
 #[tokio::test]
 async fn too_many_and_too_large_headers_are_refused() {
     let running = start(Router::new().route("/", get(|| async { "hi" })), HttpLimits::default()).await;
     let many = "x: y\r\n".repeat(200);
-    let answer = converse(running.address, &format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n")).await;
-    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let response = converse(running.address, &format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n")).await;
+    assert!(response.starts_with("HTTP/1.1 431"), "{response}");
     let large = "y".repeat(100_000);
-    let answer = converse(running.address, &format!("GET / HTTP/1.1\r\nhost: x\r\nx: {large}\r\n\r\n")).await;
-    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let response =
+        converse(running.address, &format!("GET / HTTP/1.1\r\nhost: x\r\nx: {large}\r\n\r\n")).await;
+    assert!(response.starts_with("HTTP/1.1 431"), "{response}");
 }
 
 #[tokio::test]
@@ -149,8 +153,8 @@ async fn a_panic_in_a_handler_is_an_internal_error_and_nothing_more() {
         panic!("on purpose")
     }
     let running = start(Router::new().route("/", get(panicking)), HttpLimits::default()).await;
-    let answer = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 500") && answer.ends_with("\r\n\r\n"), "{answer}");
+    let response = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 500") && response.ends_with("\r\n\r\n"), "{response}");
 }
 
 #[tokio::test]
@@ -183,7 +187,7 @@ async fn shutdown_lets_a_request_finish_and_cuts_one_that_never_does() {
 
 /// More than the 128 places that a listener has when nobody asks for more.
 #[tokio::test]
-async fn a_crowd_that_comes_at_once_finds_places() {
+async fn concurrent_connections_get_slots() {
     let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     let crowd = allowed.trim().parse::<usize>().unwrap().min(300);
     let listener = listen("127.0.0.1:0").await.unwrap();
@@ -217,19 +221,19 @@ async fn trickle(address: SocketAddr, start: &str, piece: &str) -> String {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
-    let mut answer = Vec::new();
-    let read = reader.read_to_end(&mut answer);
+    let mut response = Vec::new();
+    let read = reader.read_to_end(&mut response);
     // What was said before a reset counts; a connection that goes on is the failure.
     let _ = tokio::time::timeout(Duration::from_secs(20), read).await.expect("the connection ends");
     sender.abort();
-    String::from_utf8(answer).unwrap()
+    String::from_utf8(response).unwrap()
 }
 
 #[tokio::test]
 async fn a_head_that_trickles_in_does_not_hold_its_connection() {
     let running = start(Router::new().route("/", get(|| async { "hi" })), short_limits()).await;
-    let answer = trickle(running.address, "GET / HTTP/1.1\r\nhost: x\r\n", "x: y\r\n").await;
-    assert!(!answer.contains("200"), "{answer}");
+    let response = trickle(running.address, "GET / HTTP/1.1\r\nhost: x\r\n", "x: y\r\n").await;
+    assert!(!response.contains("200"), "{response}");
 }
 
 #[tokio::test]
@@ -237,25 +241,25 @@ async fn a_body_that_trickles_in_does_not_hold_its_connection() {
     let router = Router::new().route("/", post(|body: String| async move { body }));
     let running = start(router, short_limits()).await;
     let head = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1000000\r\n\r\n";
-    let answer = trickle(running.address, head, "z").await;
-    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let response = trickle(running.address, head, "z").await;
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_read_is_cut_off() {
-    struct Told(Arc<Notify>);
-    impl Drop for Told {
+    struct NotifyOnDrop(Arc<Notify>);
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             self.0.notify_one();
         }
     }
     let ended = Arc::new(Notify::new());
-    let told = ended.clone();
+    let notify = ended.clone();
     let endless = move || {
-        let guard = Told(told.clone());
+        let guard = NotifyOnDrop(notify.clone());
         async move {
             let pieces = futures_util::stream::repeat_with(move || {
-                let _held_as_long_as_the_answer = &guard;
+                let _held_as_long_as_the_response = &guard;
                 Ok::<_, std::convert::Infallible>(vec![b'x'; 65_536])
             });
             axum::body::Body::from_stream(pieces)
@@ -266,7 +270,7 @@ async fn a_client_that_does_not_read_is_cut_off() {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let cut = tokio::time::timeout(Duration::from_secs(20), ended.notified()).await;
-    assert!(cut.is_ok(), "the answer goes on although nobody reads it");
+    assert!(cut.is_ok(), "the response goes on although nobody reads it");
 }
 
 #[tokio::test]
@@ -275,9 +279,9 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
     let running = start(Router::new().route("/", get(|| async { "hi" })), limits).await;
     let mut first = TcpStream::connect(running.address).await.unwrap();
     first.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    let mut answer = [0; 12];
-    first.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    let mut response = [0; 12];
+    first.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200");
     let address = running.address;
     let second = tokio::spawn(async move {
         converse(address, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await
@@ -289,6 +293,6 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
     });
     assert!(early.await.is_err(), "the second was served beside the first");
     drop(first);
-    let answer = tokio::time::timeout(Duration::from_secs(20), second).await.expect("its turn").unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let response = tokio::time::timeout(Duration::from_secs(20), second).await.expect("its turn").unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
 }

@@ -19,14 +19,14 @@ pub enum ExitStatus {
     Usage = 2,
     /// A listener's address is taken or cannot be bound.
     Address = 3,
-    /// The data folder (or a file in it) cannot be used.
-    DataFolder = 4,
+    /// The data directory (or a file in it) cannot be used.
+    DataDirectory = 4,
     /// The database is not there, or refuses the login.
     DatabaseUnreachable = 5,
     /// The database was made by a newer version of the program.
     DatabaseNewer = 6,
-    /// Another process is using the data folder.
-    DataFolderLocked = 7,
+    /// Another process is using the data directory.
+    DataDirectoryLocked = 7,
     /// The embedded PostgreSQL cannot be found, fetched, initialised or started.
     Postgres = 8,
     /// A second signal, or the time limit, ended the process before it had drained.
@@ -44,10 +44,10 @@ impl ExitStatus {
         (ExitStatus::Failure, "any other failure"),
         (ExitStatus::Usage, "a bad option, setting or configuration file"),
         (ExitStatus::Address, "an address to listen on is taken or cannot be bound"),
-        (ExitStatus::DataFolder, "the data folder or a file in it cannot be used"),
+        (ExitStatus::DataDirectory, "the data directory or a file in it cannot be used"),
         (ExitStatus::DatabaseUnreachable, "the database is not there or refuses the login"),
         (ExitStatus::DatabaseNewer, "the database belongs to a newer version"),
-        (ExitStatus::DataFolderLocked, "the data folder is in use by another process"),
+        (ExitStatus::DataDirectoryLocked, "the data directory is in use by another process"),
         (ExitStatus::Postgres, "the embedded PostgreSQL cannot be found, fetched or started"),
         (ExitStatus::NotDrained, "ended by a second signal or by the time limit before it had drained"),
         (ExitStatus::ImportSource, "the source of the import is no reference exchange at schema level 62"),

@@ -1,4 +1,4 @@
-//! Files and folders with the right owner and mode: the data folder with its lock, secrets of mode 0600, atomic writes.
+//! Files and directories with the right owner and mode: the data directory with its lock, secrets of mode 0600, atomic writes.
 //!
 //! Secrets go to files, never to the terminal or the log (design, section 2).
 
@@ -16,7 +16,7 @@ use crate::settings::Secret;
 /// The largest secret file that is read; a path to something else is a mistake.
 const SECRET_LIMIT: u64 = 64 * 1024;
 
-/// A file or folder could not be used.
+/// A file or directory could not be used.
 #[derive(Debug, Error)]
 #[error("cannot {action} {}", path.display())]
 pub struct FileError {
@@ -38,16 +38,16 @@ impl FileError {
     }
 }
 
-/// A data folder could not be opened.
+/// A data directory could not be opened.
 #[derive(Debug, Error)]
-pub enum DataFolderError {
+pub enum DataDirectoryError {
     /// It cannot be made, read or written.
-    #[error("the data folder cannot be used")]
+    #[error("the data directory cannot be used")]
     Unusable(#[from] FileError),
     /// Another process holds it.
-    #[error("the data folder {} is in use by another process{}", path.display(), holder(.process.as_deref()))]
+    #[error("the data directory {} is in use by another process{}", path.display(), holder(.process.as_deref()))]
     Locked {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The id that the other process left in the lock file.
         process: Option<String>,
@@ -58,33 +58,33 @@ fn holder(process: Option<&str>) -> String {
     process.map(|id| format!(" (process {id})")).unwrap_or_default()
 }
 
-impl DataFolderError {
+impl DataDirectoryError {
     /// The status to end the process with.
     #[must_use]
     pub fn exit_status(&self) -> ExitStatus {
         match self {
-            Self::Unusable(_) => ExitStatus::DataFolder,
-            Self::Locked { .. } => ExitStatus::DataFolderLocked,
+            Self::Unusable(_) => ExitStatus::DataDirectory,
+            Self::Locked { .. } => ExitStatus::DataDirectoryLocked,
         }
     }
 }
 
-/// A role's folder, held exclusively while this value lives.
+/// A role's directory, held exclusively while this value lives.
 #[derive(Debug)]
-pub struct DataFolder {
+pub struct DataDirectory {
     path: PathBuf,
     // The advisory lock ends with this handle, whatever way the process ends.
     _lock: File,
 }
 
-impl DataFolder {
-    /// Makes the folder when it is missing and locks it.
+impl DataDirectory {
+    /// Makes the directory when it is missing and locks it.
     ///
     /// # Errors
-    /// [`DataFolderError::Locked`] when another process has it, [`DataFolderError::Unusable`] for anything else.
-    pub fn open(path: &Path) -> Result<Self, DataFolderError> {
+    /// [`DataDirectoryError::Locked`] when another process has it, [`DataDirectoryError::Unusable`] for anything else.
+    pub fn open(path: &Path) -> Result<Self, DataDirectoryError> {
         create_parents(path)?;
-        create_private_folder(path)?;
+        create_private_directory(path)?;
         let path = fs::canonicalize(path).map_err(FileError::at("find", path))?;
         fs::read_dir(&path).map_err(FileError::at("read", &path))?;
         let_others_pass(&path)?;
@@ -92,7 +92,7 @@ impl DataFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// The folder's absolute path.
+    /// The directory's absolute path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -108,22 +108,22 @@ fn create_parents(path: &Path) -> Result<(), FileError> {
         .recursive(true)
         .mode(mode)
         .create(parent)
-        .map_err(FileError::at("create the folder", parent))
+        .map_err(FileError::at("create the directory", parent))
 }
 
-/// Root's folder must let through what root starts as another user. Passing does not allow to list the folder, and its
+/// Root's directory must let through what root starts as another user. Passing does not allow to list the directory, and its
 /// files keep their own modes.
-fn let_others_pass(folder: &Path) -> Result<(), FileError> {
-    let found = fs::metadata(folder).map_err(FileError::at("read", folder))?;
+fn let_others_pass(directory: &Path) -> Result<(), FileError> {
+    let found = fs::metadata(directory).map_err(FileError::at("read", directory))?;
     if !nix::unistd::geteuid().is_root() || found.uid() != 0 || found.mode() & 0o011 == 0o011 {
         return Ok(());
     }
     let mode = fs::Permissions::from_mode(found.mode() & 0o7777 | 0o011);
-    fs::set_permissions(folder, mode).map_err(FileError::at("open a way through", folder))
+    fs::set_permissions(directory, mode).map_err(FileError::at("open a way through", directory))
 }
 
-fn lock(folder: &Path) -> Result<File, DataFolderError> {
-    let path = folder.join("lock");
+fn lock(directory: &Path) -> Result<File, DataDirectoryError> {
+    let path = directory.join("lock");
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -139,7 +139,7 @@ fn lock(folder: &Path) -> Result<File, DataFolderError> {
             // Only for the message: a lock file that cannot be read still means that somebody holds it.
             let _ = file.take(32).read_to_string(&mut process);
             let process = Some(process.trim().to_owned()).filter(|id| !id.is_empty());
-            return Err(DataFolderError::Locked { path: folder.to_owned(), process });
+            return Err(DataDirectoryError::Locked { path: directory.to_owned(), process });
         }
         Err(TryLockError::Error(error)) => return Err(FileError::new("lock", &path, error).into()),
     }
@@ -150,26 +150,26 @@ fn lock(folder: &Path) -> Result<File, DataFolderError> {
     Ok(file)
 }
 
-/// Makes a folder of mode 0700 with its parents; one that is there stays as it is.
+/// Makes a directory of mode 0700 with its parents; one that is there stays as it is.
 ///
 /// # Errors
 /// When it cannot be made, or something else has its name.
-pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
+pub fn create_private_directory(path: &Path) -> Result<(), FileError> {
     match DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Ok(()) => Ok(()),
-        Err(error) => Err(FileError::new("create the folder", path, error)),
+        Err(error) => Err(FileError::new("create the directory", path, error)),
     }
 }
 
-/// Where state lives when no folder is named: `$XDG_STATE_HOME` or `~/.local/state`, and `/var/lib` for root, whose own
-/// folders the unprivileged database user could not enter. `None` for a user without a home.
+/// Where state lives when no directory is named: `$XDG_STATE_HOME` or `~/.local/state`, and `/var/lib` for root, whose own
+/// directories the unprivileged database user could not enter. `None` for a user without a home.
 #[must_use]
-pub fn default_state_folder() -> Option<PathBuf> {
+pub fn default_state_directory() -> Option<PathBuf> {
     let is_root = nix::unistd::geteuid().is_root();
-    state_folder(is_root, std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
+    state_directory(is_root, std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
 }
 
-fn state_folder(is_root: bool, state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+fn state_directory(is_root: bool, state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
     match (absolute(state), absolute(home)) {
         (Some(state), _) => Some(state.join("evenkeel")),
@@ -181,16 +181,16 @@ fn state_folder(is_root: bool, state: Option<OsString>, home: Option<OsString>) 
 /// Replaces `path` with `content`, mode 0600, all or nothing, also across a power failure.
 ///
 /// # Errors
-/// When the folder or file cannot be written.
+/// When the directory or file cannot be written.
 pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let directory = path.parent().unwrap_or(Path::new("."));
     let partial = path.with_extension(format!("{:016x}.partial", rand::random::<u64>()));
     let written = write_new(&partial, content).and_then(|()| fs::rename(&partial, path));
     if written.is_err() {
         // The partial file is worthless; the error that matters is the first one.
         let _ = fs::remove_file(&partial);
     }
-    written.and_then(|()| File::open(folder)?.sync_all()).map_err(FileError::at("write", path))
+    written.and_then(|()| File::open(directory)?.sync_all()).map_err(FileError::at("write", path))
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -254,41 +254,41 @@ mod tests {
     }
 
     #[test]
-    fn a_second_owner_of_a_data_folder_is_refused_and_told_who_has_it() {
-        let folder = scratch();
-        let first = DataFolder::open(folder.path()).unwrap();
-        let error = DataFolder::open(folder.path()).unwrap_err();
-        assert_eq!(error.exit_status(), ExitStatus::DataFolderLocked);
+    fn a_second_owner_of_a_data_directory_is_refused_with_the_first_ones_process() {
+        let directory = scratch();
+        let first = DataDirectory::open(directory.path()).unwrap();
+        let error = DataDirectory::open(directory.path()).unwrap_err();
+        assert_eq!(error.exit_status(), ExitStatus::DataDirectoryLocked);
         assert!(error.to_string().contains(&format!("(process {})", std::process::id())), "{error}");
         drop(first);
-        DataFolder::open(folder.path()).unwrap();
+        DataDirectory::open(directory.path()).unwrap();
     }
 
     #[test]
-    fn a_file_in_the_place_of_the_data_folder_is_a_clear_error() {
-        let folder = scratch();
-        let path = folder.path().join("taken");
+    fn a_file_instead_of_the_data_directory_is_a_clear_error() {
+        let directory = scratch();
+        let path = directory.path().join("taken");
         fs::write(&path, "x").unwrap();
-        let error = DataFolder::open(&path).unwrap_err();
-        assert_eq!(error.exit_status(), ExitStatus::DataFolder);
+        let error = DataDirectory::open(&path).unwrap_err();
+        assert_eq!(error.exit_status(), ExitStatus::DataDirectory);
         assert!(evenkeel_domain::causes::chain(&error).contains("taken"), "{error}");
     }
 
     #[test]
     fn a_made_secret_is_private_and_stays_the_same() {
-        let folder = scratch();
-        let path = folder.path().join("root-password");
+        let directory = scratch();
+        let path = directory.path().join("root-password");
         let made = read_or_make_secret(&path).unwrap();
         assert_eq!(made.expose().len(), 64);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(read_or_make_secret(&path).unwrap().expose(), made.expose());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no partial file stays");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no partial file stays");
     }
 
     #[test]
     fn a_secret_loses_only_its_line_end() {
-        let folder = scratch();
-        let path = folder.path().join("secret");
+        let directory = scratch();
+        let path = directory.path().join("secret");
         fs::write(&path, " with spaces \r\n").unwrap();
         assert_eq!(read_secret(&path).unwrap().expose(), " with spaces ");
         fs::write(&path, "\n").unwrap();
@@ -298,14 +298,18 @@ mod tests {
     }
 
     #[test]
-    fn the_state_folder_follows_the_environment_and_never_root_home() {
+    fn the_state_directory_follows_the_environment_and_never_root_home() {
         let text = |value: &str| Some(OsString::from(value));
-        let folder =
-            |is_root, state, home| state_folder(is_root, state, home).map(|path| path.display().to_string());
-        assert_eq!(folder(false, text("/s"), text("/h")).as_deref(), Some("/s/evenkeel"));
-        assert_eq!(folder(false, None, text("/h")).as_deref(), Some("/h/.local/state/evenkeel"));
-        assert_eq!(folder(true, None, text("/root")).as_deref(), Some("/var/lib/evenkeel"));
-        assert_eq!(folder(false, text("relative"), text("/h")).as_deref(), Some("/h/.local/state/evenkeel"));
-        assert_eq!(folder(false, None, None), None);
+        let directory = |is_root, state, home| {
+            state_directory(is_root, state, home).map(|path| path.display().to_string())
+        };
+        assert_eq!(directory(false, text("/s"), text("/h")).as_deref(), Some("/s/evenkeel"));
+        assert_eq!(directory(false, None, text("/h")).as_deref(), Some("/h/.local/state/evenkeel"));
+        assert_eq!(directory(true, None, text("/root")).as_deref(), Some("/var/lib/evenkeel"));
+        assert_eq!(
+            directory(false, text("relative"), text("/h")).as_deref(),
+            Some("/h/.local/state/evenkeel")
+        );
+        assert_eq!(directory(false, None, None), None);
     }
 }

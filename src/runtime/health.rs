@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 
-/// How long a dependency may take to answer before it counts as away.
+/// How long a dependency may take to result before it counts as away.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
-type Answer = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-type Probe = Arc<dyn Fn() -> Answer + Send + Sync>;
+type ProbeResult = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+type Probe = Arc<dyn Fn() -> ProbeResult + Send + Sync>;
 
 /// The dependencies of a process, by name.
 #[derive(Clone)]
@@ -56,11 +56,11 @@ impl Health {
         let mut ready = !draining;
         let mut dependencies = serde_json::Map::new();
         for (name, probe) in probes {
-            let answer = tokio::time::timeout(PROBE_LIMIT, probe()).await;
-            let text = match answer {
+            let result = tokio::time::timeout(PROBE_LIMIT, probe()).await;
+            let text = match result {
                 Ok(Ok(())) => "ok".to_owned(),
                 Ok(Err(reason)) => reason,
-                Err(_) => "does not answer".to_owned(),
+                Err(_) => "does not result".to_owned(),
             };
             ready &= text == "ok";
             dependencies.insert(name.to_owned(), Value::String(text));
@@ -128,7 +128,7 @@ mod tests {
     async fn a_dependency_that_hangs_counts_as_away() {
         let health = health();
         health.depend("database", std::future::pending);
-        assert_eq!(health.report().await.1["dependencies"]["database"], "does not answer");
+        assert_eq!(health.report().await.1["dependencies"]["database"], "does not result");
     }
 
     #[tokio::test]

@@ -106,13 +106,16 @@ struct Shell(Child);
 impl Shell {
     fn start(scratch: &Scratch, hub: &Hub, database: &TestDatabase, output: &Path) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_evenkeel"));
-        let folder = must(program.parent().ok_or("no folder"), "the program's folder");
+        let directory = must(program.parent().ok_or("no directory"), "the program's directory");
         let path = std::env::var("PATH").unwrap_or_default();
         let file = must(File::create(output), "a file");
         let mut command = Command::new("bash");
         command.arg(scratch.write("pages.sh", &script())).current_dir(scratch.path());
         // Settings of whoever runs the tests must not reach the commands.
-        command.env_clear().env("PATH", format!("{}:{path}", folder.display())).env("HOME", scratch.path());
+        command
+            .env_clear()
+            .env("PATH", format!("{}:{path}", directory.display()))
+            .env("HOME", scratch.path());
         command.env("HUB", &hub.url).env("DATA", scratch.path()).env("EVENKEEL", program);
         command.env("DATABASE_URL", database.url());
         command.env("HUB_A", free_address()).env("HUB_B", free_address());

@@ -9,7 +9,7 @@ use crate::support::{Hub, Program, Scratch, TestDatabase};
 
 const SCHEMA_AND_ROWS: &str = include_str!("../fixtures/reference_exchange.sql");
 
-/// A source, a database to import into, and a folder.
+/// A source, a database to import into, and a directory.
 struct Case {
     scratch: Scratch,
     source: TestDatabase,

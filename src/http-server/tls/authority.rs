@@ -1,6 +1,6 @@
 //! A certificate authority of the hub's own: made at first start, signs the listener's certificate, renews it in time.
 //!
-//! Clients trust the file `ca.pem`; the keys never leave the folder.
+//! Clients trust the file `ca.pem`; the keys never leave the directory.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use rcgen::{
 };
 
 use super::{TlsError, TlsSettings};
-use evenkeel_runtime::files::{FileError, create_private_folder, write_private_file};
+use evenkeel_runtime::files::{FileError, create_private_directory, write_private_file};
 
 /// How long a listener's certificate is valid; clients refuse much longer ones.
 const VALID_DAYS: i32 = 397;
@@ -23,41 +23,41 @@ const RENEW_DAYS: i32 = 30;
 /// The authority's name; with its key, all that makes it the same authority after a restart.
 const NAME: &str = "Evenkeel private authority";
 
-/// The folder of an authority.
+/// The directory of an authority.
 #[derive(Clone, Debug)]
 pub struct Authority {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Authority {
-    /// The authority that lives in `folder`; it is made when it is first needed.
+    /// The authority that lives in `directory`; it is made when it is first needed.
     #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory }
     }
 
     /// The certificate that clients must trust.
     #[must_use]
     pub fn certificate_file(&self) -> PathBuf {
-        self.folder.join("ca.pem")
+        self.directory.join("ca.pem")
     }
 
     fn key_file(&self) -> PathBuf {
-        self.folder.join("ca-key.pem")
+        self.directory.join("ca-key.pem")
     }
 
     /// A certificate for `names`, made when there is none, when it is for other names, or when it ends soon.
     ///
     /// # Errors
-    /// When the folder cannot be used, or a name is none.
+    /// When the directory cannot be used, or a name is none.
     pub fn certify(&self, names: &[String], now: Timestamp) -> Result<TlsSettings, TlsError> {
-        create_private_folder(&self.folder)?;
+        create_private_directory(&self.directory)?;
         let today = now.to_zoned(TimeZone::UTC).date();
         let authority_key = self.open(today)?;
-        let certificate_file = self.folder.join("server.pem");
-        let key_file = self.folder.join("server-key.pem");
+        let certificate_file = self.directory.join("server.pem");
+        let key_file = self.directory.join("server-key.pem");
         // What the certificate is for stands beside it, so that it need not be taken apart.
-        let note_file = self.folder.join("server.names");
+        let note_file = self.directory.join("server.names");
         let is_good =
             certificate_file.exists() && note(&note_file).is_some_and(|note| note.serves(names, today));
         if !is_good {

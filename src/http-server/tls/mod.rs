@@ -27,7 +27,7 @@ use evenkeel_runtime::exit::ExitStatus;
 use evenkeel_runtime::files::FileError;
 
 /// How often the files are looked at for news.
-const LOOK_PERIOD: Duration = Duration::from_secs(2);
+const CHECK_PERIOD: Duration = Duration::from_secs(2);
 
 /// Whether a listener speaks TLS, and with whose certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -77,9 +77,9 @@ pub enum TlsError {
     /// The private authority could not make a certificate.
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
-    /// Its folder cannot be used.
-    #[error("the certificate folder cannot be used")]
-    Folder(#[from] FileError),
+    /// Its directory cannot be used.
+    #[error("the certificate directory cannot be used")]
+    Directory(#[from] FileError),
 }
 
 impl TlsError {
@@ -88,7 +88,7 @@ impl TlsError {
     pub fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Unreadable { .. } | Self::Mismatch { .. } => ExitStatus::Usage,
-            Self::Folder(_) => ExitStatus::DataFolder,
+            Self::Directory(_) => ExitStatus::DataDirectory,
             Self::Make(_) => ExitStatus::Failure,
         }
     }
@@ -134,7 +134,7 @@ impl TlsSettings {
             .inspect_err(|error| tracing::warn!("SIGHUP cannot be listened to: {error}"))
             .ok();
         loop {
-            let told = async {
+            let notified = async {
                 match &mut hangup {
                     Some(hangup) => hangup.recv().await,
                     None => std::future::pending().await,
@@ -142,8 +142,8 @@ impl TlsSettings {
             };
             let found = tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(LOOK_PERIOD) => self.certificate.look(),
-                _ = told => self.certificate.read_again(),
+                () = tokio::time::sleep(CHECK_PERIOD) => self.certificate.check(),
+                _ = notified => self.certificate.read_again(),
             };
             match found {
                 Ok(true) => tracing::info!(tls = ?self, "using a new certificate"),
@@ -173,7 +173,7 @@ impl Reloaded {
     }
 
     /// Reads the files again when they changed; answers whether a new certificate is in use.
-    fn look(&self) -> Result<bool, TlsError> {
+    fn check(&self) -> Result<bool, TlsError> {
         let found = stamp(&self.certificate_file, &self.key_file);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if current.0 == found {

@@ -48,34 +48,34 @@ async fn shown(connector: &TlsConnector, address: SocketAddr) -> CertificateDer<
 
 #[tokio::test]
 async fn a_client_that_trusts_the_authority_is_served_on_both_protocols() {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new(folder.path().join("tls"));
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new(directory.path().join("tls"));
     let shutdown = CancellationToken::new();
     let address = serve(&authority.certify(&names(), now()).unwrap(), &shutdown).await;
     let stream = TcpStream::connect(address).await.unwrap();
     let connector = client(&authority, b"http/1.1");
     let mut stream = connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer).await;
-    assert!(answer.ends_with("over TLS"), "{answer}");
+    let mut response = String::new();
+    let _ = stream.read_to_string(&mut response).await;
+    assert!(response.ends_with("over TLS"), "{response}");
     let stream = TcpStream::connect(address).await.unwrap();
     let stream =
         client(&authority, b"h2").connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-    let stranger = Authority::new(folder.path().join("other"));
-    stranger.certify(&names(), now()).unwrap();
+    let unrelated = Authority::new(directory.path().join("other"));
+    unrelated.certify(&names(), now()).unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
-    let refused = client(&stranger, b"h2").connect(ServerName::try_from("localhost").unwrap(), stream).await;
+    let refused = client(&unrelated, b"h2").connect(ServerName::try_from("localhost").unwrap(), stream).await;
     assert!(refused.is_err(), "another authority is not trusted");
     shutdown.cancel();
 }
 
 #[tokio::test]
 async fn a_certificate_is_kept_until_its_names_change_or_it_ends_soon() {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new(folder.path().to_owned());
-    let read = || std::fs::read_to_string(folder.path().join("server.pem")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new(directory.path().to_owned());
+    let read = || std::fs::read_to_string(directory.path().join("server.pem")).unwrap();
     authority.certify(&names(), now()).unwrap();
     let (root, first) = (std::fs::read(authority.certificate_file()).unwrap(), read());
     authority.certify(&names(), now()).unwrap();
@@ -91,31 +91,31 @@ async fn a_certificate_is_kept_until_its_names_change_or_it_ends_soon() {
 
 #[tokio::test]
 async fn new_files_are_used_without_a_restart_and_a_wrong_pair_is_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new(folder.path().to_owned());
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new(directory.path().to_owned());
     let tls = authority.certify(&names(), now()).unwrap();
     let shutdown = CancellationToken::new();
     let address = serve(&tls, &shutdown).await;
     let connector = client(&authority, b"http/1.1");
     let first = shown(&connector, address).await;
-    let key_file = folder.path().join("server-key.pem");
+    let key_file = directory.path().join("server-key.pem");
     let key = std::fs::read(&key_file).unwrap();
-    let stranger = rcgen::KeyPair::generate().unwrap().serialize_pem();
-    std::fs::write(&key_file, stranger).unwrap();
-    assert!(matches!(tls.certificate.look(), Err(TlsError::Mismatch { .. })));
+    let unrelated = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    std::fs::write(&key_file, unrelated).unwrap();
+    assert!(matches!(tls.certificate.check(), Err(TlsError::Mismatch { .. })));
     assert_eq!(shown(&connector, address).await, first, "the old pair stays in use");
     std::fs::write(&key_file, key).unwrap();
     authority.certify(&["localhost".to_owned()], now()).unwrap();
-    assert!(tls.certificate.look().unwrap());
+    assert!(tls.certificate.check().unwrap());
     assert_ne!(shown(&connector, address).await, first);
-    assert!(!tls.certificate.look().unwrap(), "nothing changed since");
+    assert!(!tls.certificate.check().unwrap(), "nothing changed since");
     shutdown.cancel();
 }
 
 #[test]
 fn missing_and_foreign_files_are_clear_errors() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("nothing.pem");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("nothing.pem");
     let error = TlsSettings::from_files(&file, &file).unwrap_err();
     assert_eq!(error.exit_status(), ExitStatus::Usage);
     assert!(chain(&error).contains("nothing.pem"), "{}", chain(&error));

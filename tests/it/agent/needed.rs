@@ -130,8 +130,8 @@ async fn a_service_whose_need_fails_is_given_up_with_the_reason() {
 
 /// Whether a running process of a service names the file.
 fn is_mentioned(file: &str) -> bool {
-    let folders = std::fs::read_dir("/proc").expect("the process table");
-    let pids = folders.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let directories = std::fs::read_dir("/proc").expect("the process table");
+    let pids = directories.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| *pid != std::process::id().cast_signed()).any(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();

@@ -76,7 +76,7 @@ async fn an_agent_that_was_killed_adopts_what_runs_and_leaves_no_orphan() {
 
 /// Everything that programs wrote to standard error.
 fn fleet_log(scratch: &Scratch) -> String {
-    let files = std::fs::read_dir(scratch.path()).expect("the folder");
+    let files = std::fs::read_dir(scratch.path()).expect("the directory");
     let logs = files.filter_map(Result::ok).map(|entry| entry.path());
     let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "err"));
     logs.filter_map(|path| std::fs::read_to_string(path).ok()).collect()

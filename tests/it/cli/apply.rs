@@ -60,9 +60,9 @@ async fn documents_are_applied_with_their_changes_and_surplus_is_pruned() {
     hzn.done("exchange hagroup create early --nodeId n1 --wait=60s");
     hzn.done("exchange hagroup remove early -f --wait=60s");
     assert_eq!(hzn.run("key create -l 2048").status, 0);
-    let folder = scratch.join("plant");
-    must(std::fs::create_dir(&folder), "a directory");
-    let write = |name: &str, text: String| must(std::fs::write(folder.join(name), text), "a file");
+    let directory = scratch.join("plant");
+    must(std::fs::create_dir(&directory), "a directory");
+    let write = |name: &str, text: String| must(std::fs::write(directory.join(name), text), "a file");
     write("a.yaml", [&policy("1.0.0"), NMP, GROUP].join("---\n"));
     write("b.yml", service("1.0.0"));
 

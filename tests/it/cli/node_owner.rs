@@ -55,21 +55,21 @@ async fn a_node_is_registered_runs_its_service_and_is_unregistered() {
     assert_eq!(hzn.data("exchange hagroup list solo")["acme/solo"]["members"], json!([]));
     assert!(processes_of("sleep\u{0}600", &mark).is_empty(), "its process is gone");
     let left: Vec<_> = std::fs::read_dir(scratch.join("agent"))
-        .expect("the data folder stays")
+        .expect("the data directory stays")
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
         .filter(|name| name.ends_with(".pem") || name == "registration-token")
         .collect();
     assert!(left.is_empty(), "keys and token are removed: {left:?}");
 }
 
-/// Processes with a text in their command line whose environment or working folder names the agent's data folder.
+/// Processes with a text in their command line whose environment or working directory names the agent's data directory.
 fn processes_of(command: &str, data: &str) -> Vec<i32> {
-    let folders = std::fs::read_dir("/proc").expect("the process table");
-    let pids = folders.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let directories = std::fs::read_dir("/proc").expect("the process table");
+    let pids = directories.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(command) && folder.to_string_lossy().starts_with(data)
+        let directory = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(command) && directory.to_string_lossy().starts_with(data)
     })
     .collect()
 }

@@ -18,7 +18,7 @@ pub fn ordinary() -> Option<Account> {
     }))
 }
 
-/// Gives a file or folder to the ordinary user.
+/// Gives a file or directory to the ordinary user.
 pub fn give(path: &Path) {
     if let Some(account) = ordinary() {
         chown(path, Some(account.uid), Some(account.gid)).expect("root may give files away");

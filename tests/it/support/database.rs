@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresSettings};
-use evenkeel_runtime::files::DataFolder;
+use evenkeel_runtime::files::DataDirectory;
 use evenkeel_store::Database;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
@@ -16,7 +16,7 @@ use super::wait::must;
 /// The database that all others are copies of.
 const TEMPLATE: &str = "evenkeel";
 
-/// Removes the folder when the test process is gone and the server, which ends with it, has left the folder.
+/// Removes the directory when the test process is gone and the server, which ends with it, has left the directory.
 const SWEEPER: &str = r#"
     read -r word
     tries=0
@@ -33,7 +33,7 @@ const SWEEPER: &str = r#"
 struct Server {
     runtime: Runtime,
     postgres: EmbeddedPostgres,
-    _folder: DataFolder,
+    _directory: DataDirectory,
     // Its standard input ends with this process.
     _sweeper: std::process::Child,
 }
@@ -54,16 +54,16 @@ fn start() -> Server {
     let sweeper =
         Command::new("/bin/sh").args(["-c", SWEEPER, "sweeper"]).arg(&root).stdin(Stdio::piped()).spawn();
     let sweeper = must(sweeper, "the sweeper");
-    let folder = must(DataFolder::open(&root.join("data")), "the data folder");
+    let directory = must(DataDirectory::open(&root.join("data")), "the data directory");
     // Rows need only outlive processes here, not power failures.
     let settings = PostgresSettings { is_durable: false, ..PostgresSettings::default() };
-    let postgres = must(runtime.block_on(EmbeddedPostgres::start(&folder, &settings)), "PostgreSQL");
+    let postgres = must(runtime.block_on(EmbeddedPostgres::start(&directory, &settings)), "PostgreSQL");
     runtime.block_on(async {
         let database = must(Database::connect(postgres.url().expose(), 2).await, "connecting");
         must(database.migrate().await, "migrating");
         database.close().await;
     });
-    Server { runtime, postgres, _folder: folder, _sweeper: sweeper }
+    Server { runtime, postgres, _directory: directory, _sweeper: sweeper }
 }
 
 /// A database of its own, with the newest schema and no rows. It is dropped with the value.

@@ -40,7 +40,7 @@ impl Fleet {
 
     async fn join_with(scratch: &Scratch, hub: &Hub, count: usize, options: &[&str]) -> Fleet {
         let sockets = scratch.join("sockets");
-        must(std::fs::create_dir_all(&sockets), "a folder");
+        must(std::fs::create_dir_all(&sockets), "a directory");
         let nodes: Vec<String> = (1..=count).map(|number| format!("edge-{number}")).collect();
         let key = must(PrivateKey::generate(&mut rand::rng(), 2048), "a key");
         let mut fleet = Fleet { nodes, agents: Vec::new(), key, sockets };
@@ -150,8 +150,8 @@ impl Fleet {
     /// How many copies there are on this machine, asked or not.
     pub fn copies(&self) -> usize {
         let sockets = self.sockets.to_string_lossy().into_owned();
-        let folders = must(std::fs::read_dir("/proc"), "the process table");
-        let pids = folders.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        let directories = must(std::fs::read_dir("/proc"), "the process table");
+        let pids = directories.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
         pids.filter(|pid| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).into_owned();
@@ -183,7 +183,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        // Copies that an agent left behind end when the folder of their sockets is gone.
+        // Copies that an agent left behind end when the directory of their sockets is gone.
         let _ = std::fs::remove_dir_all(&self.sockets);
     }
 }

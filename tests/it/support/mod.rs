@@ -1,4 +1,4 @@
-//! What the integration tests share: scratch folders, a PostgreSQL server with a fresh database a test, hub processes.
+//! What the integration tests share: scratch directories, a PostgreSQL server with a fresh database a test, hub processes.
 //!
 //! Everything is fresh and on loopback, so that tests run side by side, and goes away with the test or, at the latest, with
 //! the test process, however that ends.

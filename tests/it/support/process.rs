@@ -106,9 +106,9 @@ impl Drop for Program {
 /// The program's file, as a copy where `account` may not reach the original.
 fn executable(scratch: &Scratch, account: Option<Account>) -> PathBuf {
     let original = Path::new(env!("CARGO_BIN_EXE_evenkeel"));
-    if account
-        .is_none_or(|account| original.parent().is_some_and(|folder| account.first_closed(folder).is_none()))
-    {
+    if account.is_none_or(|account| {
+        original.parent().is_some_and(|directory| account.first_closed(directory).is_none())
+    }) {
         return original.to_owned();
     }
     let copy = scratch.join("evenkeel");
@@ -118,7 +118,7 @@ fn executable(scratch: &Scratch, account: Option<Account>) -> PathBuf {
     copy
 }
 
-/// A hub on a folder that outlives it, so that it can be started again.
+/// A hub on a directory that outlives it, so that it can be started again.
 #[derive(Debug)]
 pub struct Hub {
     /// The process.
@@ -127,21 +127,21 @@ pub struct Hub {
     pub url: String,
     /// A client that trusts it.
     pub client: reqwest::Client,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Hub {
-    /// Starts `evenkeel up` on the folder `hub` of `scratch` and waits until it is ready.
+    /// Starts `evenkeel up` on the directory `hub` of `scratch` and waits until it is ready.
     pub async fn start(scratch: &Scratch, options: &[&str]) -> Self {
         Self::start_as(scratch, options, None).await
     }
 
     /// The same as another user.
     pub async fn start_as(scratch: &Scratch, options: &[&str], account: Option<Account>) -> Self {
-        let folder = scratch.join("hub");
-        let url_file = folder.join("url");
+        let directory = scratch.join("hub");
+        let url_file = directory.join("url");
         let _ = std::fs::remove_file(&url_file);
-        let data_dir = folder.to_string_lossy();
+        let data_dir = directory.to_string_lossy();
         let mut arguments = vec!["up", "--data-dir", &data_dir];
         if !options.contains(&"--listen") {
             arguments.extend(["--listen", "127.0.0.1:0"]);
@@ -155,8 +155,8 @@ impl Hub {
             async move { url }
         });
         let url = url.await.trim().to_owned();
-        let client = client_for(&folder);
-        let hub = Self { program, url, client, folder };
+        let client = client_for(&directory);
+        let hub = Self { program, url, client, directory };
         eventually("the hub is ready", || async { (hub.get("/readyz").await?.0 == 200).then_some(()) }).await;
         hub
     }
@@ -167,14 +167,14 @@ impl Hub {
         Some((answer.status().as_u16(), answer.text().await.ok()?))
     }
 
-    /// Its data folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Its data directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The password of root that it made.
     pub fn root_password(&self) -> String {
-        must(std::fs::read_to_string(self.folder.join("root-password")), "the password file")
+        must(std::fs::read_to_string(self.directory.join("root-password")), "the password file")
             .trim()
             .to_owned()
     }
@@ -215,10 +215,10 @@ pub fn client() -> reqwest::Client {
     must(reqwest::Client::builder().timeout(LIMIT).no_proxy().build(), "an HTTP client")
 }
 
-/// The same for a hub on `folder`: it trusts only the hub's own authority when there is one.
-fn client_for(folder: &Path) -> reqwest::Client {
+/// The same for a hub on `directory`: it trusts only the hub's own authority when there is one.
+fn client_for(directory: &Path) -> reqwest::Client {
     let builder = reqwest::Client::builder().timeout(LIMIT).no_proxy();
-    let builder = match std::fs::read(folder.join("tls/ca.pem")) {
+    let builder = match std::fs::read(directory.join("tls/ca.pem")) {
         Ok(pem) => builder
             .tls_certs_only([must(reqwest::Certificate::from_pem(&pem), "the authority's certificate")]),
         Err(_) => builder,

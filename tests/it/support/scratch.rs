@@ -1,24 +1,25 @@
-//! Folders that go away with the test.
+//! Directories that go away with the test.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A temporary folder that other accounts may pass through: what root starts for a test may run as another user.
+/// A temporary directory that other accounts may pass through: what root starts for a test may run as another user.
 #[derive(Debug)]
 pub struct Scratch(Option<tempfile::TempDir>);
 
 impl Scratch {
-    /// A fresh folder.
+    /// A fresh directory.
     pub fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("evenkeel-test-").tempdir().expect("a temporary folder");
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711))
+        let directory =
+            tempfile::Builder::new().prefix("evenkeel-test-").tempdir().expect("a temporary directory");
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o711))
             .expect("its own mode");
-        Self(Some(folder))
+        Self(Some(directory))
     }
 
-    /// The folder.
+    /// The directory.
     pub fn path(&self) -> &Path {
-        self.0.as_ref().expect("the folder is there until it is kept").path()
+        self.0.as_ref().expect("the directory is there until it is kept").path()
     }
 
     /// A path inside it.
@@ -29,12 +30,12 @@ impl Scratch {
     /// Writes a file and answers its path.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         let path = self.join(name);
-        std::fs::write(&path, content).expect("a file in the scratch folder");
+        std::fs::write(&path, content).expect("a file in the scratch directory");
         path
     }
 
-    /// Keeps the folder; whoever calls this removes it.
+    /// Keeps the directory; whoever calls this removes it.
     pub fn keep(mut self) -> PathBuf {
-        self.0.take().expect("the folder is there until it is kept").keep()
+        self.0.take().expect("the directory is there until it is kept").keep()
     }
 }

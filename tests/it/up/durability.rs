@@ -25,7 +25,7 @@ async fn a_restart_loses_nothing() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// Kills the hub while it writes, three times on one folder, and looks for every write that was answered with 201.
+/// Kills the hub while it writes, three times on one directory, and observation_count for every write that was answered with 201.
 #[tokio::test]
 async fn a_kill_loses_no_acknowledged_write() {
     let scratch = Scratch::new();
@@ -76,7 +76,7 @@ async fn write_until_refused(url: String, password: String, acknowledged: Arc<At
 async fn a_kill_of_the_database_loses_no_acknowledged_write() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
-    let lock_file = hub.folder().join("postgres/data/postmaster.pid");
+    let lock_file = hub.directory().join("postgres/data/postmaster.pid");
     let body = serde_json::json!({ "label": "x", "description": "y" });
     for number in 0..5 {
         let path = format!("/orgs/org-{number}");

@@ -75,11 +75,11 @@ async fn configuration_that_opens_a_door_by_mistake_ends_the_start() {
         ("role = \"user\"", "role = \"chief\"", "chief"),
     ] {
         let file = scratch.write("hub.toml", &good.replace(change, to));
-        let folder = scratch.join("hub");
+        let directory = scratch.join("hub");
         let arguments = [
             "up",
             "--data-dir",
-            &folder.to_string_lossy(),
+            &directory.to_string_lossy(),
             "--listen",
             "127.0.0.1:0",
             "--config",

@@ -72,7 +72,7 @@ async fn a_password_file_that_is_not_there_is_status_2() {
 }
 
 #[tokio::test]
-async fn a_file_in_the_place_of_the_data_folder_is_status_4() {
+async fn a_file_instead_of_the_data_directory_is_status_4() {
     let scratch = Scratch::new();
     let file = scratch.write("file", "");
     let (status, message) = refused(&scratch, &["--data-dir", &file.to_string_lossy()]).await;
@@ -82,12 +82,12 @@ async fn a_file_in_the_place_of_the_data_folder_is_status_4() {
 }
 
 #[tokio::test]
-async fn an_unreadable_data_folder_is_status_4() {
+async fn an_unreadable_data_directory_is_status_4() {
     let scratch = Scratch::new();
-    let folder = scratch.join("hub");
-    std::fs::create_dir(&folder).expect("a folder");
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o000)).expect("its mode");
-    let data_dir = folder.to_string_lossy().into_owned();
+    let directory = scratch.join("hub");
+    std::fs::create_dir(&directory).expect("a directory");
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o000)).expect("its mode");
+    let data_dir = directory.to_string_lossy().into_owned();
     let arguments = ["up", "--data-dir", &data_dir, "--listen", "127.0.0.1:0"];
     let mut program = Program::start(&scratch, &arguments, account::ordinary());
     assert_eq!(program.wait().await, 4);
@@ -139,7 +139,7 @@ async fn a_database_of_a_newer_version_is_status_6_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_second_hub_on_a_folder_is_status_7_and_leaves_the_first_alone() {
+async fn a_second_hub_on_a_directory_is_status_7_and_leaves_the_first_alone() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let (status, message) = refused(&scratch, &[]).await;
@@ -154,7 +154,7 @@ async fn a_second_hub_on_a_folder_is_status_7_and_leaves_the_first_alone() {
 async fn a_cluster_whose_version_is_not_installed_is_status_8() {
     let scratch = Scratch::new();
     let data = scratch.join("hub/postgres/data");
-    std::fs::create_dir_all(&data).expect("a folder");
+    std::fs::create_dir_all(&data).expect("a directory");
     std::fs::write(data.join("PG_VERSION"), "9\n").expect("a file");
     let (status, message) = refused(&scratch, &["--postgres-binaries", "found"]).await;
     assert_eq!(status, 8);

@@ -38,15 +38,15 @@ async fn a_private_authority_secures_the_listener_and_stays_the_same() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
     assert!(hub.url.starts_with("https://"), "{}", hub.url);
-    assert_eq!(mode(&hub.folder().join("tls/ca-key.pem")), 0o600);
-    assert_eq!(mode(&hub.folder().join("tls/server-key.pem")), 0o600);
+    assert_eq!(mode(&hub.directory().join("tls/ca-key.pem")), 0o600);
+    assert_eq!(mode(&hub.directory().join("tls/server-key.pem")), 0o600);
     let answer = hub.client.get(format!("{}/livez", hub.url)).send().await.expect("an answer");
     assert_eq!(answer.version(), reqwest::Version::HTTP_2);
     assert!(client().get(format!("{}/livez", hub.url)).send().await.is_err(), "a stranger does not trust it");
-    let authority = std::fs::read(hub.folder().join("tls/ca.pem")).expect("the authority");
+    let authority = std::fs::read(hub.directory().join("tls/ca.pem")).expect("the authority");
     assert_eq!(hub.stop().await, 0);
     let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
-    assert_eq!(std::fs::read(hub.folder().join("tls/ca.pem")).expect("the authority"), authority);
+    assert_eq!(std::fs::read(hub.directory().join("tls/ca.pem")).expect("the authority"), authority);
     assert_eq!(hub.stop().await, 0);
 }
 
@@ -56,9 +56,9 @@ async fn secrets_are_private_files_and_never_logged() {
     let hub = Hub::start(&scratch, &["--log", "debug"]).await;
     let password = hub.root_password();
     let server_password =
-        std::fs::read_to_string(hub.folder().join("postgres/password")).expect("a password file");
-    assert_eq!(mode(&hub.folder().join("root-password")), 0o600);
-    assert_eq!(mode(&hub.folder().join("postgres/password")), 0o600);
+        std::fs::read_to_string(hub.directory().join("postgres/password")).expect("a password file");
+    assert_eq!(mode(&hub.directory().join("root-password")), 0o600);
+    assert_eq!(mode(&hub.directory().join("postgres/password")), 0o600);
     let (status, _) = hub.call("GET", "/orgs", None).await;
     assert_eq!(status, 200, "the password in the file is root's");
     let written = hub.program.errors() + &hub.program.output();
@@ -83,7 +83,7 @@ async fn a_password_file_decides_the_password_of_root() {
     };
     assert_eq!(login("chosen-by-me").await.expect("an answer").status(), 200);
     assert_eq!(login("another").await.expect("an answer").status(), 401);
-    assert!(!hub.folder().join("root-password").exists());
+    assert!(!hub.directory().join("root-password").exists());
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn an_ordinary_user_runs_a_hub() {
     let owner =
         account::ordinary().map_or_else(|| nix::unistd::geteuid().as_raw(), |account: Account| account.uid);
     assert_ne!(owner, 0);
-    assert_eq!(std::fs::metadata(hub.folder().join("postgres/data")).expect("a cluster").uid(), owner);
+    assert_eq!(std::fs::metadata(hub.directory().join("postgres/data")).expect("a cluster").uid(), owner);
     assert_eq!(hub.call("GET", "/orgs", None).await.0, 200);
     assert_eq!(hub.stop().await, 0);
 }
@@ -107,8 +107,8 @@ async fn root_keeps_the_database_in_the_data_directory_below_a_private_one() {
     let scratch = Scratch::new();
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o700)).expect("its own mode");
     let hub = Hub::start(&scratch, &[]).await;
-    assert!(hub.folder().join("postgres/data/PG_VERSION").exists());
-    assert!(!hub.folder().join("postgres-folder").exists());
+    assert!(hub.directory().join("postgres/data/PG_VERSION").exists());
+    assert!(!hub.directory().join("postgres-folder").exists());
     let org = serde_json::json!({ "label": "x", "description": "y" });
     assert_eq!(hub.call("POST", "/orgs/kept", Some(org)).await.0, 201);
     assert_eq!(hub.stop().await, 0);
@@ -121,7 +121,8 @@ async fn root_keeps_the_database_in_the_data_directory_below_a_private_one() {
 async fn fetched_programs_serve_as_well_as_found_ones() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--postgres-binaries", "fetched"]).await;
-    let version = std::fs::read_to_string(hub.folder().join("postgres/data/PG_VERSION")).expect("a version");
+    let version =
+        std::fs::read_to_string(hub.directory().join("postgres/data/PG_VERSION")).expect("a version");
     assert_eq!(version.trim(), "18");
     assert_eq!(hub.call("GET", "/orgs", None).await.0, 200);
     assert_eq!(hub.stop().await, 0);
@@ -136,7 +137,7 @@ async fn several_exchanges_share_a_named_database() {
     let (url, password) = (url.to_string_lossy(), password.to_string_lossy());
     let options = ["--database-url-file", &*url, "--root-password-file", &*password];
     let (first, second) = (Hub::start(&one, &options).await, Hub::start(&two, &options).await);
-    assert!(!first.folder().join("postgres").exists(), "no server of its own is started");
+    assert!(!first.directory().join("postgres").exists(), "no server of its own is started");
     let as_root = |hub: &Hub, method: reqwest::Method, path: &str| {
         client().request(method, format!("{}/v1{path}", hub.url)).basic_auth("root/root", Some("shared"))
     };
@@ -149,7 +150,7 @@ async fn several_exchanges_share_a_named_database() {
     // Both run the same agbot: neither shuts the other out.
     for file in ["agbot-token", "agbot-key.pem"] {
         let [one, two] =
-            [&first, &second].map(|hub| std::fs::read(hub.folder().join(file)).expect("a secret file"));
+            [&first, &second].map(|hub| std::fs::read(hub.directory().join(file)).expect("a secret file"));
         assert_eq!(one, two, "{file}");
     }
     for hub in [&first, &second] {

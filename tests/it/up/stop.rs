@@ -11,7 +11,7 @@ use crate::support::{Hub, Program, Scratch, eventually};
 /// The process id of the hub's PostgreSQL.
 fn server_of(hub: &Hub) -> Pid {
     let text =
-        std::fs::read_to_string(hub.folder().join("postgres/data/postmaster.pid")).expect("a lock file");
+        std::fs::read_to_string(hub.directory().join("postgres/data/postmaster.pid")).expect("a lock file");
     Pid::from_raw(text.lines().next().and_then(|line| line.parse().ok()).expect("a process id"))
 }
 
@@ -28,7 +28,7 @@ async fn a_signal_stops_hub_and_server() {
         hub.program.signal(signal);
         assert_eq!(hub.program.wait().await, 0, "{}", hub.program.errors());
         assert!(!is_alive(server));
-        assert!(!hub.folder().join("postgres/data/postmaster.pid").exists(), "the server stopped cleanly");
+        assert!(!hub.directory().join("postgres/data/postmaster.pid").exists(), "the server stopped cleanly");
     }
 }
 
@@ -100,12 +100,12 @@ async fn a_server_that_does_not_stop_does_not_hold_up_the_end() {
 #[tokio::test]
 async fn a_signal_during_the_first_start_ends_it_and_the_next_start_works() {
     let scratch = Scratch::new();
-    let folder = scratch.join("hub");
-    let data_dir = folder.to_string_lossy();
+    let directory = scratch.join("hub");
+    let data_dir = directory.to_string_lossy();
     let mut program =
         Program::start(&scratch, &["up", "--data-dir", &data_dir, "--listen", "127.0.0.1:0"], None);
     eventually("the database is being made", || async {
-        folder.join("postgres/password").exists().then_some(())
+        directory.join("postgres/password").exists().then_some(())
     })
     .await;
     program.signal(Signal::SIGTERM);

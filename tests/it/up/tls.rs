@@ -46,7 +46,7 @@ fn either(builder: ClientBuilder) -> ClientBuilder {
 #[tokio::test]
 async fn new_certificate_is_served_without_a_restart_while_open_connections_go_on() {
     let scratch = Scratch::new();
-    // In the folder where the support code looks for what to trust.
+    // In the directory where the support code observation_count for what to trust.
     let authority = Authority::new(scratch.join("hub/tls"));
     let names = |name: &str| vec!["127.0.0.1".to_owned(), name.to_owned()];
     must(authority.certify(&names("first"), Timestamp::now()), "a certificate");
@@ -112,7 +112,7 @@ async fn private_authority_certifies_the_addresses_of_both_listeners() {
     let port = free_port("127.0.0.2");
     let listen = format!("127.0.0.2:{port}");
     let hub = Hub::start(&scratch, &["--tls", "auto", "--agbot-listen", &listen]).await;
-    let authority = Authority::new(hub.folder().join("tls"));
+    let authority = Authority::new(hub.directory().join("tls"));
     for url in [hub.url.as_str(), &format!("https://{listen}"), &hub.url.replace("127.0.0.1", "localhost")] {
         for (protocol, version) in
             [(http1 as fn(ClientBuilder) -> ClientBuilder, Version::HTTP_11), (either, Version::HTTP_2)]
