@@ -101,7 +101,7 @@ impl Fleet {
     }
 
     /// Queries the index for the nodes that satisfy a policy; returns their number.
-    pub fn ask(&self, policy: usize) -> u64 {
+    pub fn query(&self, policy: usize) -> u64 {
         self.index.evaluate(&self.policies[policy % self.policies.len()]).len()
     }
 
@@ -154,7 +154,7 @@ impl PolicySet {
     }
 
     /// Queries the index for the policies that select a node; returns their number.
-    pub fn ask(&self, node: usize) -> usize {
+    pub fn query(&self, node: usize) -> usize {
         self.index.evaluate(&self.nodes[node % self.nodes.len()]).len()
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let mut found = 0;
         for policy in 0..fleet.policy_count() {
             let naive = fleet.scan(policy, &sample);
-            assert_eq!((fleet.ask(policy), fleet.query_among(policy, 3_000)), (naive, naive));
+            assert_eq!((fleet.query(policy), fleet.query_among(policy, 3_000)), (naive, naive));
             found += naive;
         }
         assert!(found > 0, "policies that select nothing measure nothing");
@@ -188,8 +188,8 @@ mod tests {
         let set = PolicySet::new(2_000, 40, 12);
         let mut found = 0;
         for node in 0..set.node_count() {
-            assert_eq!(set.ask(node), set.scan(node));
-            found += set.ask(node);
+            assert_eq!(set.query(node), set.scan(node));
+            found += set.query(node);
         }
         assert!(found > 0, "nodes that no policy selects measure nothing");
     }
