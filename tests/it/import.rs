@@ -87,7 +87,7 @@ const REFUSALS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn dry_run_tells_everything_and_changes_nothing() {
+async fn dry_run_reports_everything_and_changes_nothing() {
     let case = Case::new().await;
     let (status, output, errors) = case.import(&["--dry-run"]).await;
     assert_eq!(status, 11, "{output}{errors}");
@@ -281,12 +281,12 @@ async fn readers_of_a_hub_in_use_learn_what_an_import_wrote() {
         let request = request.basic_auth("plant/ada", Some("correct horse"));
         let page = request.json(&json!({"changeId": from, "maxRecords": 9})).send().await.ok()?;
         let page: Value = page.json().await.ok()?;
-        let told = page["changes"]
+        let reported = page["changes"]
             .as_array()?
             .iter()
             .any(|row| row["id"] == "edge-3" && row["operation"] == "modified");
         let out = get(&hub, "plant/bob:correct horse", "/orgs/plant").await.0 == 401;
-        (told && out).then_some(())
+        (reported && out).then_some(())
     })
     .await;
     assert_eq!(

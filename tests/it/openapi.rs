@@ -63,7 +63,7 @@ fn examples_of_requests_are_read_by_the_handlers() {
 }
 
 #[test]
-fn every_success_tells_its_body_and_shows_it() {
+fn every_success_documents_its_body_with_an_example() {
     let examples = examples();
     for operation in operations() {
         let successes = || operation.answers.iter().filter(|answer| (200..300).contains(&answer.status));
@@ -109,7 +109,7 @@ fn every_path_parameter_is_described() {
 }
 
 #[test]
-fn names_of_operations_are_unique_and_credentials_are_told() {
+fn names_of_operations_are_unique_and_credentials_are_documented() {
     let mut names = BTreeSet::new();
     for (title, operation) in documented() {
         let name = operation["operationId"].as_str().unwrap_or_default().to_owned();

@@ -106,8 +106,9 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
     let reason = || async {
         let (_, body) = second.call("GET", "/orgs/o/agbot/reasons", None).await;
         let reasons = body["reasons"].as_array().cloned().unwrap_or_default();
-        let told = |one: &Value| one["text"].as_str().is_some_and(|text| text.contains("paused by o/admin"));
-        (reasons.iter().filter(|one| told(one)).count() == 2).then_some(())
+        let reported =
+            |one: &Value| one["text"].as_str().is_some_and(|text| text.contains("paused by o/admin"));
+        (reasons.iter().filter(|one| reported(one)).count() == 2).then_some(())
     };
     eventually("the others wait and say why", reason).await;
     assert!(stands(&second).await.contains("paused by o/admin"));

@@ -113,12 +113,12 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     assert_eq!(ended.len(), 2 * GROUPS);
     assert_eq!(ended.iter().filter(|was_there| **was_there).count(), GROUPS, "each ends once");
     assert!(must(claim::list_all(&mut connection).await, "the claims").is_empty());
-    let told = must(
+    let reported = must(
         event::list_newest(&mut connection, "o", None, &EventFilter::default(), 1_000).await,
         "what happened",
     );
     for kind in ["hagroup.lock-granted", "hagroup.lock-released"] {
-        assert_eq!(told.iter().filter(|event| event.kind == kind).count(), GROUPS, "{kind}");
+        assert_eq!(reported.iter().filter(|event| event.kind == kind).count(), GROUPS, "{kind}");
     }
     connection.release();
 

@@ -23,7 +23,7 @@ async fn reason(hub: &Hub, node: &str) -> String {
 
 /// B9, E4-S6 and P: members are emptied one by one, the last copy stays, and a paused member is left alone by a rollout.
 #[tokio::test]
-async fn drained_members_give_their_copies_up_one_by_one_and_the_last_one_stays() {
+async fn drained_members_lose_their_instances_one_by_one_and_the_last_one_stays() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 3).await;

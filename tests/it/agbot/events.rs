@@ -31,7 +31,7 @@ async fn recorded(hub: &Hub, kind: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn rollout_drain_and_agreements_are_told_with_their_true_reasons() {
+async fn rollout_drain_and_agreements_are_reported_with_their_true_reasons() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 2).await;

@@ -47,7 +47,7 @@ async fn get(hub: &Hub, login: (&str, &str), path: &str) -> (u16, Value) {
 }
 
 /// Everything the agbot tells a caller of the organization, as one text.
-async fn told(hub: &Hub, login: (&str, &str)) -> String {
+async fn reported(hub: &Hub, login: (&str, &str)) -> String {
     let mut text = String::new();
     for list in LISTS {
         let (status, body) = get(hub, login, &format!("orgs/o/{list}")).await;
@@ -90,7 +90,7 @@ async fn fill(hub: &Hub) {
 }
 
 #[tokio::test]
-async fn users_are_told_of_their_own_nodes_and_nothing_of_others() {
+async fn users_see_their_own_nodes_and_nothing_of_others() {
     let (scratch, database) = (Scratch::new(), TestDatabase::new().await);
     let filled =
         sqlx::raw_sql(sqlx::AssertSqlSafe(history())).execute(&mut database.connection().await).await;
@@ -99,7 +99,7 @@ async fn users_are_told_of_their_own_nodes_and_nothing_of_others() {
     fill(&hub).await;
     let admin = ("o/admin", "secret-admin");
     let all = eventually("everything is told to the administrator", || async {
-        let text = told(&hub, admin).await;
+        let text = reported(&hub, admin).await;
         let both = |list: &str| {
             let line = text.lines().find(|line| line.starts_with(list)).unwrap_or_default();
             line.contains("o/mine") && line.contains("o/theirs")
@@ -111,7 +111,7 @@ async fn users_are_told_of_their_own_nodes_and_nothing_of_others() {
     .await;
     assert!(all.contains("\"total\":2"), "{all}");
 
-    let own = told(&hub, ("o/u", "secret-u")).await;
+    let own = reported(&hub, ("o/u", "secret-u")).await;
     assert!(own.contains("mine-NULL") || own.contains("o/mine"), "{own}");
     assert!(!own.contains("theirs"), "{own}");
     assert!(
@@ -124,12 +124,12 @@ async fn users_are_told_of_their_own_nodes_and_nothing_of_others() {
     let (_, upgrades) = get(&hub, ("o/v", "secret-v"), "orgs/o/hagroups/g/upgrades").await;
     assert_eq!(upgrades["agent"]["node"], "o/theirs", "the owner of the node that upgrades");
 
-    let stranger = told(&hub, ("o/w", "secret-w")).await;
+    let outsider = reported(&hub, ("o/w", "secret-w")).await;
     assert!(
-        !stranger.contains("mine") && !stranger.contains("theirs") && !stranger.contains("s 2.0.0"),
-        "{stranger}"
+        !outsider.contains("mine") && !outsider.contains("theirs") && !outsider.contains("s 2.0.0"),
+        "{outsider}"
     );
-    let node = told(&hub, ("o/mine", "secret-mine")).await;
+    let node = reported(&hub, ("o/mine", "secret-mine")).await;
     assert!(node.contains("o/mine") && !node.contains("theirs"), "{node}");
     assert_eq!(get(&hub, ("o/u", "wrong"), "orgs/o/agbot/reasons").await.0, 401);
     assert_eq!(hub.stop().await, 0);
@@ -141,7 +141,7 @@ fn own_events(events: &Value) -> Option<usize> {
 }
 
 #[tokio::test]
-async fn outsiders_are_told_nothing_and_counts_are_for_people_who_log_in() {
+async fn unauthenticated_clients_see_nothing_and_counts_are_for_users() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     fill(&hub).await;

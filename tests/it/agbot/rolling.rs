@@ -35,7 +35,7 @@ async fn lowest_while(fleet: &Fleet, work: impl Future<Output = ()>) -> usize {
 
 /// HA-8, 2-S1, E4-S1, E9-S3: sampled every 20 ms from outside.
 #[tokio::test]
-async fn an_agbot_that_dies_in_a_rollout_is_replaced_and_a_copy_always_runs() {
+async fn an_agbot_that_crashes_in_a_rollout_is_replaced_and_an_instance_always_runs() {
     let scratch = Scratch::new();
     let second_scratch = Scratch::new();
     let database = TestDatabase::new().await;

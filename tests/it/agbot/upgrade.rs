@@ -78,7 +78,7 @@ async fn members_take_turns_and_the_end_of_an_upgrade_frees_the_next() {
 
 /// Agbot 3.3.
 #[tokio::test]
-async fn question_is_answered_on_both_listeners_with_and_without_the_prefix() {
+async fn upgrade_request_is_served_on_both_listeners_with_and_without_the_prefix() {
     let scratch = Scratch::new();
     let listen = free_address();
     let hub = Hub::start(&scratch, &["--agbot-listen", &listen]).await;

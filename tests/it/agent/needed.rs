@@ -118,11 +118,11 @@ async fn a_service_whose_need_fails_is_given_up_with_the_reason() {
     let more = json!({"requiredServices": [needs("db", "1.0.0")]});
     fleet.publish_service(&hub, "web", "1.0.0", &writes(&scratch, "web"), more).await;
     want(&hub, "web", "web").await;
-    let told = || async {
+    let reported = || async {
         let (_, body) = hub.call("GET", "/orgs/o/nodes/edge-1/errors", None).await;
         (body["errors"][0]["event_code"] == "dependent_service_failed").then_some(())
     };
-    eventually("the node's owner is told", told).await;
+    eventually("the node's owner is told", reported).await;
     assert!(started(&scratch).is_empty(), "the service itself never started");
     drop(fleet);
     assert_eq!(hub.stop().await, 0);

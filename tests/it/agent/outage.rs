@@ -42,7 +42,7 @@ async fn services_run_on_while_the_hub_is_away_and_a_new_policy_applies_when_it_
     let hub = Hub::start(&scratch, &options).await;
     fleet.want(&hub, "2.0.0").await;
     deployed(&fleet, "2.0.0").await;
-    eventually("no copy is left of the older version", || async { (fleet.copies() == 2).then_some(()) })
+    eventually("no copy is left of the older version", || async { (fleet.instances() == 2).then_some(()) })
         .await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
@@ -65,11 +65,11 @@ async fn an_agent_that_was_killed_adopts_what_runs_and_leaves_no_orphan() {
     let adopted = || async { fleet_log(&scratch).contains("running process is adopted").then_some(()) };
     eventually("the agent adopts it", adopted).await;
     assert_eq!(fleet.processes(), processes, "it is adopted as it is");
-    assert_eq!(fleet.copies(), 2);
+    assert_eq!(fleet.instances(), 2);
 
     fleet.want(&hub, "2.0.0").await;
     deployed(&fleet, "2.0.0").await;
-    eventually("there is one copy a node", || async { (fleet.copies() == 2).then_some(()) }).await;
+    eventually("there is one copy a node", || async { (fleet.instances() == 2).then_some(()) }).await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

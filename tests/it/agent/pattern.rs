@@ -41,7 +41,7 @@ async fn a_node_of_a_pattern_runs_its_services_and_follows_its_versions() {
     assert_eq!(hub.call("PUT", "/orgs/o/patterns/cameras", Some(pattern("2.0.0"))).await.0, 201);
     runs("2.0.0").await;
     assert_eq!(hub.call("DELETE", "/orgs/o/patterns/cameras", None).await.0, 204);
-    eventually("a pattern that is gone wants nothing", || async { (fleet.copies() == 0).then_some(()) })
+    eventually("a pattern that is gone wants nothing", || async { (fleet.instances() == 0).then_some(()) })
         .await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);

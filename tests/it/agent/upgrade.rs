@@ -101,12 +101,12 @@ async fn an_agent_goes_back_when_the_new_program_does_not_come_up() {
     let fleet = running_fleet(&scratch, &hub).await;
     let processes = fleet.processes();
     want_upgrade(&hub).await;
-    let told = eventually("the agent goes back", || async {
+    let reported = eventually("the agent goes back", || async {
         let (status, why) = outcome(&hub).await;
         assert_ne!(status, "successful");
         (status == "rollback successful").then_some(why)
     });
-    let why = told.await;
+    let why = reported.await;
     assert!(why.contains("exit status: 7"), "{why}");
     assert_eq!(reported_version(&hub).await, "2.31.0");
     assert_eq!(fleet.processes(), processes, "the services went on");

@@ -209,15 +209,15 @@ fn checks_and_explanations(hzn: &Hzn) {
     hzn.done("exchange deployment updatepolicy cameras -f label.json");
     assert_eq!(hzn.data("exchange deployment listpolicy cameras")["acme/cameras"]["label"], "new");
     let found = hzn.data("explain n3 cameras");
-    let told: Vec<(&str, &str, &Value)> = found["failing"]
+    let reported: Vec<(&str, &str, &Value)> = found["failing"]
         .as_array()
         .expect("a list")
         .iter()
         .map(|one| (one["side"].as_str().unwrap_or(""), one["clause"].as_str().unwrap_or(""), &one["actual"]))
         .collect();
-    assert!(told.contains(&("deployment-policy", "site == north", &json!("south"))), "{told:?}");
-    assert!(told.contains(&("deployment-policy", "floor >= 2", &Value::Null)), "{told:?}");
-    assert!(told.contains(&("node", "purpose == watch", &json!("clean"))), "{told:?}");
+    assert!(reported.contains(&("deployment-policy", "site == north", &json!("south"))), "{reported:?}");
+    assert!(reported.contains(&("deployment-policy", "floor >= 2", &Value::Null)), "{reported:?}");
+    assert!(reported.contains(&("node", "purpose == watch", &json!("clean"))), "{reported:?}");
 }
 
 /// A name that does not exist is an error wherever it is given, and an answer without entries is none.

@@ -87,8 +87,8 @@ impl Hzn {
     fn refused(&self, status: i32, line: &str) -> String {
         let answer = self.run(line);
         assert_eq!((answer.status, answer.output.as_str()), (status, ""), "hzn {line}: {}", answer.errors);
-        let told: Vec<&str> = answer.errors.lines().rev().take(3).collect();
-        assert!(told.len() == 3 && told[2].starts_with("Error: "), "hzn {line}: {}", answer.errors);
+        let reported: Vec<&str> = answer.errors.lines().rev().take(3).collect();
+        assert!(reported.len() == 3 && reported[2].starts_with("Error: "), "hzn {line}: {}", answer.errors);
         answer.errors
     }
 

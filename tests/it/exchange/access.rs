@@ -52,7 +52,7 @@ const PUBLIC_LINE: Line = Line { title: "public", aim: Aim { org: HOME, name: "p
 const SHARED_LINE: Line = Line { title: "shared", aim: Aim { org: SHARED, name: "private" } };
 
 #[tokio::test]
-async fn every_operation_answers_every_caller_as_the_table_says() {
+async fn every_operation_responds_to_every_caller_as_in_the_table() {
     let mut world = World::new().await;
     let mut table = HEADER.to_owned();
     let mut endpoints = routes::all();

@@ -63,10 +63,10 @@ async fn every_kind_of_write_leaves_one_record_that_names_it() {
             continue;
         };
         let new = list(&world, org, before).await;
-        let told: Vec<&str> =
+        let reported: Vec<&str> =
             new.iter().filter(|record| record.status < 300).map(|record| record.operation.as_str()).collect();
         if endpoint.is_audited() {
-            assert_eq!(told, [endpoint.operation], "{path}: {new:?}");
+            assert_eq!(reported, [endpoint.operation], "{path}: {new:?}");
             let record = new.iter().find(|record| record.status < 300).expect("just seen");
             assert_eq!(Some(record.caller.as_str()), caller.login, "{path}");
             assert_eq!(
@@ -75,7 +75,7 @@ async fn every_kind_of_write_leaves_one_record_that_names_it() {
             );
             count += 1;
         } else {
-            assert!(told.is_empty(), "{path}: {new:?}");
+            assert!(reported.is_empty(), "{path}: {new:?}");
         }
         world.restore().await;
     }
@@ -104,7 +104,7 @@ async fn list(world: &World, org: &str, after: i64) -> Vec<AuditRecord> {
 }
 
 #[tokio::test]
-async fn record_tells_who_what_from_where_and_the_state_before_and_after() {
+async fn record_contains_caller_operation_address_and_the_state_before_and_after() {
     let (_database, api) = start().await;
     api.make_node(USER, "o", "n").await;
     let policy = |value: &str| json!({"properties": [{"name": "a", "value": value}], "constraints": []});
@@ -117,8 +117,8 @@ async fn record_tells_who_what_from_where_and_the_state_before_and_after() {
         (records(&api, ADMIN, "?resource=/orgs/o/nodes/n/policy").await.len() == 4).then_some(())
     })
     .await;
-    let told = records(&api, ADMIN, "?resource=/orgs/o/nodes/n/policy").await;
-    let [first, second, deleted, refused] = told.as_slice() else { panic!("four records: {told:?}") };
+    let reported = records(&api, ADMIN, "?resource=/orgs/o/nodes/n/policy").await;
+    let [first, second, deleted, refused] = reported.as_slice() else { panic!("four records: {reported:?}") };
     for record in [first, second, deleted] {
         assert_eq!((record.caller.as_str(), record.role.as_str()), ("o/u", "user"));
     }
@@ -148,10 +148,10 @@ async fn group_is_hashed_with_its_members_also_when_the_body_names_it() {
     api.expect(201, ADMIN, "PUT", "/org/o/hagroups", document(json!(["a", "b"]))).await;
     api.expect(204, ADMIN, "DELETE", "/orgs/o/hagroups/g/nodes/b", Value::Null).await;
     api.expect(204, ADMIN, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
-    let told = records(&api, ADMIN, "?after=0&limit=1000").await;
+    let reported = records(&api, ADMIN, "?after=0&limit=1000").await;
     let of_group: Vec<&AuditRecord> =
-        told.iter().filter(|record| record.resource.contains("hagroups")).collect();
-    assert_eq!(of_group.len(), 4, "{told:?}");
+        reported.iter().filter(|record| record.resource.contains("hagroups")).collect();
+    assert_eq!(of_group.len(), 4, "{reported:?}");
     assert_eq!(of_group[0].before, "");
     for pair in of_group.windows(2) {
         assert_eq!((pair[1].before.as_str(), pair[0].after.len()), (pair[0].after.as_str(), 64));
@@ -168,8 +168,8 @@ async fn no_record_holds_a_secret() {
         .await;
     let login = "o/u:very-secret-new";
     let key = api.expect(201, login, "POST", "/orgs/o/users/u/apikeys", json!({})).await;
-    let told = records(&api, ADMIN, "?limit=1000").await;
-    assert!(told.iter().any(|record| record.operation == "create_api_key"), "{told:?}");
+    let reported = records(&api, ADMIN, "?limit=1000").await;
+    assert!(reported.iter().any(|record| record.operation == "create_api_key"), "{reported:?}");
     let mut connection = database.connection().await;
     for table in ["audit_record", "audit_outbox"] {
         let statement = format!("SELECT row_to_json(row)::text FROM {table} AS row");
@@ -192,20 +192,20 @@ async fn concurrent_writes_on_two_exchanges_make_one_whole_chain_that_everybody_
     for write in writes.collect::<Vec<_>>() {
         must(write.await, "a write");
     }
-    let told = records(&second, ADMIN, "?limit=1000").await;
-    assert_eq!(told.iter().filter(|record| record.operation == "replace_node").count(), 60);
+    let reported = records(&second, ADMIN, "?limit=1000").await;
+    assert_eq!(reported.iter().filter(|record| record.operation == "replace_node").count(), 60);
     let mut walk = ChainWalk::after(ChainPlace { number: 0, hash: NO_HASH.to_owned() });
-    for record in &told {
+    for record in &reported {
         walk.step(record).expect("the chain holds");
     }
     let answer = verify(&first, "").await;
-    assert!(answer.intact && answer.checked == told.len() as i64, "{answer:?}");
+    assert!(answer.intact && answer.checked == reported.len() as i64, "{answer:?}");
     assert_eq!(&answer.end, walk.place());
     // In parts it is the same.
     let part = verify(&first, "?limit=10").await;
     assert_eq!((part.intact, part.checked, part.next), (true, 10, Some(10)));
     let rest = verify(&first, "?after=10").await;
-    assert_eq!((rest.intact, rest.checked), (true, told.len() as i64 - 10));
+    assert_eq!((rest.intact, rest.checked), (true, reported.len() as i64 - 10));
     assert_eq!(rest.end, answer.end);
 }
 

@@ -51,9 +51,9 @@ async fn what_is_no_json_of_the_right_kind_is_refused_everywhere() {
         for (what, body) in &bodies {
             let started = Instant::now();
             let (status, answer) = world.send(ROOT, &endpoint.method, &path, JSON, body.clone()).await;
-            let told = String::from_utf8_lossy(&answer).into_owned();
-            assert_eq!(status, StatusCode::BAD_REQUEST, "{what} for {}: {told}", endpoint.operation);
-            assert!(told.contains("invalid-input"), "{what} for {}: {told}", endpoint.operation);
+            let reported = String::from_utf8_lossy(&answer).into_owned();
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{what} for {}: {reported}", endpoint.operation);
+            assert!(reported.contains("invalid-input"), "{what} for {}: {reported}", endpoint.operation);
             assert!(started.elapsed() < RETRY_LIMIT, "{what} for {} took long", endpoint.operation);
         }
     }
@@ -144,10 +144,13 @@ async fn absurd_constraints_are_refused_in_bounded_time() {
         ] {
             let started = Instant::now();
             let (status, answer) = world.call(ROOT, &method, path, Some(&body)).await;
-            let told = String::from_utf8_lossy(&answer).into_owned();
-            assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {path}: {told}");
-            assert!(told.contains("constraints: ") && told.contains(rule), "{method} {path}: {told}");
-            assert!(told.len() < 500, "{method} {path} repeats its input");
+            let reported = String::from_utf8_lossy(&answer).into_owned();
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {path}: {reported}");
+            assert!(
+                reported.contains("constraints: ") && reported.contains(rule),
+                "{method} {path}: {reported}"
+            );
+            assert!(reported.len() < 500, "{method} {path} repeats its input");
             assert!(started.elapsed() < RETRY_LIMIT, "{method} {path} took long");
         }
     }
@@ -155,7 +158,7 @@ async fn absurd_constraints_are_refused_in_bounded_time() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_write_is_told_so_whatever_is_in_the_body() {
+async fn caller_without_permission_is_refused_whatever_the_body() {
     let mut world = World::new().await;
     let bodies: [(&str, Option<&str>, &[u8]); 4] = [
         ("half an object", JSON, b"{\"label\":"),

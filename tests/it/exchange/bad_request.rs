@@ -54,10 +54,10 @@ async fn what_belongs_to_nothing_is_not_found() {
 async fn writes_without_the_right_change_nothing() {
     let mut world = World::new().await;
     let nobody = CALLERS[CALLERS.len() - 1];
-    let strangers = OUTSIDERS.into_iter().chain([nobody, caller("acme/nobody")]);
+    let outsiders = OUTSIDERS.into_iter().chain([nobody, caller("acme/nobody")]);
     // What everybody may do about itself or ask for.
     let open = ["list_my_organizations", "create_node_message", "create_agbot_message"];
-    for stranger in strangers {
+    for outsider in outsiders {
         for endpoint in routes::all() {
             let asks = endpoint.method == Method::GET || open.contains(&endpoint.operation);
             if asks
@@ -68,12 +68,12 @@ async fn writes_without_the_right_change_nothing() {
             }
             let path = request::path(&world, &endpoint, endpoint.paths[0], AIM);
             let body = request::body(&endpoint, AIM);
-            let (status, answer) = world.call(stranger, &endpoint.method, &path, body.as_ref()).await;
+            let (status, answer) = world.call(outsider, &endpoint.method, &path, body.as_ref()).await;
             let is_refused =
                 matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
-            assert!(is_refused, "{} {path} as {}: {status} {answer:?}", endpoint.method, stranger.title);
+            assert!(is_refused, "{} {path} as {}: {status} {answer:?}", endpoint.method, outsider.title);
         }
-        world.must_be_untouched(&format!("a write by {}", stranger.title)).await;
+        world.must_be_untouched(&format!("a write by {}", outsider.title)).await;
     }
 }
 

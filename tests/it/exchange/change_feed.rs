@@ -147,7 +147,7 @@ async fn readers_miss_nothing_while_slow_and_fast_writers_overlap() {
 }
 
 #[tokio::test]
-async fn write_that_commits_last_is_told_last_although_it_began_first() {
+async fn write_that_commits_last_is_listed_last_although_it_began_first() {
     let (_database, apis) = two_exchanges().await;
     let from = last_number(&apis[0]).await + 1;
     let [first, second] = &apis;
@@ -184,7 +184,7 @@ async fn own_write_is_in_the_feed_when_it_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn parked_poll_is_answered_by_a_write_on_the_other_exchange() {
+async fn parked_poll_returns_on_a_write_on_the_other_exchange() {
     let (_database, [first, second]) = two_exchanges().await;
     let body = json!({"changeId": last_number(&first).await + 1, "maxRecords": 9});
     let poll = tokio::spawn({
@@ -233,16 +233,16 @@ async fn poll_of_a_node_waits_for_its_own_changes() {
     });
     second.expect(201, "o/u:pu", "PATCH", "/orgs/o/nodes/n2", json!({"arch": "x"})).await;
     second.expect(201, "o/u:pu", "POST", "/orgs/o/hagroups/other", json!({"members": ["n2"]})).await;
-    let told = last_number(&second).await;
+    let reported = last_number(&second).await;
     crate::support::eventually("the poll's exchange knows of them", || async {
-        (last_number(&first).await >= told).then_some(())
+        (last_number(&first).await >= reported).then_some(())
     })
     .await;
     assert!(!poll.is_finished(), "changes of another node do not concern it");
     second.expect(201, "o/u:pu", "POST", "/orgs/o/hagroups/g", json!({"members": ["n1"]})).await;
     let page = must(poll.await, "the poll");
-    let told: Vec<String> = rows(&page).into_iter().map(|(_, id)| id).collect();
-    assert_eq!(told, ["n1"], "a member learns of its group by its own row: {page}");
+    let reported: Vec<String> = rows(&page).into_iter().map(|(_, id)| id).collect();
+    assert_eq!(reported, ["n1"], "a member learns of its group by its own row: {page}");
 }
 
 /// Reads server-sent events from a body: number and data of each.

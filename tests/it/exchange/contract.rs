@@ -108,7 +108,7 @@ async fn attribute_names_match_in_any_case() {
 }
 
 #[tokio::test]
-async fn attributes_of_lists_tell_empty_from_absent() {
+async fn attributes_of_lists_distinguish_empty_from_absent() {
     let hub = Hub::new().await;
     hub.publish(service("w", json!({}))).await;
     let given = json!({"matchHardware": {}, "requiredServices": [], "userInput": [], "imageStore": {}});

@@ -119,7 +119,7 @@ async fn two_hundred_writers_leave_no_node_in_two_groups_and_get_no_server_error
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_feed_tells_exactly_the_changes_that_were_acknowledged() {
+async fn the_feed_contains_exactly_the_acknowledged_changes() {
     let (_database, apis) = two_exchanges().await;
     let last = apis[0].expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;
     let from = last["maxChangeId"].as_i64().expect("a number") + 1;
@@ -136,18 +136,18 @@ async fn the_feed_tells_exactly_the_changes_that_were_acknowledged() {
     let body = json!({"changeId": from, "maxRecords": 10_000});
     for api in &apis {
         // Acknowledged on either exchange; the other one may be 50 ms behind, a waiting poll is not.
-        let told = crate::support::eventually("both exchanges tell all changes", || async {
+        let reported = crate::support::eventually("both exchanges tell all changes", || async {
             let answer = api.expect(201, ROOT, "POST", "/orgs/o/changes", body.clone()).await;
             let changes = answer["changes"].as_array().expect("a list").clone();
-            let told: usize = changes
+            let reported: usize = changes
                 .iter()
                 .filter(|change| change["resource"] == "ha_group")
                 .map(|change| change["resourceChanges"].as_array().map_or(0, Vec::len))
                 .sum();
-            (told >= acknowledged).then_some(told)
+            (reported >= acknowledged).then_some(reported)
         })
         .await;
-        assert_eq!(told, acknowledged, "one row of the group for each acknowledged write");
+        assert_eq!(reported, acknowledged, "one row of the group for each acknowledged write");
     }
 }
 

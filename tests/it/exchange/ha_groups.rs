@@ -59,7 +59,7 @@ async fn next_change(api: &Api) -> i64 {
 
 /// The database writes the list: its text must be what the type of the answer would write.
 #[tokio::test]
-async fn list_that_the_database_writes_has_the_shape_of_the_answer() {
+async fn list_built_by_the_database_has_the_shape_of_the_response() {
     let (database, api) = fleet().await;
     let described = json!({"description": "a \"quote\", a \\, a\ttab, an \u{e9} and a \u{1f600}", "members": ["n2", "n1"]});
     api.expect(201, USER, "POST", "/orgs/o/hagroups/g3", described.clone()).await;
@@ -176,24 +176,24 @@ async fn documents_refuse_clusters_and_deployed_routes_let_them_in() {
 
 /// HA-12, E2-S5, E2-S6.
 #[tokio::test]
-async fn replacing_members_frees_who_left_and_tells_nodes_before_the_group() {
+async fn replacing_members_frees_removed_nodes_and_reports_nodes_before_the_group() {
     let (_database, api) = fleet().await;
     create(&api, USER, "g", json!(["n1", "n2"])).await;
     let from = next_change(&api).await;
     api.expect(201, USER, "PUT", "/orgs/o/hagroups/g", json!({"members": ["n1", "n3"]})).await;
     assert_eq!(group_of(&api, "n2").await, Value::Null);
     assert_eq!(group_of(&api, "n3").await, json!("g"));
-    let told: Vec<String> = changes_from(&api, from).await.into_iter().map(|(_, what)| what).collect();
-    assert_eq!(told, ["node n1", "node n2", "node n3", "ha_group g"]);
+    let reported: Vec<String> = changes_from(&api, from).await.into_iter().map(|(_, what)| what).collect();
+    assert_eq!(reported, ["node n1", "node n2", "node n3", "ha_group g"]);
     let from = next_change(&api).await;
     api.expect(204, USER, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
     assert_eq!(group_of(&api, "n1").await, Value::Null);
-    let told: Vec<String> = changes_from(&api, from).await.into_iter().map(|(_, what)| what).collect();
-    assert_eq!(told, ["node n1", "node n3", "ha_group g"]);
+    let reported: Vec<String> = changes_from(&api, from).await.into_iter().map(|(_, what)| what).collect();
+    assert_eq!(reported, ["node n1", "node n3", "ha_group g"]);
 }
 
 #[tokio::test]
-async fn refused_change_tells_the_feed_nothing() {
+async fn refused_change_adds_nothing_to_the_feed() {
     let (_database, api) = fleet().await;
     create(&api, USER, "g1", json!(["n1"])).await;
     create(&api, USER, "g2", json!(["n2"])).await;

@@ -227,7 +227,7 @@ async fn a_client_with_an_old_secret_guesses_once() {
 }
 
 #[tokio::test]
-async fn callers_and_addresses_are_told_when_to_come_back() {
+async fn refused_callers_and_addresses_get_retry_after() {
     let database = TestDatabase::new().await;
     let limits = RateLimits {
         caller: Rate { per_second: NEVER, burst: 4 },

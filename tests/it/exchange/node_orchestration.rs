@@ -117,16 +117,16 @@ async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_feed_and_the_audit_record_tell_of_it() {
+async fn the_feed_and_the_audit_record_contain_it() {
     let (_database, api) = start().await;
     let newest = api.expect(200, ADMIN, "GET", "/changes/maxchangeid", Value::Null).await;
     let first = newest["maxChangeId"].as_i64().expect("a number") + 1;
     api.expect(201, OWNER, "PUT", SPEC, availability("drain")).await;
     let asked = json!({"changeId": first, "maxRecords": 100});
-    let told = api.expect(201, ADMIN, "POST", "/orgs/o/changes", asked).await;
-    let changes = told["changes"].as_array().expect("a list");
+    let reported = api.expect(201, ADMIN, "POST", "/orgs/o/changes", asked).await;
+    let changes = reported["changes"].as_array().expect("a list");
     let of_node: Vec<&Value> = changes.iter().filter(|change| change["id"] == "n").collect();
-    assert_eq!(of_node.len(), 1, "{told}");
+    assert_eq!(of_node.len(), 1, "{reported}");
     assert_eq!((&of_node[0]["resource"], &of_node[0]["operation"]), (&json!("node"), &json!("modified")));
     assert_eq!(of_node[0]["resourceChanges"].as_array().map(Vec::len), Some(1));
 

@@ -147,7 +147,7 @@ async fn searchable(count: usize) -> (TestDatabase, Api) {
 const SEARCH: &str = "/orgs/o/business/policies/p/search";
 
 #[tokio::test]
-async fn paged_search_hands_out_every_node_and_then_ends() {
+async fn paged_search_returns_every_node_and_then_ends() {
     let (_database, api) = searchable(7).await;
     let mut found = BTreeSet::new();
     for _ in 0..10 {

@@ -55,8 +55,8 @@ async fn people_have_the_role_of_their_group_and_own_what_they_make() {
         users["users"]["plant/ann"].is_object() && users["users"]["plant/chief"]["admin"] == true,
         "{users}"
     );
-    let told = api.expect(200, &chief, "GET", "/orgs/plant/audit?caller=plant/ann", Value::Null).await;
-    assert_eq!(told["records"][0]["operation"], "provide_account", "{told}");
+    let reported = api.expect(200, &chief, "GET", "/orgs/plant/audit?caller=plant/ann", Value::Null).await;
+    assert_eq!(reported["records"][0]["operation"], "provide_account", "{reported}");
     let hub = bearer(&key.sign(&provider.claims("hub", &["hub-admins"])));
     api.expect(201, &hub, "POST", "/orgs/lab", json!({"label": "", "description": ""})).await;
     api.expect(403, &hub, "GET", "/orgs/plant/nodes", Value::Null).await;
@@ -102,7 +102,7 @@ fn bad_tokens(provider: &IdentityProvider, key: &SigningKey) -> Vec<(&'static st
     };
     let published = key.published();
     let modulus = published["n"].as_str().expect("a modulus");
-    let stranger = SigningKey { id: key.id.clone(), ..SigningKey::elliptic("x") };
+    let outsider = SigningKey { id: key.id.clone(), ..SigningKey::elliptic("x") };
     let forger = SigningKey { id: key.id.clone(), ..SigningKey::rsa("x") };
     let signed = key.sign(&good);
     let (head, tail) = signed.rsplit_once('.').expect("a signature");
@@ -127,7 +127,7 @@ fn bad_tokens(provider: &IdentityProvider, key: &SigningKey) -> Vec<(&'static st
         ("signed with the public key as a secret", confused(published.to_string().as_bytes())),
         ("signed with the modulus as a secret", confused(&must(URL_SAFE_NO_PAD.decode(modulus), "base64"))),
         ("signed by somebody else under this key's id", forger.sign(&good)),
-        ("signed with another kind of key under this key's id", stranger.sign(&good)),
+        ("signed with another kind of key under this key's id", outsider.sign(&good)),
         (
             "changed after it was signed",
             format!("{header}.{}.{tail}", encoded(&with("realm_access", json!({"roles": ["roots"]})))),

@@ -106,7 +106,7 @@ async fn hostile_bodies_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn change_feed_tells_strangers_of_public_services_only() {
+async fn change_feed_shows_other_organizations_public_services_only() {
     let world = World::new().await;
     let max = read(&world, ROOT, "/changes/maxchangeid").await["maxChangeId"].as_i64().expect("a number");
     for name in ["private", "public"] {
@@ -115,8 +115,8 @@ async fn change_feed_tells_strangers_of_public_services_only() {
         assert_eq!(status(&world, named("owner"), Method::PATCH, &path, change).await, 201);
     }
     let request = json!({"changeId": max + 1, "maxRecords": 100});
-    let stranger = named("node abroad");
-    let (_, answer) = world.call(stranger, &Method::POST, "/orgs/globex/changes", Some(&request)).await;
+    let outsider = named("node abroad");
+    let (_, answer) = world.call(outsider, &Method::POST, "/orgs/globex/changes", Some(&request)).await;
     let answer: Value = serde_json::from_slice(&answer).expect("JSON");
     let ids: Vec<&Value> =
         answer["changes"].as_array().expect("a list").iter().map(|change| &change["id"]).collect();

@@ -148,7 +148,7 @@ impl Fleet {
     }
 
     /// How many copies there are on this machine, asked or not.
-    pub fn copies(&self) -> usize {
+    pub fn instances(&self) -> usize {
         let sockets = self.sockets.to_string_lossy().into_owned();
         let directories = must(std::fs::read_dir("/proc"), "the process table");
         let pids = directories.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());

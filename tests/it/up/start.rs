@@ -17,7 +17,7 @@ async fn get(hub: &Hub, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_hub_is_ready_and_tells_its_health_and_version() {
+async fn a_hub_is_ready_and_reports_its_health_and_version() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let report: serde_json::Value = serde_json::from_str(&get(&hub, "/readyz").await).expect("JSON");
