@@ -31,9 +31,9 @@ fn links_with(argument: &str) -> bool {
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         probe.arg(format!("-Clinker={linker}"));
     }
-    let folder = variable("OUT_DIR");
-    let source = Path::new(&folder).join("probe.rs");
-    probe.args(["--out-dir", &folder, &format!("-Clink-arg={argument}")]).arg(&source);
+    let directory = variable("OUT_DIR");
+    let source = Path::new(&directory).join("probe.rs");
+    probe.args(["--out-dir", &directory, &format!("-Clink-arg={argument}")]).arg(&source);
     probe.stdout(Stdio::null()).stderr(Stdio::null());
     std::fs::write(&source, "fn main() {}").is_ok() && probe.status().is_ok_and(|status| status.success())
 }

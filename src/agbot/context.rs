@@ -275,8 +275,8 @@ fn load_or_make_key(path: &Path) -> Result<PrivateKey, AgbotError> {
 fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
     }
     let temporary = path.with_extension(format!("new-{}", Uuid::new_v4()));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;

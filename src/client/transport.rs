@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use crate::ClientError;
 
 /// No answer of the API is larger; a larger one is refused instead of filling the memory.
-const LARGEST_ANSWER: usize = 256 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
 
 /// Settings of an HTTP connection.
 #[derive(Debug, Clone)]
@@ -159,7 +159,7 @@ async fn send_http(
     let mut pieces = answer.bytes_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(broken)?;
-        if body.len() + piece.len() > LARGEST_ANSWER {
+        if body.len() + piece.len() > MAX_RESPONSE_BYTES {
             return Err(ClientError::Decode("the answer is larger than any answer of the API".to_owned()));
         }
         body.extend_from_slice(&piece);
@@ -176,7 +176,8 @@ async fn send_in_process(
 ) -> Result<Response<Bytes>, ClientError> {
     let Ok(response) = router.oneshot(request.map(axum::body::Body::from)).await;
     let (parts, body) = response.into_parts();
-    let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| lost(error.to_string()))?;
+    let body =
+        Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| lost(error.to_string()))?;
     Ok(Response::from_parts(parts, body.to_bytes()))
 }
 

@@ -286,7 +286,7 @@ fn summary(deploy_time: Duration, roll_time: Duration, seen: &Seen) {
     println!("  time to first deployment   {:.1} s", deploy_time.as_secs_f64());
     println!("  time to roll 2.0.0         {:.1} s", roll_time.as_secs_f64());
     println!(
-        "  lowest number of copies    {} (seen by an observer outside the hub, {} observation_count, one every {} ms)",
+        "  lowest number of copies    {} (seen by an observer outside the hub, {} observations, one every {} ms)",
         seen.lowest.unwrap_or_default(),
         seen.observation_count,
         POLL_INTERVAL.as_millis()

@@ -28,7 +28,7 @@ pub mod referenced_service;
 pub mod search;
 pub mod secret;
 pub mod seed;
-pub mod served;
+pub mod served_entry;
 pub mod service;
 pub mod service_part;
 pub mod signing_key;

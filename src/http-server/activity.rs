@@ -140,7 +140,7 @@ impl Drop for RequestInFlight {
 }
 
 /// Answers of at most so many bytes are sent as one piece: copying them costs less than the system takes for several.
-const SMALL_ANSWER: usize = 1024;
+const SMALL_RESPONSE_BYTES: usize = 1024;
 
 /// The slices one after the other, when they fit.
 fn joined<'b>(slices: &[io::IoSlice<'_>], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
@@ -196,7 +196,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut small = [0; SMALL_ANSWER];
+        let mut small = [0; SMALL_RESPONSE_BYTES];
         if let Some(whole) = joined(slices, &mut small) {
             return self.poll_write(context, whole);
         }

@@ -158,11 +158,11 @@ fn merge_statement(table: &Table, feed: Feed) -> String {
     let columns: Vec<&str> =
         table.columns.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("staged_")).collect();
     let list = columns.join(", ");
-    let (noted, note) = match (&table.feed, feed) {
+    let (recorded, note) = match (&table.feed, feed) {
         (Some(name), Feed::Own) => (
             format!(", t.org, t.{} AS id, {} AS is_public", name.id, public_of(name.is_public)),
             format!(
-                ", noted AS (
+                ", recorded AS (
                     INSERT INTO import_feed (org, id, category, resource, operation, is_public)
                     SELECT org, id, '{}', '{}', CASE WHEN is_new THEN 'created' ELSE 'modified' END, is_public FROM done
                 )",
@@ -176,7 +176,7 @@ fn merge_statement(table: &Table, feed: Feed) -> String {
             INSERT INTO {target} AS t ({list})
             SELECT {list} FROM {staged}
             ON CONFLICT ({key}) DO {conflict}
-            RETURNING (t.xmax = 0) AS is_new{noted}
+            RETURNING (t.xmax = 0) AS is_new{recorded}
         ){note}
         SELECT count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE NOT is_new) FROM done",
         target = table.target,
@@ -238,7 +238,7 @@ pub(super) async fn remove_absent(
     let same: Vec<String> = table.key.iter().map(|name| format!("s.{name} = t.{name}")).collect();
     let note = match (&table.feed, feed) {
         (Some(name), Feed::Own) => format!(
-            ", noted AS (
+            ", recorded AS (
                 INSERT INTO import_feed (org, id, category, resource, operation, is_public)
                 SELECT org, {}, '{}', '{}', 'deleted', {} FROM gone
             )",

@@ -30,7 +30,7 @@ pub(super) async fn stage(
     let expected = expected.fetch_one(source.connection()).await.map_err(unreadable)?;
     observer.begin(table.name, u64::try_from(expected).unwrap_or(0));
     let mut count = TableCount { table: table.name, ..TableCount::default() };
-    copy(source, tx, table, observer, &mut count).await?;
+    transfer(source, tx, table, observer, &mut count).await?;
     tx.execute(AssertSqlSafe(format!("ANALYZE {}", staged(table)))).await?;
     Ok(count)
 }
@@ -47,7 +47,7 @@ async fn create(tx: &mut PgConnection, table: &Table) -> Result<(), ImportError>
     Ok(())
 }
 
-async fn copy(
+async fn transfer(
     source: &mut Source,
     tx: &mut PgConnection,
     table: &Table,

@@ -120,8 +120,8 @@ fn replace_lone_surrogates(text: &str) -> std::borrow::Cow<'_, str> {
     while let Some(at) = rest.find('\\') {
         output.push_str(&rest[..at]);
         rest = &rest[at..];
-        match unit(rest) {
-            Some(high @ 0xd800..=0xdbff) if matches!(unit(&rest[6..]), Some(0xdc00..=0xdfff)) => {
+        match code_unit(rest) {
+            Some(high @ 0xd800..=0xdbff) if matches!(code_unit(&rest[6..]), Some(0xdc00..=0xdfff)) => {
                 debug_assert!(high < 0xdc00);
                 output.push_str(&rest[..12]);
                 rest = &rest[12..];
@@ -143,7 +143,7 @@ fn replace_lone_surrogates(text: &str) -> std::borrow::Cow<'_, str> {
 }
 
 /// The value of a `\uXXXX` escape at the start of the text.
-fn unit(text: &str) -> Option<u16> {
+fn code_unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;

@@ -9,7 +9,7 @@ mod orchestration;
 mod other_agbots;
 pub mod read;
 pub mod records;
-pub mod served;
+pub mod served_entries;
 pub mod status;
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
 use crate::context::Context;
-use served::Served;
+use served_entries::ServedEntries;
 
 const PAGE: i64 = 1_000;
 /// Pause after a failure.
@@ -57,10 +57,10 @@ pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
 async fn follow(context: &Context) -> Result<(), AgbotError> {
     publish_key(context).await?;
     let mut next_change = context.client.max_change_id().await? + 1;
-    let served = served::read(context).await?;
-    let mut events = read::everything(context, &served).await?;
+    let served_entries = served_entries::read(context).await?;
+    let mut events = read::everything(context, &served_entries).await?;
     // Before the first decision: a policy that is left to another agbot must not be proposed.
-    events.extend(other_agbots::changed(context, &served).await?);
+    events.extend(other_agbots::changed(context, &served_entries).await?);
     context.send_events(events).await;
     context.records.compare(context).await?;
     context.set_loaded();
@@ -71,7 +71,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
         let request = ChangesRequest {
             change_id: next_change,
             max_records: PAGE,
-            org_list: Some(served.orgs().into_iter().collect()),
+            org_list: Some(served_entries.orgs().into_iter().collect()),
             ..ChangesRequest::default()
         };
         let began = Instant::now();
@@ -81,7 +81,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
         };
         let (response, _) = polled?;
         let is_idle = response.changes.is_empty();
-        let is_stale = apply(context, &served, &response.changes).await?;
+        let is_stale = apply(context, &served_entries, &response.changes).await?;
         next_change = response.most_recent_change_id + 1;
         if is_stale {
             return Ok(());
@@ -106,7 +106,11 @@ async fn publish_key(context: &Context) -> Result<(), AgbotError> {
 }
 
 /// Converts changes into events; returns true when the served entries changed, so that everything must be read again.
-async fn apply(context: &Context, served: &Served, changes: &[ChangedResource]) -> Result<bool, AgbotError> {
+async fn apply(
+    context: &Context,
+    served_entries: &ServedEntries,
+    changes: &[ChangedResource],
+) -> Result<bool, AgbotError> {
     let mut seen = BTreeSet::new();
     let mut is_stale = false;
     let is_own =
@@ -124,17 +128,17 @@ async fn apply(context: &Context, served: &Served, changes: &[ChangedResource]) 
             "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
             "agbotbusinesspols" | "agbotpatterns" => {
                 context
-                    .send_events(other_agbots::changed(context, served).await?.into_iter().collect())
+                    .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
                     .await;
             }
             "agbot" if change.operation == "deleted" => {
                 context
-                    .send_events(other_agbots::changed(context, served).await?.into_iter().collect())
+                    .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
                     .await;
             }
-            "org" if served.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
+            "org" if served_entries.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => {
-                let events = events_of(context, served, change).await?;
+                let events = events_of(context, served_entries, change).await?;
                 if change.resource == "ha_group" {
                     // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
                     context.records.catch_up(context).await?;
@@ -148,12 +152,12 @@ async fn apply(context: &Context, served: &Served, changes: &[ChangedResource]) 
 
 async fn events_of(
     context: &Context,
-    served: &Served,
+    served_entries: &ServedEntries,
     change: &ChangedResource,
 ) -> Result<Vec<Event>, ClientError> {
     let org = change.org_id.as_str();
     let node = || NodeId::new(org, &change.id);
-    let is_node_org = served.serves_nodes_of(org);
+    let is_node_org = served_entries.serves_nodes_of(org);
     match change.resource.as_str() {
         "node" | "services_configstate" if is_node_org => read::node(context, &node()).await,
         "nodepolicies" if is_node_org => read::node_policy(context, &node()).await,
@@ -161,8 +165,8 @@ async fn events_of(
         "nodeagreements" if is_node_org => read::node_agreements(context, &node()).await,
         "nodemgmtpolstatus" if is_node_org => read::management_statuses(context, &node()).await,
         "ha_group" if is_node_org => read::ha_group(context, &GroupId::new(org, &change.id)).await,
-        "policy" => read::deployment_policy(context, served, &PolicyId::new(org, &change.id)).await,
-        "pattern" => read::pattern(context, served, org, &change.id).await,
+        "policy" => read::deployment_policy(context, served_entries, &PolicyId::new(org, &change.id)).await,
+        "pattern" => read::pattern(context, served_entries, org, &change.id).await,
         "service" | "servicepolicies" => read::service(context, org, &change.id).await,
         "mgmtpolicy" if change.operation == "deleted" => {
             Ok(vec![Event::NmpRemoved { nmp: NmpId::new(org, &change.id) }])

@@ -10,7 +10,7 @@ use evenkeel_client::ClientError;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::other_agbots::{OtherAgbots, ServedElsewhere};
 
-use super::served::{Entries, Served};
+use super::served_entries::{Entries, ServedEntries};
 use crate::context::Context;
 use crate::settings::OtherAgbotsRule;
 
@@ -18,9 +18,12 @@ use crate::settings::OtherAgbotsRule;
 ///
 /// # Errors
 /// When the exchange does not respond.
-pub async fn changed(context: &Context, served: &Served) -> Result<Option<Event>, ClientError> {
+pub async fn changed(
+    context: &Context,
+    served_entries: &ServedEntries,
+) -> Result<Option<Event>, ClientError> {
     let others = match context.settings.other_agbots {
-        OtherAgbotsRule::Yield => read(context, served).await?,
+        OtherAgbotsRule::Yield => read(context, served_entries).await?,
         OtherAgbotsRule::Ignore => OtherAgbots::default(),
     };
     let is_same = {
@@ -31,10 +34,10 @@ pub async fn changed(context: &Context, served: &Served) -> Result<Option<Event>
     Ok((!is_same).then(|| Event::OtherAgbotsChanged { others: Box::new(others) }))
 }
 
-async fn read(context: &Context, served: &Served) -> Result<OtherAgbots, ClientError> {
+async fn read(context: &Context, served_entries: &ServedEntries) -> Result<OtherAgbots, ClientError> {
     let mut others = OtherAgbots::default();
     let own = context.name();
-    for org in served.orgs() {
+    for org in served_entries.orgs() {
         let agbots = match context.client.list_agbots(&org).await {
             // An agbot outside the shared organization may read the agbots of its own organization only.
             Err(ClientError::Status { status: 403, .. }) => BTreeMap::new(),
@@ -45,13 +48,13 @@ async fn read(context: &Context, served: &Served) -> Result<OtherAgbots, ClientE
             let policies = context.client.list_served_policies(agbot_org, id).await?;
             let entries = policies.into_values();
             let entries = entries.map(|one| (one.business_pol_orgid, one.business_pol, one.node_orgid));
-            for (org, name, node_org) in shared(&served.policies, entries) {
+            for (org, name, node_org) in shared(&served_entries.policies, entries) {
                 others.add_policy(agbot, &org, &name, &node_org);
             }
             let patterns = context.client.list_served_patterns(agbot_org, id).await?;
             let entries = patterns.into_values();
             let entries = entries.map(|one| (one.pattern_orgid, one.pattern, one.node_orgid));
-            for (org, name, node_org) in shared(&served.patterns, entries) {
+            for (org, name, node_org) in shared(&served_entries.patterns, entries) {
                 others.add_pattern(agbot, &org, &name, &node_org);
             }
         }

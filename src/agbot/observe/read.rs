@@ -13,7 +13,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::facts;
 use super::inert::PolicyKind;
-use super::served::Served;
+use super::served_entries::ServedEntries;
 use crate::context::Context;
 
 /// Concurrent requests during a full read.
@@ -23,20 +23,23 @@ const PARALLEL: usize = 16;
 ///
 /// # Errors
 /// When the exchange does not respond; then no event is returned.
-pub async fn everything(context: &Context, served: &Served) -> Result<Vec<Event>, ClientError> {
+pub async fn everything(
+    context: &Context,
+    served_entries: &ServedEntries,
+) -> Result<Vec<Event>, ClientError> {
     let mut found = Found::default();
     let mut events = Vec::new();
-    for org in served.node_orgs() {
+    for org in served_entries.node_orgs() {
         groups(context, &org, &mut found, &mut events).await?;
         nodes(context, &org, &mut found, &mut events).await?;
         management_policies(context, &org).await?;
     }
     let mut keys = BTreeSet::new();
-    for org in served.policy_orgs() {
-        policies(context, served, org, &mut found, &mut events, &mut keys).await?;
+    for org in served_entries.policy_orgs() {
+        policies(context, served_entries, org, &mut found, &mut events, &mut keys).await?;
     }
-    for org in served.pattern_orgs() {
-        patterns(context, served, org, &mut found, &mut events, &mut keys).await?;
+    for org in served_entries.pattern_orgs() {
+        patterns(context, served_entries, org, &mut found, &mut events, &mut keys).await?;
     }
     services(context, keys, &mut found, &mut events).await?;
     let mut all = gone(context, &found);
@@ -150,7 +153,7 @@ async fn nodes(
 
 async fn policies(
     context: &Context,
-    served: &Served,
+    served_entries: &ServedEntries,
     org: &str,
     found: &mut Found,
     events: &mut Vec<Event>,
@@ -158,7 +161,7 @@ async fn policies(
 ) -> Result<(), ClientError> {
     for (id, policy) in context.client.list_deployment_policies(org).await? {
         let id = PolicyId::from_text(&id);
-        if let Some(facts) = policy_facts(served, &id, &policy) {
+        if let Some(facts) = policy_facts(served_entries, &id, &policy) {
             note_policy(facts, found, events, keys);
         }
     }
@@ -167,7 +170,7 @@ async fn policies(
 
 async fn patterns(
     context: &Context,
-    served: &Served,
+    served_entries: &ServedEntries,
     org: &str,
     found: &mut Found,
     events: &mut Vec<Event>,
@@ -175,7 +178,7 @@ async fn patterns(
 ) -> Result<(), ClientError> {
     for (id, document) in context.client.list_patterns(org).await? {
         let name = id.split_once('/').map_or(id.as_str(), |(_, name)| name);
-        for facts in pattern_facts(served, org, name, &document) {
+        for facts in pattern_facts(served_entries, org, name, &document) {
             note_policy(facts, found, events, keys);
         }
     }
@@ -198,12 +201,12 @@ fn policy_changed(facts: DeploymentPolicyFacts) -> Event {
 }
 
 fn pattern_facts(
-    served: &Served,
+    served_entries: &ServedEntries,
     org: &str,
     name: &str,
     document: &PatternAnswer,
 ) -> Vec<DeploymentPolicyFacts> {
-    let node_orgs = served.node_orgs_of_pattern(org, name);
+    let node_orgs = served_entries.node_orgs_of_pattern(org, name);
     if node_orgs.is_empty() { Vec::new() } else { facts::pattern(org, name, document, &node_orgs) }
 }
 
@@ -213,12 +216,13 @@ fn pattern_facts(
 /// When the exchange does not respond.
 pub async fn pattern(
     context: &Context,
-    served: &Served,
+    served_entries: &ServedEntries,
     org: &str,
     name: &str,
 ) -> Result<Vec<Event>, ClientError> {
     let document = context.client.pattern(org, name).await?;
-    let facts = document.map(|document| pattern_facts(served, org, name, &document)).unwrap_or_default();
+    let facts =
+        document.map(|document| pattern_facts(served_entries, org, name, &document)).unwrap_or_default();
     let known = context.model().policies_of_pattern(&format!("{org}/{name}"));
     let is_gone = |id: &&PolicyId| facts.iter().all(|one| one.id != **id);
     let mut events: Vec<Event> = known
@@ -233,11 +237,11 @@ pub async fn pattern(
 }
 
 fn policy_facts(
-    served: &Served,
+    served_entries: &ServedEntries,
     id: &PolicyId,
     policy: &DeploymentPolicyAnswer,
 ) -> Option<DeploymentPolicyFacts> {
-    let node_orgs = served.node_orgs_of(id.org(), id.name());
+    let node_orgs = served_entries.node_orgs_of(id.org(), id.name());
     if node_orgs.is_empty() { None } else { facts::deployment_policy(id, policy, node_orgs) }
 }
 
@@ -370,11 +374,11 @@ pub async fn ha_group(context: &Context, id: &GroupId) -> Result<Vec<Event>, Cli
 /// When the exchange does not respond.
 pub async fn deployment_policy(
     context: &Context,
-    served: &Served,
+    served_entries: &ServedEntries,
     id: &PolicyId,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.deployment_policy(id.org(), id.name()).await?;
-    let Some(facts) = policy.and_then(|policy| policy_facts(served, id, &policy)) else {
+    let Some(facts) = policy.and_then(|policy| policy_facts(served_entries, id, &policy)) else {
         return Ok(vec![Event::DeploymentPolicyRemoved { policy: id.clone() }]);
     };
     let mut events = Vec::new();

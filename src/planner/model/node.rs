@@ -50,9 +50,9 @@ impl NodeRecord {
 
     /// Returns a record of the node in another group.
     pub(crate) fn with_group(&self, group: Option<&str>) -> Self {
-        let mut copy = self.clone();
-        copy.set_group(group);
-        copy
+        let mut record = self.clone();
+        record.set_group(group);
+        record
     }
 
     pub(crate) fn set_group(&mut self, group: Option<&str>) {

@@ -39,8 +39,8 @@ fn new_rollout(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Op
     }
     let model = pass.model;
     let members = group_rollout.group.members.iter();
-    let copies = members.filter_map(|member| model.live_agreement(member, &group_rollout.policy.id));
-    let copies = copies.filter(|agreement| agreement.finalized_at().is_some());
+    let agreements = members.filter_map(|member| model.live_agreement(member, &group_rollout.policy.id));
+    let agreements = agreements.filter(|agreement| agreement.finalized_at().is_some());
     Rollout {
         group: group_rollout.group.id.clone(),
         policy: group_rollout.policy.id.clone(),
@@ -52,7 +52,7 @@ fn new_rollout(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Op
         failed: Vec::new(),
         last_step_at: None,
         last_node: None,
-        previous_version: rollback::previous_version(group_rollout.policy, copies, stored),
+        previous_version: rollback::previous_version(group_rollout.policy, agreements, stored),
         rollback: None,
         // The revision continues across rollouts of the same row.
         revision: stored.map_or(0, |stored| stored.revision),

@@ -46,14 +46,14 @@ pub(crate) fn wanted_versions<'a>(
 /// an older rollout was not finished, the version from which that rollout began.
 pub(super) fn previous_version<'a>(
     policy: &DeploymentPolicyFacts,
-    mut copies: impl Iterator<Item = &'a Agreement>,
+    mut agreements: impl Iterator<Item = &'a Agreement>,
     stored: Option<&Rollout>,
 ) -> Option<String> {
-    let first = copies.next()?;
+    let first = agreements.next()?;
     if first.service_key != policy.service {
         return None;
     }
-    if copies.all(|copy| copy.service_key == first.service_key && copy.version == first.version) {
+    if agreements.all(|one| one.service_key == first.service_key && one.version == first.version) {
         return Some(first.version.clone());
     }
     stored.filter(|rollout| rollout.is_open())?.previous_version.clone()

@@ -58,7 +58,8 @@ fn place(members: Vec<(u32, (String, Value))>, shift: u32, ordered: &mut Map<Str
 
 /// The polynomial hash over UTF-16 units that the reference's runtime defines for texts.
 fn text_hash(text: &str) -> u32 {
-    text.encode_utf16().fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)))
+    text.encode_utf16()
+        .fold(0, |hash: u32, code_unit| hash.wrapping_mul(31).wrapping_add(u32::from(code_unit)))
 }
 
 fn spread(hash: u32) -> u32 {

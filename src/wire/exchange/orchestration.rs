@@ -16,7 +16,7 @@ use super::members::{Members, MembersError, Object};
 /// Longest wait that a member may ask for, seconds.
 const MOST_SECONDS: u64 = 604_800;
 /// Largest number of copies that a member may name.
-const MOST_COPIES: u64 = 100_000;
+const MAX_INSTANCES: u64 = 100_000;
 /// Most HA groups of a scope, and the longest name of one.
 const MOST_GROUPS: usize = 1_000;
 const LONGEST_NAME: usize = 512;
@@ -288,7 +288,7 @@ fn read_update(mut update: Object) -> Result<Update, MembersError> {
     });
     Ok(Update {
         max_failure_ratio: max_failure_ratio.transpose()?,
-        parallelism: update.number("parallelism", 0..=MOST_COPIES)?,
+        parallelism: update.number("parallelism", 0..=MAX_INSTANCES)?,
         delay_seconds: update.number("delaySeconds", 0..=MOST_SECONDS)?,
         order: update.word(
             "order",
@@ -309,7 +309,7 @@ fn read_update(mut update: Object) -> Result<Update, MembersError> {
 
 fn read_ha(mut ha: Object) -> Result<Ha, MembersError> {
     Ok(Ha {
-        min_running: ha.number("minRunning", 1..=MOST_COPIES)?,
+        min_running: ha.number("minRunning", 1..=MAX_INSTANCES)?,
         offline_peer_policy: ha.word(
             "offlinePeerPolicy",
             &[("wait", Some(OfflinePeerPolicy::Wait)), ("proceed", Some(OfflinePeerPolicy::Proceed))],

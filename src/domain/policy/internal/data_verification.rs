@@ -190,13 +190,14 @@ impl Metering {
         if self.is_empty() && other.is_empty() {
             return Self::default();
         }
-        let is_used = |unit: &&str| self.per_time_unit == *unit || other.per_time_unit == *unit;
-        let unit = ["day", "hour"].into_iter().find(is_used).unwrap_or("min");
+        let is_used =
+            |time_unit: &&str| self.per_time_unit == *time_unit || other.per_time_unit == *time_unit;
+        let time_unit = ["day", "hour"].into_iter().find(is_used).unwrap_or("min");
         let default_secs = DEFAULT_NOTIFICATION_SECS.max(check_secs);
         let notification_secs = shorter_nonzero(self.notification_secs, other.notification_secs);
         Self {
-            tokens: tokens_per_day / units_per_day(unit),
-            per_time_unit: unit.to_owned(),
+            tokens: tokens_per_day / units_per_day(time_unit),
+            per_time_unit: time_unit.to_owned(),
             notification_secs: notification_secs.unwrap_or(default_secs),
         }
     }
@@ -208,8 +209,8 @@ impl Metering {
 }
 
 /// Returns how many of a time unit make a day; 0 for an unknown one.
-fn units_per_day(unit: &str) -> u64 {
-    match unit {
+fn units_per_day(time_unit: &str) -> u64 {
+    match time_unit {
         "min" => 1440,
         "hour" => 24,
         "day" => 1,

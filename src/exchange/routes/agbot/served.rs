@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
 use evenkeel_exchange_store::facts::FactKind;
-use evenkeel_exchange_store::served::{self, ServedFilter, ServedRow, Subject};
+use evenkeel_exchange_store::served_entry::{self, ServedFilter, ServedRow, Subject};
 use http::StatusCode;
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ async fn page<K: Kind>(
     }
     let mut connection = exchange.database().acquire().await?;
     let place = after.as_deref();
-    let rows = served::list(&mut connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await?;
+    let rows = served_entry::list(&mut connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await?;
     connection.release();
     let keyed_answer = |row: ServedRow| (row.entry.clone(), K::shape(row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), keyed_answer)?)
@@ -90,7 +90,7 @@ pub(super) async fn create<K: Kind>(
     let [is_there, no_agbot] = K::CONSTRAINTS;
     exchange
         .write(K::TRANSACTIONS[0], async |mut tx| {
-            served::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
+            served_entry::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
                 ApiError::from(error)
                     .explain(is_there, || {
                         ApiError::conflict(format!(
@@ -138,7 +138,7 @@ async fn remove<K: Kind>(
     let [word, words] = K::WORDS;
     exchange
         .write(K::TRANSACTIONS[1], async |mut tx| {
-            if served::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
+            if served_entry::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
                 return Err(ApiError::not_found(match entry {
                     Some(entry) => format!("{word} '{entry}' of agbot '{org}/{id}' not found"),
                     None => format!("no {words} of agbot '{org}/{id}' found"),

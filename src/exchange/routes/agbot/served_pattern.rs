@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::{delete, get, post};
 use evenkeel_access::Access;
 use evenkeel_exchange_store::facts::FactKind;
-use evenkeel_exchange_store::served::{ServedFilter, ServedRow, Subject};
+use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
     PostServedPattern, ServedPattern, ServedPatternsAnswer, ServedPatternsQuery,
 };

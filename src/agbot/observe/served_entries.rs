@@ -14,13 +14,13 @@ pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// The served policies and patterns with the organizations of their nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedEntries {
     own_org: String,
     pub(super) policies: Entries,
     pub(super) patterns: Entries,
 }
 
-impl Served {
+impl ServedEntries {
     /// Returns the organizations whose changes matter.
     #[must_use]
     pub fn orgs(&self) -> BTreeSet<String> {
@@ -97,17 +97,18 @@ fn put(entries: &mut Entries, org: String, name: String, node_org: String) {
 ///
 /// # Errors
 /// When the exchange does not respond.
-pub async fn read(context: &Context) -> Result<Served, ClientError> {
-    let mut served = Served { own_org: context.settings.org.clone(), ..Served::default() };
+pub async fn read(context: &Context) -> Result<ServedEntries, ClientError> {
+    let mut served_entries =
+        ServedEntries { own_org: context.settings.org.clone(), ..ServedEntries::default() };
     let entries = context.client.list_served_policies(&context.settings.org, &context.settings.id).await?;
     for entry in entries.into_values() {
-        served.add(entry);
+        served_entries.add(entry);
     }
     let entries = context.client.list_served_patterns(&context.settings.org, &context.settings.id).await?;
     for entry in entries.into_values() {
-        served.add_pattern(entry);
+        served_entries.add_pattern(entry);
     }
-    Ok(served)
+    Ok(served_entries)
 }
 
 #[cfg(test)]
@@ -125,28 +126,31 @@ mod tests {
 
     #[test]
     fn a_star_serves_every_policy_of_its_organization() {
-        let mut served = Served { own_org: "hub".into(), ..Served::default() };
-        served.add(entry("a", "*", ""));
-        served.add(entry("a", "p", "b"));
-        assert_eq!(served.node_orgs_of("a", "q"), BTreeSet::from(["a".to_owned()]));
-        assert_eq!(served.node_orgs_of("a", "p"), BTreeSet::from(["a".to_owned(), "b".to_owned()]));
-        assert!(served.node_orgs_of("b", "p").is_empty());
-        assert!(served.serves_nodes_of("b") && !served.serves_nodes_of("hub"));
-        assert_eq!(served.orgs().len(), 3);
+        let mut served_entries = ServedEntries { own_org: "hub".into(), ..ServedEntries::default() };
+        served_entries.add(entry("a", "*", ""));
+        served_entries.add(entry("a", "p", "b"));
+        assert_eq!(served_entries.node_orgs_of("a", "q"), BTreeSet::from(["a".to_owned()]));
+        assert_eq!(served_entries.node_orgs_of("a", "p"), BTreeSet::from(["a".to_owned(), "b".to_owned()]));
+        assert!(served_entries.node_orgs_of("b", "p").is_empty());
+        assert!(served_entries.serves_nodes_of("b") && !served_entries.serves_nodes_of("hub"));
+        assert_eq!(served_entries.orgs().len(), 3);
     }
 
     #[test]
     fn patterns_are_served_apart_from_policies_of_the_same_name() {
-        let mut served = Served { own_org: "hub".into(), ..Served::default() };
-        served.add_pattern(ServedPattern {
+        let mut served_entries = ServedEntries { own_org: "hub".into(), ..ServedEntries::default() };
+        served_entries.add_pattern(ServedPattern {
             pattern_orgid: "a".into(),
             pattern: "p".into(),
             node_orgid: "c".into(),
             ..ServedPattern::default()
         });
-        assert_eq!(served.node_orgs_of_pattern("a", "p"), BTreeSet::from(["c".to_owned()]));
-        assert!(served.node_orgs_of("a", "p").is_empty() && served.node_orgs_of_pattern("a", "q").is_empty());
-        assert!(served.serves_nodes_of("c") && !served.serves_nodes_of("a"));
-        assert!(served.orgs().contains("a"));
+        assert_eq!(served_entries.node_orgs_of_pattern("a", "p"), BTreeSet::from(["c".to_owned()]));
+        assert!(
+            served_entries.node_orgs_of("a", "p").is_empty()
+                && served_entries.node_orgs_of_pattern("a", "q").is_empty()
+        );
+        assert!(served_entries.serves_nodes_of("c") && !served_entries.serves_nodes_of("a"));
+        assert!(served_entries.orgs().contains("a"));
     }
 }

@@ -96,7 +96,7 @@ async fn list_patterns(
     limit: i64,
 ) -> Result<Vec<ServedRow>, StoreError> {
     let rows = sqlx::query!(
-        r#"-- served.list_patterns
+        r#"-- served_entry.list_patterns
         SELECT entry, pattern_org, pattern, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM agbot_pattern
         WHERE org = $1 AND agbot = $2
@@ -138,7 +138,7 @@ async fn list_policies(
     limit: i64,
 ) -> Result<Vec<ServedRow>, StoreError> {
     let rows = sqlx::query!(
-        r#"-- served.list_policies
+        r#"-- served_entry.list_policies
         SELECT entry, policy_org, policy, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM agbot_policy
         WHERE org = $1 AND agbot = $2
@@ -183,7 +183,7 @@ async fn insert_pattern(
     row: &ServedRow,
 ) -> Result<(), StoreError> {
     sqlx::query!(
-        "-- served.insert_pattern
+        "-- served_entry.insert_pattern
         INSERT INTO agbot_pattern (org, agbot, entry, pattern_org, pattern, node_org, updated_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)",
         org,
@@ -210,7 +210,7 @@ async fn insert_policy(
     row: &ServedRow,
 ) -> Result<(), StoreError> {
     sqlx::query!(
-        "-- served.insert_policy
+        "-- served_entry.insert_policy
         INSERT INTO agbot_policy (org, agbot, entry, policy_org, policy, node_org, updated_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)",
         org,
@@ -233,7 +233,7 @@ async fn delete_patterns(
     entry: Option<&str>,
 ) -> Result<u64, StoreError> {
     let done = sqlx::query!(
-        "-- served.delete_patterns
+        "-- served_entry.delete_patterns
         DELETE FROM agbot_pattern WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR entry = $3)",
         org,
         agbot,
@@ -251,7 +251,7 @@ async fn delete_policies(
     entry: Option<&str>,
 ) -> Result<u64, StoreError> {
     let done = sqlx::query!(
-        "-- served.delete_policies
+        "-- served_entry.delete_policies
         DELETE FROM agbot_policy WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR entry = $3)",
         org,
         agbot,
