@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::partition::{self, LeaseRow};
 use evenkeel_planner::event::Event;
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
-use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
@@ -19,21 +19,43 @@ const BEFORE_LOADED: Duration = Duration::from_millis(100);
 /// Pause before records that could not be read at a take-over are read again.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Runs until shutdown, then releases the partitions.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut leases = Leases::default();
-    loop {
-        let pause = leases.renew(&context).await;
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = shutdown.cancelled() => break,
-        }
+/// Renews the partition leases of this agbot, and releases its partitions at the end.
+pub(crate) struct LeaseKeeper {
+    context: Arc<Context>,
+    leases: Leases,
+    pause: Duration,
+}
+
+impl LeaseKeeper {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, leases: Leases::default(), pause: BEFORE_LOADED }
     }
-    if let Err(error) = release_partitions(&context).await {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "partitions not released, their leases will expire"
-        );
+}
+
+impl Worker for LeaseKeeper {
+    type Error = StoreError;
+    const NAME: &'static str = "leases";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        let context = &self.context;
+        let period = if context.is_loaded() { context.settings.lease_time / 4 } else { BEFORE_LOADED };
+        // A failed renewal is tried again after the usual pause.
+        self.pause = period;
+        self.pause = self.leases.renew(context).await?;
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    async fn finish(&mut self) {
+        if let Err(error) = release_partitions(&self.context).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "partitions not released, their leases will expire"
+            );
+        }
     }
 }
 
@@ -47,30 +69,28 @@ struct Leases {
 
 impl Leases {
     /// Renews the leases and takes over partitions that are new. Returns the pause before the next renewal.
-    async fn renew(&mut self, context: &Context) -> Duration {
-        let period = context.settings.lease_time / 4;
+    async fn renew(&mut self, context: &Context) -> Result<Duration, StoreError> {
         if context.is_loaded() && !has_current_records(context) {
             // The leases expire by themselves, and an agbot that can read the records takes the partitions.
             self.give_up(context, "their records cannot be read").await;
-            return RETRY;
+            return Ok(RETRY);
         }
-        match renew(context, &self.leaving).await {
-            Ok(shares) => {
-                self.leaving = shares.leaving;
-                // Before the exchange is read everything would look deleted: nothing may be decided until then.
-                if !context.is_loaded() {
-                    return BEFORE_LOADED;
-                }
-                if self.hold(context, by_number(&shares.kept)).await { period } else { RETRY }
-            }
+        let shares = match renew(context, &self.leaving).await {
+            Ok(shares) => shares,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "partition leases not renewed");
                 if !matches!(error, StoreError::Contention { .. }) {
                     self.give_up(context, "their leases could not be renewed").await;
                 }
-                if context.is_loaded() { period } else { BEFORE_LOADED }
+                return Err(error);
             }
+        };
+        self.leaving = shares.leaving;
+        // Before the exchange is read everything would look deleted: nothing may be decided until then.
+        if !context.is_loaded() {
+            return Ok(BEFORE_LOADED);
         }
+        let is_complete = self.hold(context, by_number(&shares.kept)).await;
+        Ok(if is_complete { context.settings.lease_time / 4 } else { RETRY })
     }
 
     /// Owns exactly these partitions from now on, except new ones whose records cannot be read. Returns whether there are none.

@@ -32,14 +32,24 @@ use std::sync::Arc;
 
 use evenkeel_client::Client;
 use evenkeel_metrics::Histogram;
+use evenkeel_runtime::worker::Workers;
 use evenkeel_store::Database;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use lease::LeaseKeeper;
+use observe::ExchangeObserver;
+use observe::condition::ConditionRecorder;
+use observe::log::LogTail;
+use observe::status::{HeartbeatReader, StatusPoller};
+use purge::{HistoryPurge, LogPurge};
+use serve::OrganizationServer;
 
 /// A running agbot.
 #[derive(Clone)]
 pub struct Agbot {
     context: Arc<Context>,
+    workers: Workers,
     tasks: TaskTracker,
 }
 
@@ -59,32 +69,41 @@ impl Agbot {
         let tasks = TaskTracker::new();
         let (context, inputs) = Context::new(settings, client, database)?;
         let context = Arc::new(context);
+        let workers = Workers::default();
+        let serve_new = |first_change| {
+            let server = OrganizationServer::new(context.clone(), first_change);
+            tasks.spawn(workers.run(server, shutdown.clone()));
+        };
         match context.settings.new_orgs {
             NewOrgs::Ignore => {}
-            NewOrgs::Serve => drop(tasks.spawn(serve::run(context.clone(), None, shutdown.clone()))),
-            NewOrgs::ServeFrom(change) => {
-                drop(tasks.spawn(serve::run(context.clone(), Some(change), shutdown.clone())));
-            }
+            NewOrgs::Serve => serve_new(None),
+            NewOrgs::ServeFrom(change) => serve_new(Some(change)),
         }
         tasks.spawn(engine::run(context.clone(), inputs, shutdown.clone()));
-        tasks.spawn(lease::run(context.clone(), shutdown.clone()));
-        tasks.spawn(observe::run(context.clone(), shutdown.clone()));
+        tasks.spawn(workers.run(LeaseKeeper::new(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(ExchangeObserver(context.clone()), shutdown.clone()));
         tasks.spawn(observe::status::run_awaited(context.clone(), shutdown.clone()));
-        tasks.spawn(observe::status::run_slow(context.clone(), shutdown.clone()));
-        tasks.spawn(observe::status::run_heartbeats(context.clone(), shutdown.clone()));
-        tasks.spawn(observe::log::run(context.clone(), shutdown.clone()));
+        tasks.spawn(workers.run(StatusPoller(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(HeartbeatReader(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(LogTail::new(context.clone()), shutdown.clone()));
         tasks.spawn(observe::lookup::run(context.clone(), shutdown.clone()));
-        tasks.spawn(observe::condition::run(context.clone(), shutdown.clone()));
+        tasks.spawn(workers.run(ConditionRecorder::new(context.clone()), shutdown.clone()));
         tasks.spawn(mailbox::run(context.clone(), shutdown.clone()));
         tasks.spawn(outbox::run(context.clone(), shutdown.clone()));
-        tasks.spawn(purge::run(context.clone(), shutdown.clone()));
-        tasks.spawn(purge::run_log(context.clone(), shutdown));
-        Ok(Agbot { context, tasks })
+        tasks.spawn(workers.run(HistoryPurge(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(LogPurge(context.clone()), shutdown));
+        Ok(Agbot { context, workers, tasks })
     }
 
     /// Returns the state that the agbot's workers share.
     pub fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// Returns the periodic workers, with how their passes went.
+    #[must_use]
+    pub fn workers(&self) -> &Workers {
+        &self.workers
     }
 
     /// Returns the backlog of node messages.

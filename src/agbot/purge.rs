@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::{agreement, change, claim, event, rollout};
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
-use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
@@ -15,29 +15,35 @@ const LOG_PERIOD: Duration = Duration::from_secs(60);
 /// Minimum retention of rows of the log. An agbot that did not read for longer reads all records.
 const LOG_RETENTION: Duration = Duration::from_secs(300);
 
-/// Removes old history until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    repeat(PERIOD, &shutdown, || purge(&context)).await;
+/// Removes old history.
+pub(crate) struct HistoryPurge(pub Arc<Context>);
+
+impl Worker for HistoryPurge {
+    type Error = StoreError;
+    const NAME: &'static str = "history_purge";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        purge(&self.0).await
+    }
+
+    fn pause(&self) -> Duration {
+        PERIOD
+    }
 }
 
-/// Removes old rows of the log until shutdown.
-pub(crate) async fn run_log(context: Arc<Context>, shutdown: CancellationToken) {
-    repeat(LOG_PERIOD, &shutdown, || purge_log(&context)).await;
-}
+/// Removes old rows of the log.
+pub(crate) struct LogPurge(pub Arc<Context>);
 
-async fn repeat<F: Future<Output = Result<(), StoreError>>>(
-    period: Duration,
-    shutdown: &CancellationToken,
-    work: impl Fn() -> F,
-) {
-    loop {
-        if let Err(error) = work().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "old history not removed");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(period) => {}
-            () = shutdown.cancelled() => return,
-        }
+impl Worker for LogPurge {
+    type Error = StoreError;
+    const NAME: &'static str = "log_purge";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        purge_log(&self.0).await
+    }
+
+    fn pause(&self) -> Duration {
+        LOG_PERIOD
     }
 }
 

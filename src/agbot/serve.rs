@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::offered;
 use evenkeel_client::{Client, ClientError};
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::Database;
 use evenkeel_wire::exchange::agbot::{PostServedPattern, PostServedPolicy};
 use evenkeel_wire::exchange::changes::ChangesRequest;
-use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
 use crate::context::Context;
@@ -26,39 +26,39 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Pause between polls of an exchange that does not park them.
 const UNPARKED: Duration = Duration::from_secs(1);
 
-/// Serves every organization that is created, until shutdown.
+/// Serves every organization that is created.
 ///
 /// It follows the feed itself: a new organization must not wait for a full read of the fleet.
-pub(crate) async fn run(context: Arc<Context>, first_change: Option<i64>, shutdown: CancellationToken) {
-    let mut next = first_change;
-    loop {
-        let outcome = tokio::select! {
-            outcome = follow(&context, &mut next) => outcome,
-            () = shutdown.cancelled() => return,
-        };
-        if let Err(error) = outcome {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "organization changes not read, retrying"
-            );
-        }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = shutdown.cancelled() => return,
-        }
-    }
+pub(crate) struct OrganizationServer {
+    context: Arc<Context>,
+    /// The first unprocessed change; none for changes from now on.
+    next_change: Option<i64>,
+    is_following: bool,
+    pause: Duration,
 }
 
-/// Follows the feed until a call fails; `next` is the first unprocessed change.
-async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotError> {
-    let end = context.client.max_change_id().await? + 1;
-    // An exchange restored from an older state counts from there again.
-    let mut next_change = next.filter(|next_change| *next_change <= end).unwrap_or(end);
-    loop {
-        *next = Some(next_change);
-        let request =
-            ChangesRequest { change_id: next_change, max_records: PAGE, ..ChangesRequest::default() };
+impl OrganizationServer {
+    pub(crate) fn new(context: Arc<Context>, first_change: Option<i64>) -> Self {
+        Self { context, next_change: first_change, is_following: false, pause: Duration::ZERO }
+    }
+
+    /// Returns the number to poll from.
+    async fn position(&self) -> Result<i64, AgbotError> {
+        if let Some(next) = self.next_change.filter(|_| self.is_following) {
+            return Ok(next);
+        }
+        let end = self.context.client.max_change_id().await? + 1;
+        // An exchange restored from an older state counts from there again.
+        Ok(self.next_change.filter(|next| *next <= end).unwrap_or(end))
+    }
+
+    /// Polls once, and serves the organizations that were created.
+    async fn poll(&mut self) -> Result<(), AgbotError> {
+        let position = self.position().await?;
+        self.next_change = Some(position);
+        let request = ChangesRequest { change_id: position, max_records: PAGE, ..ChangesRequest::default() };
         let began = Instant::now();
+        let context = &self.context;
         let (response, _) =
             context.client.wait_for_changes(FEED, &request, context.settings.poll_wait).await?;
         for change in &response.changes {
@@ -66,10 +66,29 @@ async fn follow(context: &Context, next: &mut Option<i64>) -> Result<(), AgbotEr
                 context.as_serving().offer_org(&change.id).await?;
             }
         }
-        next_change = response.most_recent_change_id + 1;
-        if response.changes.is_empty() && began.elapsed() < UNPARKED {
-            tokio::time::sleep(UNPARKED).await;
+        self.next_change = Some(response.most_recent_change_id + 1);
+        let is_unparked = response.changes.is_empty() && began.elapsed() < UNPARKED;
+        self.pause = if is_unparked { UNPARKED } else { Duration::ZERO };
+        Ok(())
+    }
+}
+
+impl Worker for OrganizationServer {
+    type Error = AgbotError;
+    const NAME: &'static str = "new_organizations";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), AgbotError> {
+        let result = self.poll().await;
+        self.is_following = result.is_ok();
+        if result.is_err() {
+            self.pause = PAUSE;
         }
+        result
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_agbot::{Agbot, Counts, Snapshot};
 use evenkeel_exchange::Exchange;
 use evenkeel_runtime::metrics::Metrics;
+use evenkeel_runtime::worker::{WorkerStatus, Workers};
 use evenkeel_store::Database;
 
 /// Numbers of an agbot are counted anew at most this often: counting goes over all nodes and agreements.
@@ -27,9 +28,29 @@ pub fn observe_database(metrics: &Metrics, database: &Database) {
     );
 }
 
+/// Adds what the periodic workers of a role show: the names of a time and of a state.
+fn observe_workers(metrics: &Metrics, [passed_at, failing]: [&'static str; 2], workers: &Workers) {
+    let gauges = |name, help, read: fn(&WorkerStatus) -> Option<f64>| {
+        let workers = workers.clone();
+        metrics.gauges(name, help, "worker", move || {
+            let statuses = workers.statuses();
+            let values = statuses.iter().filter_map(|(name, status)| Some((*name, read(status)?)));
+            values.map(|(name, value)| (name.to_owned(), value)).collect()
+        });
+    };
+    gauges(passed_at, "Time of the end of a periodic worker's last pass", |status| {
+        status.ended_at.map(|at| at.as_duration().as_secs_f64())
+    });
+    gauges(failing, "Whether the last pass of a periodic worker failed", |status| {
+        Some(if status.failure.is_some() { 1.0 } else { 0.0 })
+    });
+}
+
 /// Adds what an exchange shows.
 pub fn observe_exchange(metrics: &Metrics, exchange: &Exchange) {
     exchange.register_request_times(metrics);
+    let names = ["exchange_worker_passed_timestamp_seconds", "exchange_worker_failing"];
+    observe_workers(metrics, names, exchange.workers());
     let feed = exchange.clone();
     metrics.gauge(
         "exchange_parked_polls",
@@ -46,6 +67,8 @@ pub fn observe_exchange(metrics: &Metrics, exchange: &Exchange) {
 
 /// Adds what an agbot shows.
 pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
+    let names = ["agbot_worker_passed_timestamp_seconds", "agbot_worker_failing"];
+    observe_workers(metrics, names, agbot.workers());
     let snapshots = Arc::new(Snapshots { agbot: agbot.clone(), newest: Mutex::default() });
     let by_state = |name, help, label, read: fn(Snapshot) -> Counts| {
         let snapshots = snapshots.clone();

@@ -1,11 +1,11 @@
-//! Work that nobody asks for: writing signs of life, removing old changes and expired messages, giving space back.
+//! Periodic work: writes heartbeats, removes old changes and expired messages, gives space back.
 
 use std::time::Duration;
 
 use evenkeel_exchange_store::{change, message};
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::SignedDuration;
-use tokio_util::sync::CancellationToken;
 
 use crate::Exchange;
 
@@ -13,23 +13,53 @@ const FLUSH_PERIOD: Duration = Duration::from_secs(1);
 /// So many changes leave enough rubbish in the outboxes to be felt.
 const VACUUM_AFTER: i64 = 2_000;
 
-/// Runs until shutdown, then writes the last signs of life.
-pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
-    let mut flush = tokio::time::interval(FLUSH_PERIOD);
-    let mut cleanup = tokio::time::interval(exchange.settings().cleanup_period);
-    let mut vacuumed_at = exchange.feed().last();
-    loop {
-        let outcome = tokio::select! {
-            _ = flush.tick() => {
-                report(exchange.heartbeats().flush().await);
-                vacuum(&exchange, &mut vacuumed_at).await
-            }
-            _ = cleanup.tick() => clean(&exchange).await,
-            () = shutdown.cancelled() => break,
-        };
-        report(outcome);
+/// Writes heartbeats, and gives the space of numbered changes back; writes the last heartbeats at the end.
+pub(crate) struct HeartbeatWriter {
+    exchange: Exchange,
+    vacuumed_at: i64,
+}
+
+impl HeartbeatWriter {
+    pub(crate) fn new(exchange: Exchange) -> Self {
+        let vacuumed_at = exchange.feed().last();
+        Self { exchange, vacuumed_at }
     }
-    report(exchange.heartbeats().flush().await);
+}
+
+impl Worker for HeartbeatWriter {
+    type Error = StoreError;
+    const NAME: &'static str = "heartbeat_writer";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        let flushed = self.exchange.heartbeats().flush().await;
+        vacuum(&self.exchange, &mut self.vacuumed_at).await.and(flushed)
+    }
+
+    fn pause(&self) -> Duration {
+        FLUSH_PERIOD
+    }
+
+    async fn finish(&mut self) {
+        if let Err(error) = self.exchange.heartbeats().flush().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the last heartbeats were not written");
+        }
+    }
+}
+
+/// Removes old changes, expired messages and old audit records.
+pub(crate) struct Cleanup(pub Exchange);
+
+impl Worker for Cleanup {
+    type Error = StoreError;
+    const NAME: &'static str = "cleanup";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        clean(&self.0).await
+    }
+
+    fn pause(&self) -> Duration {
+        self.0.settings().cleanup_period
+    }
 }
 
 async fn vacuum(exchange: &Exchange, vacuumed_at: &mut i64) -> Result<(), StoreError> {
@@ -59,10 +89,4 @@ async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
         tracing::info!(changes, messages, "removed old changes and expired messages");
     }
     Ok(())
-}
-
-fn report(outcome: Result<(), StoreError>) {
-    if let Err(error) = outcome {
-        tracing::warn!(error = &error as &dyn std::error::Error, "housekeeping failed, trying again");
-    }
 }

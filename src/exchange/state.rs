@@ -8,6 +8,7 @@ use evenkeel_exchange_store::facts::{self, FactKind};
 use evenkeel_exchange_store::secret;
 use evenkeel_metrics::Metrics;
 use evenkeel_oidc::{OidcError, Provider};
+use evenkeel_runtime::worker::Workers;
 use evenkeel_store::{Database, StoreError};
 use jiff::Timestamp;
 use thiserror::Error;
@@ -16,10 +17,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::audit::Auditor;
+use crate::audit::seal::AuditSealer;
 use crate::auth::{BearerLogins, Credentials, SecretHasher};
 use crate::conversation::Conversations;
 use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
+use crate::housekeeping::{Cleanup, HeartbeatWriter};
 use crate::limit::{Limiter, TrustedProxies};
 use crate::notice::CREDENTIAL;
 use crate::operation::transaction;
@@ -56,6 +59,7 @@ struct Inner {
     /// Permits for simultaneous writes, fewer than connections.
     write_permits: Arc<Semaphore>,
     request_times: RequestTimes,
+    workers: Workers,
     tasks: TaskTracker,
 }
 
@@ -102,6 +106,7 @@ impl Exchange {
             limiter: Limiter::new(configured.rate_limits),
             write_permits: Arc::new(Semaphore::new(transaction::permit_count(&database))),
             request_times: RequestTimes::default(),
+            workers: Workers::default(),
             tasks: TaskTracker::new(),
             database,
             settings: RwLock::new(configured.clone()),
@@ -133,15 +138,23 @@ impl Exchange {
 
     fn spawn_workers(&self, shutdown: CancellationToken) {
         let tasks = &self.0.tasks;
-        sequencer_tasks(self.0.feed.clone(), self.clone(), tasks, shutdown.clone());
-        tasks.spawn(crate::audit::seal::run(self.clone(), shutdown.clone()));
-        tasks.spawn(crate::housekeeping::run(self.clone(), shutdown));
+        let workers = &self.0.workers;
+        sequencer_tasks(self.0.feed.clone(), self.clone(), (workers, tasks), shutdown.clone());
+        tasks.spawn(workers.run(AuditSealer::new(self.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(HeartbeatWriter::new(self.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(Cleanup(self.clone()), shutdown));
         if let Some(logins) = self.bearer_logins() {
             // A provider that is away keeps nobody else waiting.
             let provider = logins.provider().clone();
             tokio::spawn(async move { provider.prepare().await });
         }
         tasks.close();
+    }
+
+    /// Returns the periodic workers, with how their passes went.
+    #[must_use]
+    pub fn workers(&self) -> &Workers {
+        &self.0.workers
     }
 
     /// Answers parked polls and ends streams, so that the listeners can drain; other requests go on.

@@ -1,26 +1,50 @@
-//! Background work: a pass at a time, begun by a period with jitter or by a signal that carries no facts.
+//! Periodic work: a worker does one pass at a time, after a pause with jitter or on a signal that carries no facts.
 //!
-//! A pass reads what it needs, does what is due and returns; its last start, end and result are published.
+//! A pass reads what it needs, does what is due and returns. Start, end and result of the last pass are published in [`Workers`].
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_domain::causes::chain;
 use jiff::Timestamp;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// One kind of background work.
+/// One kind of periodic work.
 pub trait Worker: Send + 'static {
-    /// The name under which the work is reported.
-    fn name(&self) -> &'static str;
+    /// Why a pass can fail.
+    type Error: Error + 'static;
 
-    /// Does one pass. It must be safe to repeat, and safe to drop at any await when the process stops.
-    fn pass(&mut self) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send;
+    /// The name under which the worker is reported, unique within its role.
+    const NAME: &'static str;
+
+    /// Whether a pass may be dropped at any await when the process stops, as a pass that follows a feed must be.
+    const IS_INTERRUPTIBLE: bool = false;
+
+    /// Does one pass; safe to repeat.
+    fn pass(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Returns the pause before the next pass; up to a tenth is added at random, so that processes do not run in step.
+    fn pause(&self) -> Duration;
+
+    /// Returns the pause before the first pass.
+    fn first_pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Waits for a signal that makes the next pass due at once; never, unless the worker has one.
+    fn signaled(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    /// Does what is left to do after the last pass, when the process stops.
+    fn finish(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
-/// What is known of a worker's passes.
+/// How the passes of one worker went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStatus {
     /// When the last pass began.
@@ -29,137 +53,156 @@ pub struct WorkerStatus {
     pub ended_at: Option<Timestamp>,
     /// Why the last finished pass failed; `None` when it succeeded.
     pub failure: Option<String>,
-    /// How many passes have ended.
-    pub pass_count: u64,
-    /// How many of them failed.
-    pub failure_count: u64,
 }
 
-/// A running worker: ask it to look again, or read how it is doing.
-#[derive(Clone, Debug)]
-pub struct WorkerHandle {
-    name: &'static str,
-    signal: Arc<Notify>,
-    status: Arc<Mutex<WorkerStatus>>,
+/// The workers of one role of a process, with how their passes went. Clones share the statuses.
+#[derive(Clone, Debug, Default)]
+pub struct Workers {
+    statuses: Arc<Mutex<BTreeMap<&'static str, WorkerStatus>>>,
 }
 
-impl WorkerHandle {
-    /// The worker's name.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Begins a pass soon; signals that arrive during a pass lead to one more pass.
-    pub fn signal(&self) {
-        self.signal.notify_one();
-    }
-
-    /// The signal itself, for those who must not know the worker.
-    #[must_use]
-    pub fn signal_handle(&self) -> Arc<Notify> {
-        self.signal.clone()
-    }
-
-    /// How the passes have gone so far.
-    #[must_use]
-    pub fn status(&self) -> WorkerStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Runs `worker` on the current runtime until `shutdown`, beginning with a pass at once.
-///
-/// # Units
-/// `period`: from the end of a pass to the start of the next; up to a tenth is added at random so that several processes
-/// do not march in step.
-pub fn spawn(mut worker: impl Worker, period: Duration, shutdown: CancellationToken) -> WorkerHandle {
-    let handle = WorkerHandle { name: worker.name(), signal: Arc::default(), status: Arc::default() };
-    let task = handle.clone();
-    tokio::spawn(async move {
-        while shutdown.run_until_cancelled(task.run_pass(&mut worker)).await.is_some() {
-            let pause = period + period.mul_f64(rand::random::<f64>() / 10.0);
-            tokio::select! {
-                () = shutdown.cancelled() => break,
-                () = task.signal.notified() => {}
-                () = tokio::time::sleep(pause) => {}
+impl Workers {
+    /// Runs a worker until `shutdown`.
+    pub fn run<W: Worker>(
+        &self,
+        mut worker: W,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<W> {
+        let workers = self.clone();
+        workers.update::<W>(|_| {});
+        async move {
+            let mut pause = worker.first_pause();
+            loop {
+                tokio::select! {
+                    () = shutdown.cancelled() => break,
+                    () = worker.signaled() => {}
+                    () = tokio::time::sleep(jittered(pause)) => {}
+                }
+                workers.update::<W>(|status| status.started_at = Some(Timestamp::now()));
+                let result = if W::IS_INTERRUPTIBLE {
+                    match shutdown.run_until_cancelled(worker.pass()).await {
+                        Some(result) => result,
+                        None => break,
+                    }
+                } else {
+                    worker.pass().await
+                };
+                workers.report::<W>(result);
+                pause = worker.pause();
             }
+            worker.finish().await;
         }
-    });
-    handle
-}
+    }
 
-impl WorkerHandle {
-    async fn run_pass(&self, worker: &mut impl Worker) {
-        self.update(|status| status.started_at = Some(Timestamp::now()));
-        let result = worker.pass().await;
-        let failure = result.err().map(|error| chain(error.as_ref()));
+    /// Returns the status of every worker, by name.
+    #[must_use]
+    pub fn statuses(&self) -> BTreeMap<&'static str, WorkerStatus> {
+        self.statuses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn report<W: Worker>(&self, result: Result<(), W::Error>) {
+        let failure = result.err().map(|error| chain(&error));
         if let Some(failure) = &failure {
-            tracing::warn!(worker.name = self.name, "background work failed: {failure}");
+            tracing::warn!(worker = W::NAME, "pass failed, retrying: {failure}");
         }
-        self.update(|status| {
+        self.update::<W>(|status| {
             status.ended_at = Some(Timestamp::now());
-            status.pass_count += 1;
-            status.failure_count += u64::from(failure.is_some());
             status.failure = failure;
         });
     }
 
-    fn update(&self, change: impl FnOnce(&mut WorkerStatus)) {
-        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    fn update<W: Worker>(&self, change: impl FnOnce(&mut WorkerStatus)) {
+        let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        change(statuses.entry(W::NAME).or_default());
     }
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause + pause.mul_f64(rand::random::<f64>() / 10.0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
-    use tokio::sync::mpsc;
+    use tokio::sync::{Notify, mpsc};
+
+    const PERIOD: Duration = Duration::from_secs(60);
 
     struct Reporter {
         passes: mpsc::UnboundedSender<u64>,
+        signal: Arc<Notify>,
         count: u64,
     }
 
     impl Worker for Reporter {
-        fn name(&self) -> &'static str {
-            "reporter"
+        type Error = io::Error;
+        const NAME: &'static str = "reporter";
+
+        async fn pass(&mut self) -> io::Result<()> {
+            self.count += 1;
+            self.passes.send(self.count).map_err(io::Error::other)?;
+            if self.count == 2 { Err(io::Error::other("the second pass fails")) } else { Ok(()) }
         }
 
-        async fn pass(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
-            self.count += 1;
-            self.passes.send(self.count)?;
-            if self.count == 2 { Err("the second pass fails".into()) } else { Ok(()) }
+        fn pause(&self) -> Duration {
+            PERIOD
         }
+
+        async fn signaled(&self) {
+            self.signal.notified().await;
+        }
+
+        async fn finish(&mut self) {
+            self.passes.send(0).expect("the test listens");
+        }
+    }
+
+    struct Running {
+        workers: Workers,
+        signal: Arc<Notify>,
+        passes: mpsc::UnboundedReceiver<u64>,
+        shutdown: CancellationToken,
+    }
+
+    fn start() -> Running {
+        let (sender, passes) = mpsc::unbounded_channel();
+        let (workers, signal, shutdown) =
+            (Workers::default(), Arc::<Notify>::default(), CancellationToken::new());
+        let reporter = Reporter { passes: sender, signal: signal.clone(), count: 0 };
+        tokio::spawn(workers.run(reporter, shutdown.clone()));
+        Running { workers, signal, passes, shutdown }
     }
 
     #[tokio::test]
-    async fn a_signal_begins_a_pass_and_a_failure_is_published() {
-        let (passes, mut seen) = mpsc::unbounded_channel();
-        let shutdown = CancellationToken::new();
-        let handle = spawn(Reporter { passes, count: 0 }, Duration::from_secs(3600), shutdown.clone());
-        assert_eq!(seen.recv().await, Some(1));
-        handle.signal();
-        assert_eq!(seen.recv().await, Some(2));
-        handle.signal();
-        assert_eq!(seen.recv().await, Some(3));
-        shutdown.cancel();
-        assert_eq!(seen.recv().await, None, "the worker is dropped at shutdown");
-        let status = handle.status();
-        assert_eq!(status.failure_count, 1);
-        assert!(status.started_at.is_some() && status.pass_count >= 2);
+    async fn signal_begins_a_pass_and_the_result_is_published() {
+        let mut running = start();
+        assert_eq!(running.passes.recv().await, Some(1));
+        running.signal.notify_one();
+        assert_eq!(running.passes.recv().await, Some(2));
+        while running.workers.statuses()["reporter"].failure.is_none() {
+            tokio::task::yield_now().await;
+        }
+        running.signal.notify_one();
+        assert_eq!(running.passes.recv().await, Some(3));
+        running.shutdown.cancel();
+        assert_eq!(running.passes.recv().await, Some(0), "the worker finishes");
+        assert_eq!(running.passes.recv().await, None, "the worker is dropped");
+        let status = running.workers.statuses()["reporter"].clone();
+        assert_eq!(status.failure, None);
+        assert!(status.started_at.is_some() && status.ended_at >= status.started_at);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_period_begins_a_pass() {
-        let (passes, mut seen) = mpsc::unbounded_channel();
-        let shutdown = CancellationToken::new();
-        spawn(Reporter { passes, count: 0 }, Duration::from_secs(60), shutdown.clone());
+    async fn pause_begins_a_pass() {
+        let mut running = start();
         let begun = tokio::time::Instant::now();
         for expected in 1..=3 {
-            assert_eq!(seen.recv().await, Some(expected));
+            assert_eq!(running.passes.recv().await, Some(expected));
         }
         let waited = begun.elapsed();
-        assert!(waited >= Duration::from_secs(120) && waited <= Duration::from_secs(134), "{waited:?}");
-        shutdown.cancel();
+        assert!(waited >= PERIOD * 2 && waited <= PERIOD * 2 + PERIOD / 4, "{waited:?}");
+        running.shutdown.cancel();
     }
 }

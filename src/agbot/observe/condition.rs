@@ -10,9 +10,9 @@ use std::time::Duration;
 use evenkeel_agbot_store::event::{self, NodeEvent};
 use evenkeel_planner::ids::NodeId;
 use evenkeel_planner::model::NodeCondition;
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
@@ -28,27 +28,40 @@ const DRAINED: (&str, &str) = ("node.drained", "node.active");
 /// The recorded condition of a node: down, drained. Nodes that are neither are not listed.
 type Recorded = BTreeMap<NodeId, (bool, bool)>;
 
-/// Runs until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let (mut recorded, mut round) = (Recorded::new(), 0);
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PERIOD) => {}
-            () = shutdown.cancelled() => return,
+/// Records the changes of node conditions.
+pub(crate) struct ConditionRecorder {
+    context: Arc<Context>,
+    recorded: Recorded,
+    round: u32,
+}
+
+impl ConditionRecorder {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, recorded: Recorded::new(), round: 0 }
+    }
+}
+
+impl Worker for ConditionRecorder {
+    type Error = StoreError;
+    const NAME: &'static str = "node_conditions";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        if !self.context.is_loaded() {
+            return Ok(());
         }
-        if !context.is_loaded() {
-            continue;
+        if self.round == 0 {
+            self.recorded = read(&self.context).await?;
         }
-        let outcome = async {
-            if round == 0 {
-                recorded = read(&context).await?;
-            }
-            round = (round + 1) % ROUNDS;
-            record_changes(&context, &mut recorded).await
-        };
-        if let Err(error) = outcome.await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "node conditions not recorded");
-        }
+        self.round = (self.round + 1) % ROUNDS;
+        record_changes(&self.context, &mut self.recorded).await
+    }
+
+    fn pause(&self) -> Duration {
+        PERIOD
+    }
+
+    fn first_pause(&self) -> Duration {
+        PERIOD
     }
 }
 

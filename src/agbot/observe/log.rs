@@ -13,9 +13,9 @@ use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId};
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
+use evenkeel_runtime::worker::Worker;
 use jiff::SignedDuration;
 use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use super::records::claim_of;
 use crate::AgbotError;
@@ -79,21 +79,30 @@ impl RecordLog {
     }
 }
 
-/// Tails the log until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut pause = PERIOD;
-    loop {
-        match context.records.catch_up(&context).await {
-            Ok(()) => pause = PERIOD,
-            Err(error) => {
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                tracing::warn!(error = &error as &dyn std::error::Error, "records not read, retrying");
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = shutdown.cancelled() => return,
-        }
+/// Tails the log.
+pub(crate) struct LogTail {
+    context: Arc<Context>,
+    pause: Duration,
+}
+
+impl LogTail {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, pause: PERIOD }
+    }
+}
+
+impl Worker for LogTail {
+    type Error = AgbotError;
+    const NAME: &'static str = "record_log";
+
+    async fn pass(&mut self) -> Result<(), AgbotError> {
+        let result = self.context.records.catch_up(&self.context).await;
+        self.pause = if result.is_ok() { PERIOD } else { (self.pause * 2).min(LONGEST_PAUSE) };
+        result
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
     }
 }
 

@@ -19,37 +19,34 @@ use std::time::{Duration, Instant};
 use evenkeel_client::ClientError;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::{GroupId, NmpId, NodeId, PolicyId};
+use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 use evenkeel_wire::exchange::changes::{ChangedResource, ChangesRequest};
-use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
 use crate::context::Context;
 use served_entries::ServedEntries;
 
 const PAGE: i64 = 1_000;
-/// Pause after a failure.
+/// Pause between two passes.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Pause between polls of an exchange that does not park them.
 const UNPARKED: Duration = Duration::from_secs(1);
 
-/// Runs until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    loop {
-        let outcome = tokio::select! {
-            outcome = follow(&context) => outcome,
-            () = shutdown.cancelled() => return,
-        };
-        if let Err(error) = outcome {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "change feed not read, starting over with a full read"
-            );
-        }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = shutdown.cancelled() => return,
-        }
+/// Observes the exchange: one pass is a full read and what follows on the feed until the next one is due.
+pub(crate) struct ExchangeObserver(pub Arc<Context>);
+
+impl Worker for ExchangeObserver {
+    type Error = AgbotError;
+    const NAME: &'static str = "change_feed";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), AgbotError> {
+        follow(&self.0).await
+    }
+
+    fn pause(&self) -> Duration {
+        PAUSE
     }
 }
 

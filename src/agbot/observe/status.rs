@@ -5,6 +5,7 @@
 //! each has its own limit of concurrent requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use evenkeel_client::ClientError;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::ids::NodeId;
 use evenkeel_planner::model::Liveness;
+use evenkeel_runtime::worker::Worker;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
@@ -80,32 +82,51 @@ impl Turns {
     }
 }
 
-/// Polls all nodes with agreements, round after round, until shutdown.
-pub(crate) async fn run_slow(context: Arc<Context>, shutdown: CancellationToken) {
-    let rounds = async {
-        loop {
-            tokio::time::sleep(SLOW_PERIOD).await;
-            let nodes = context.model().nodes_with_agreements();
-            let context = &context;
-            stream::iter(nodes)
-                .for_each_concurrent(SLOW_AT_ONCE, |node| async move { ask(context, &node).await })
-                .await;
-        }
-    };
-    shutdown.run_until_cancelled(rounds).await;
+/// Polls all nodes with agreements.
+pub(crate) struct StatusPoller(pub Arc<Context>);
+
+impl Worker for StatusPoller {
+    type Error = Infallible;
+    const NAME: &'static str = "node_status";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        let nodes = self.0.model().nodes_with_agreements();
+        let context = &self.0;
+        stream::iter(nodes)
+            .for_each_concurrent(SLOW_AT_ONCE, |node| async move { ask(context, &node).await })
+            .await;
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        SLOW_PERIOD
+    }
+
+    fn first_pause(&self) -> Duration {
+        SLOW_PERIOD
+    }
 }
 
-/// Reads heartbeats until shutdown.
-pub(crate) async fn run_heartbeats(context: Arc<Context>, shutdown: CancellationToken) {
-    let reads = async {
-        loop {
-            tokio::time::sleep(HEARTBEAT_PERIOD).await;
-            if let Err(error) = heartbeats(&context).await {
-                tracing::debug!(error = &error as &dyn std::error::Error, "heartbeats could not be read");
-            }
-        }
-    };
-    shutdown.run_until_cancelled(reads).await;
+/// Reads heartbeats.
+pub(crate) struct HeartbeatReader(pub Arc<Context>);
+
+impl Worker for HeartbeatReader {
+    type Error = ClientError;
+    const NAME: &'static str = "heartbeat_reader";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), ClientError> {
+        heartbeats(&self.0).await
+    }
+
+    fn pause(&self) -> Duration {
+        HEARTBEAT_PERIOD
+    }
+
+    fn first_pause(&self) -> Duration {
+        HEARTBEAT_PERIOD
+    }
 }
 
 async fn ask(context: &Context, node: &NodeId) {

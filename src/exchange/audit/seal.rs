@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use evenkeel_exchange_store::audit::{self, AuditRow};
 use evenkeel_exchange_store::audit_chain::{self, Chain};
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{Database, StoreError, retry};
 use evenkeel_wire::exchange::audit::{AuditRecord, hex};
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::{SignedDuration, Timestamp};
-use tokio_util::sync::CancellationToken;
 
 use crate::Exchange;
 
@@ -22,21 +22,45 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Every so many periods records of other exchanges are looked for: of one that ended before it could seal them.
 const OTHERS: u32 = 15;
 
-/// Runs until shutdown, then seals the last records.
-pub(crate) async fn run(exchange: Exchange, shutdown: CancellationToken) {
-    let mut period: u32 = 0;
-    loop {
-        let is_over = shutdown.run_until_cancelled(tokio::time::sleep(PERIOD)).await.is_none();
-        period = period.wrapping_add(1);
-        if let Err(error) = pass(&exchange, is_over || period.is_multiple_of(OTHERS)).await {
+/// Seals committed records; those of the last requests at the end.
+pub(crate) struct AuditSealer {
+    exchange: Exchange,
+    period: u32,
+}
+
+impl AuditSealer {
+    pub(crate) fn new(exchange: Exchange) -> Self {
+        Self { exchange, period: 0 }
+    }
+}
+
+impl Worker for AuditSealer {
+    type Error = StoreError;
+    const NAME: &'static str = "audit_sealer";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        self.period = self.period.wrapping_add(1);
+        let result = pass(&self.exchange, self.period.is_multiple_of(OTHERS)).await;
+        if result.is_err() {
+            self.exchange.auditor().note_written();
+        }
+        result
+    }
+
+    fn pause(&self) -> Duration {
+        PERIOD
+    }
+
+    fn first_pause(&self) -> Duration {
+        PERIOD
+    }
+
+    async fn finish(&mut self) {
+        if let Err(error) = pass(&self.exchange, true).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "audit records could not be sealed, trying again"
+                "the last audit records were not sealed, another exchange will seal them"
             );
-            exchange.auditor().note_written();
-        }
-        if is_over {
-            return;
         }
     }
 }

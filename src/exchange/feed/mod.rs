@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use evenkeel_access::Caller;
 use evenkeel_exchange_store::change::{self, SequencedChange};
+use evenkeel_runtime::worker::Workers;
 use evenkeel_store::{Database, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use peers::Peers;
+use sequencer::Sequencer;
 use tail::Tail;
 use waiters::Waiters;
 
@@ -257,11 +259,11 @@ pub(crate) trait Observer: Send + Sync + 'static {
 pub(crate) fn sequencer_tasks(
     feed: Arc<Feed>,
     observer: impl Observer,
-    tasks: &TaskTracker,
+    (workers, tasks): (&Workers, &TaskTracker),
     shutdown: CancellationToken,
 ) {
     tasks.spawn(sequencer::listen(feed.clone(), shutdown.clone()));
-    tasks.spawn(async move { sequencer::run(feed, observer, shutdown).await });
+    tasks.spawn(workers.run(Sequencer::new(feed, observer), shutdown));
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use evenkeel_exchange_store::change::{self, SequencedBatch, SequencedChange};
 use evenkeel_exchange_store::instance;
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -18,29 +19,55 @@ use super::{Feed, Observer};
 const BATCH: i64 = 5_000;
 /// How often the feed is looked at when nobody says that something happened.
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
+/// Pause after a failure.
+const RETRY: Duration = Duration::from_millis(200);
 
-/// Runs until shutdown; the observer sees every new row, also internal ones, before polls are woken.
-pub(crate) async fn run(feed: Arc<Feed>, observer: impl Observer, shutdown: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = feed.wake.notified() => {}
-            () = tokio::time::sleep(IDLE_PERIOD) => {}
-            () = shutdown.cancelled() => break,
-        }
-        if let Err(error) = round(&feed, &observer).await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "changes could not be numbered, trying again"
-            );
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            feed.wake.notify_one();
-        }
+/// Sequences committed changes; the observer sees every new row, also internal ones, before polls are woken.
+pub(crate) struct Sequencer<O> {
+    feed: Arc<Feed>,
+    observer: O,
+    has_failed: bool,
+}
+
+impl<O: Observer> Sequencer<O> {
+    pub(crate) fn new(feed: Arc<Feed>, observer: O) -> Self {
+        Self { feed, observer, has_failed: false }
     }
-    if let Err(error) = feed.peers.leave().await {
-        tracing::debug!(
-            error = &error as &dyn std::error::Error,
-            "the lease of this exchange has to run out"
-        );
+}
+
+impl<O: Observer> Worker for Sequencer<O> {
+    type Error = StoreError;
+    const NAME: &'static str = "change_sequencer";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        let result = round(&self.feed, &self.observer).await;
+        self.has_failed = result.is_err();
+        result
+    }
+
+    fn pause(&self) -> Duration {
+        if self.has_failed { RETRY } else { IDLE_PERIOD }
+    }
+
+    fn first_pause(&self) -> Duration {
+        IDLE_PERIOD
+    }
+
+    async fn signaled(&self) {
+        if self.has_failed {
+            // Writes that arrive meanwhile must not make it retry without a pause.
+            return std::future::pending().await;
+        }
+        self.feed.wake.notified().await;
+    }
+
+    async fn finish(&mut self) {
+        if let Err(error) = self.feed.peers.leave().await {
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "the lease of this exchange has to run out"
+            );
+        }
     }
 }
 
