@@ -1,7 +1,8 @@
 //! Third-party crates: licenses, sources, bans, and that each manifest lists only what its crate uses.
 
 use super::source::{sources, without_comments_and_strings};
-use super::{METADATA, items, members, text};
+use super::{METADATA, items, members, root, text};
+use crate::support::wait::must;
 
 /// Licenses of which each third-party crate must offer one (or all, where several apply together).
 const LICENSES: [&str; 12] = [
@@ -86,6 +87,21 @@ fn manifests_list_only_what_is_used() {
             }
         }
     }
+    assert!(unused.is_empty(), "{unused:#?}");
+}
+
+#[test]
+fn shared_versions_are_those_of_dependencies_that_are_used() {
+    let manifest = must(std::fs::read_to_string(root().join("Cargo.toml")), "Cargo.toml");
+    let shared = manifest.split_once("\n[workspace.dependencies]\n").map_or("", |(_, rest)| rest);
+    let shared = shared.split("\n[").next().unwrap_or_default();
+    let names = shared.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+    let members = members();
+    let is_used = |name: &str| {
+        let mut dependencies = members.iter().flat_map(|member| &member.dependencies);
+        dependencies.any(|dependency| dependency.name == name)
+    };
+    let unused: Vec<&str> = names.filter(|name| !name.starts_with('#') && !is_used(name)).collect();
     assert!(unused.is_empty(), "{unused:#?}");
 }
 

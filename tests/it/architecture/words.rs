@@ -44,7 +44,7 @@ const WHOLE: &[(&[&str], &str)] = &[
 ];
 
 /// Identifiers of the standard library and of third-party crates.
-const FOREIGN: [&str; 10] = [
+const FOREIGN: [&str; 11] = [
     "Copy",
     "copy_bidirectional",
     "copy_from_slice",
@@ -55,6 +55,7 @@ const FOREIGN: [&str; 10] = [
     "front_mut",
     "look_up",
     "copy_within",
+    "trivially_copy_pass_by_ref",
 ];
 
 const GOLDEN: &str = "tests/golden/words.txt";
