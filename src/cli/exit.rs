@@ -46,18 +46,15 @@ pub enum Exit {
 impl Exit {
     /// Every status with the words of the table in the documentation.
     pub const TABLE: [(Exit, &'static str); 14] = [
-        (
-            Exit::Done,
-            "done; also when the answer is \"no\" or \"incompatible\", unless `--exit-code` is given",
-        ),
+        (Exit::Done, "done; also if the result is \"no\" or \"incompatible\", unless `--exit-code` is given"),
         (Exit::Input, "a wrong argument, or something that cannot be done in this state"),
-        (Exit::No, "with `--exit-code`: the answer is \"no\" or \"incompatible\""),
-        (Exit::Json, "a text is not the JSON that was expected"),
+        (Exit::No, "with `--exit-code`: the result is \"no\" or \"incompatible\""),
+        (Exit::Json, "a text is not the JSON or YAML that was expected"),
         (Exit::File, "a file cannot be read or written"),
-        (Exit::Http, "nobody answers, or the answer has an unexpected status"),
-        (Exit::General, "something else failed"),
-        (Exit::NotFound, "the thing does not exist"),
-        (Exit::SignatureInvalid, "a signature does not belong to the text"),
+        (Exit::Http, "no response, or a response with an unexpected status"),
+        (Exit::General, "any other failure"),
+        (Exit::NotFound, "the object does not exist"),
+        (Exit::SignatureInvalid, "a signature does not match the text"),
         (Exit::Program, "a program that the command started failed"),
         (Exit::WaitFailed, "with `--wait`: it failed or was rolled back"),
         (Exit::WaitHeld, "with `--wait`: the rollout is held"),

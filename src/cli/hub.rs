@@ -26,7 +26,7 @@ enum AgbotCommand {
     /// Agreements of the organization's nodes
     #[command(subcommand)]
     Agreement(HubAgreementCommand),
-    /// Shows how each node stands with each deployment policy, in words
+    /// Shows for each node and deployment policy what runs, or what it waits for
     Reasons {
         /// Only this node
         #[arg(long = "node", value_name = "NODE")]
@@ -42,7 +42,7 @@ enum AgbotCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows what the agbot did lately, newest first
+    /// Shows the events of the agbot, newest first
     Events {
         /// Only those of this HA group
         #[arg(long, value_name = "GROUP")]
@@ -53,13 +53,13 @@ enum AgbotCommand {
         /// Only those of this deployment policy
         #[arg(long = "policy", value_name = "POLICY")]
         policy: Option<String>,
-        /// At most so many, up to 500
+        /// Maximum number of events, up to 500
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: Option<u16>,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows whether the agbot works, and how much it knows
+    /// Shows the state of the agbot
     Status,
 }
 
@@ -79,7 +79,7 @@ enum HubAgreementCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Declares that the instance of an agreement that ended does not run any more
+    /// Confirms that the instance of an ended agreement does not run any more
     ///
     /// Where one instance is wanted in an HA group, the next one starts only when the node of the last one confirmed that it
     /// stopped. Use this only after you made sure of it yourself: otherwise two instances may run.

@@ -20,25 +20,25 @@ const PUBLIC: &str = "service.public.pem";
 /// Commands for signing keys.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Makes an RSA key pair for signing services
+    /// Creates an RSA key pair for signing services
     Create {
-        /// Accepted for scripts that make certificates; the public key is written bare
+        /// Accepted for scripts that create certificates; the public key is written bare
         x509_org: Option<String>,
-        /// Accepted for scripts that make certificates; the public key is written bare
+        /// Accepted for scripts that create certificates; the public key is written bare
         x509_cn: Option<String>,
         /// Length of the key in bits
         #[arg(short = 'l', long = "length", default_value_t = 4096, value_name = "BITS")]
         length: usize,
-        /// Folder for the files [default: ~/.hzn/keys]
+        /// Directory for the files [default: ~/.hzn/keys]
         #[arg(short = 'd', long = "output-dir", visible_alias = "outputDir", value_name = "FOLDER")]
         output_dir: Option<PathBuf>,
-        /// Private key to write [default: service.private.key in the folder]
+        /// Private key to write [default: service.private.key in the directory]
         #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
         private_key: Option<PathBuf>,
-        /// Public key to write [default: service.public.pem in the folder]
+        /// Public key to write [default: service.public.pem in the directory]
         #[arg(short = 'K', long = "pub-key-file", value_name = "FILE")]
         public_key: Option<PathBuf>,
-        /// Replace keys that are there already
+        /// Replace existing keys
         #[arg(short = 'f', long)]
         force: bool,
     },
@@ -50,13 +50,13 @@ pub enum KeyCommand {
         #[arg(short = 'a', long = "all")]
         all: bool,
     },
-    /// Lets the agent on this machine trust a key
+    /// Makes the agent on this machine trust a key
     Import {
         /// Public key
         #[arg(short = 'k', long = "public-key-file", value_name = "FILE")]
         key: PathBuf,
     },
-    /// Ends that the agent on this machine trusts a key
+    /// Removes a key from those that the agent on this machine trusts
     Remove {
         /// Key to remove
         name: String,

@@ -44,13 +44,13 @@ use crate::settings::Settings;
 #[derive(Debug, Parser)]
 #[command(name = "hzn", version, max_term_width = 110, disable_help_subcommand = true)]
 struct Hzn {
-    /// Form of the answer: json, yaml or table [default: table on a terminal, json otherwise]
+    /// Output format: json, yaml or table [default: table on a terminal, json otherwise]
     #[arg(long, global = true, value_enum, value_name = "FORM", hide_possible_values = true)]
     output: Option<Format>,
-    /// Tell every call and its status on standard error
+    /// Print every call and its status to standard error
     #[arg(short = 'v', long, global = true)]
     verbose: bool,
-    /// Change nothing: tell what would be written
+    /// Change nothing; print what would be written
     #[arg(long, global = true)]
     dry_run: bool,
     #[command(subcommand)]
@@ -61,15 +61,15 @@ struct Hzn {
 enum Command {
     /// Organizations, users, nodes, services, policies and HA groups of the hub
     Exchange(exchange::ExchangeArguments),
-    /// What the hub's agbot agreed to, and why it did not
+    /// Agreements, rollouts, reasons and events of the hub's agbot
     Agbot(hub::AgbotArguments),
     /// Rollouts of deployment policies through HA groups
     Rollout(rollout::RolloutArguments),
-    /// Makes services, HA groups and policies what files say, and shows what changed
+    /// Makes services, HA groups and policies match files, and shows what changed
     Apply(apply::ApplyArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
     Deploycheck(Box<check::CheckArguments>),
-    /// Tells why a node has, or does not have, the service of a deployment policy
+    /// Explains why a node has, or does not have, the service of a deployment policy
     Explain(check::explain::ExplainArguments),
     /// Registers the node on this machine
     Register(Box<agent::register::RegisterArguments>),
@@ -93,7 +93,7 @@ enum Command {
     /// Management policies on the node of this machine
     #[command(subcommand)]
     Nmstatus(agent::management::ManagementCommand),
-    /// What happened on the node of this machine
+    /// Event log of the node on this machine
     #[command(subcommand)]
     Eventlog(agent::event_log::EventLogCommand),
     /// Signing keys
@@ -108,7 +108,7 @@ enum Command {
     Version,
     /// Shows the architecture of this machine
     Architecture,
-    /// Shows the settings that are in force
+    /// Shows the effective settings
     Env,
     /// Prints completions for a shell
     Completion {

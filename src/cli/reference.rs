@@ -31,19 +31,19 @@ const INTRODUCTION: &str = "<!-- Made by `evenkeel hzn reference`; a test compar
 
 # The command line
 
-`evenkeel hzn …`, or a link or copy of the program named `hzn`, speaks to the hub and to the agent on this machine. Data goes
-to standard output and nothing else does: tables on a terminal, JSON otherwise, `--output json|yaml|table` chooses. Everything
-else goes to standard error. A failure is told in three lines: what failed, why, what to do.
+`evenkeel hzn …`, or a link to the program or a copy of it named `hzn`, is the command line for the hub and for the agent on this machine. Data is
+written to standard output, everything else to standard error. Output is a table on a terminal and JSON otherwise; `--output json|yaml|table`
+selects a format. A failure prints three lines: what failed, why, and what to do.
 
-A name of another organization is written `ORG/NAME`. Where a file is read, `-` means standard input, and JSON and YAML are both
-taken; JSON files may hold comments (`/* … */`, `// …`). Files may name variables of the environment (`$NAME`, `${NAME}`); one that is
-not set is an error, and `$$NAME` stands for the text `$NAME`. Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
+Names of other organizations are written `ORG/NAME`. Where a file is expected, `-` means standard input. JSON and YAML are both accepted, and JSON may
+contain comments (`/* … */`, `// …`). `$NAME` and `${NAME}` in a file are replaced from the environment; an unset variable is an error, and `$$NAME`
+stands for the text `$NAME`. Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
 
-What removes something asks first; `-f` does it without asking, and where nobody can answer the command ends with status 1.
+Commands that remove something ask for confirmation unless `-f` is given; without a terminal they end with status 1.
 
 With `--dry-run` nothing is changed: standard error shows what would be sent, with secrets hidden.
 
-Completions for `hzn` and `evenkeel hzn`, with names from the hub: `source <(hzn completion bash)`, or `zsh`; for fish,
+Shell completions for `hzn` and `evenkeel hzn`, with names from the hub: `source <(hzn completion bash)`, or `zsh`; for fish,
 `hzn completion fish | source`.
 ";
 

@@ -47,16 +47,16 @@ enum RolloutCommand {
         #[command(flatten)]
         wait: Wait,
     },
-    /// Lets the member in work finish and touches no further one
+    /// Lets the current member finish and stops no other one
     Pause(Wish),
-    /// Goes on with a rollout that is held
+    /// Resumes a rollout that is held
     Resume(Wish),
-    /// Pauses a rollout that is not meant to go on
+    /// Pauses a rollout that is not meant to continue
     Abort(Wish),
-    /// Takes the members that changed back to the version they had
+    /// Returns the changed members to the version they had
     #[command(visible_alias = "rollback")]
     Undo(Wish),
-    /// Tries a version again that failed
+    /// Tries a failed version again
     ///
     /// A version that failed is not tried again by itself, not even when the policy is written again with the same
     /// version; a policy that names another version starts a new rollout without this command.

@@ -15,7 +15,7 @@ use crate::time::local_text;
 /// Commands for agreements.
 #[derive(Debug, Subcommand)]
 pub enum AgreementCommand {
-    /// Shows the agreements of the node, or one with everything about it
+    /// Shows the agreements of the node, or all details of one
     List {
         /// Agreement to show
         id: Option<String>,
@@ -25,14 +25,14 @@ pub enum AgreementCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Ends agreements; the agbot may make them again
+    /// Cancels agreements; the agbot may make them again
     Cancel {
-        /// Agreement to end
+        /// Agreement to cancel
         id: Option<String>,
         /// End all
         #[arg(short = 'a', long, conflicts_with = "id")]
         all: bool,
-        /// Do not ask before ending all
+        /// Do not ask before canceling all
         #[arg(short = 'f', long)]
         force: bool,
     },

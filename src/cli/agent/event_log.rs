@@ -13,9 +13,9 @@ use crate::time::local_text;
 /// Commands for the event log.
 #[derive(Debug, Subcommand)]
 pub enum EventLogCommand {
-    /// Shows what happened, oldest first
+    /// Shows the event log, oldest first
     List {
-        /// Also what happened before the node was registered this time
+        /// Also events before the current registration of the node
         #[arg(short = 'a', long)]
         all: bool,
         /// Show everything, not only time and text

@@ -13,7 +13,7 @@ use crate::output::{Table, View};
 /// Commands for management policies on the node.
 #[derive(Debug, Subcommand)]
 pub enum ManagementCommand {
-    /// Shows how far the node is with its management policies
+    /// Shows the progress of the node's management policies
     List {
         /// Policy to show
         nmp: Option<String>,
@@ -23,9 +23,9 @@ pub enum ManagementCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Lets the node begin again with its management policies, or with one
+    /// Restarts the management policies of the node, or one of them
     Reset {
-        /// Policy to begin again
+        /// Policy to restart
         nmp: Option<String>,
     },
 }

@@ -26,14 +26,14 @@ const STEP_LIMIT: Duration = Duration::from_secs(60);
 pub struct RegisterArguments {
     /// Organization of the node [default: -o, else HZN_ORG_ID]
     node_org: Option<String>,
-    /// Pattern of the node; without one it works by policies
+    /// Pattern of the node; without one it uses policies
     pattern: Option<String>,
     #[command(flatten)]
     pub user: UserOptions,
     /// Node and token as NODE:TOKEN [default: HZN_EXCHANGE_NODE_AUTH, else the agent's id and a new token]
     #[arg(short = 'n', long = "node-id-tok", value_name = "CREDENTIALS")]
     node_id_tok: Option<String>,
-    /// Name for people [default: the id]
+    /// Human-readable name [default: the id]
     #[arg(short = 'm', long = "node-name", value_name = "NAME")]
     name: Option<String>,
     /// JSON or YAML file with values for the variables of services
@@ -42,7 +42,7 @@ pub struct RegisterArguments {
     /// JSON or YAML file with the policy of the node
     #[arg(long = "policy", value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// HA group that the node joins; made when it is not there
+    /// HA group that the node joins; created if missing
     #[arg(long = "ha-group", value_name = "GROUP")]
     ha_group: Option<String>,
     /// Service to wait for

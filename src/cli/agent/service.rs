@@ -16,7 +16,7 @@ use crate::output::{Table, View, note};
 pub enum ServiceCommand {
     /// Shows the services that the node runs
     List {
-        /// Show the instances with everything about them
+        /// Show all details of the instances
         #[arg(short = 'l', long)]
         long: bool,
         #[command(flatten)]
@@ -34,9 +34,9 @@ pub enum ServiceCommand {
 pub enum ConfigStateCommand {
     /// Shows which services are active and which suspended
     List,
-    /// Ends services and makes no new agreement for them
+    /// Stops services and makes no new agreement for them
     Suspend(Chosen),
-    /// Lets services run again
+    /// Resumes suspended services
     #[command(visible_alias = "active")]
     Resume(Chosen),
 }
@@ -53,7 +53,7 @@ pub struct Chosen {
     /// All services
     #[arg(short = 'a', long, conflicts_with = "org")]
     all: bool,
-    /// Do not ask (accepted for scripts; nothing is asked)
+    /// Do not ask for confirmation (accepted for scripts; nothing is asked)
     #[arg(short = 'f', long)]
     force: bool,
 }

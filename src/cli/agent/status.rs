@@ -72,7 +72,7 @@ pub fn show_architecture(context: &Context) -> Outcome {
     context.screen.show(&View::plain(ARCH, Value::from(ARCH)))
 }
 
-/// Shows the settings that are in force; secrets are masked.
+/// Shows the effective settings; secrets are masked.
 ///
 /// # Errors
 /// With status 4 when the file of a secret cannot be read.

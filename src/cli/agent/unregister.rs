@@ -24,13 +24,13 @@ pub struct UnregisterArguments {
     /// Do not ask
     #[arg(short = 'f', long)]
     force: bool,
-    /// Remove the node from the exchange too
+    /// Remove the node from the exchange as well
     #[arg(short = 'r', long)]
     remove: bool,
     /// Remove everything the agent keeps
     #[arg(short = 'D', long = "deep-clean")]
     deep_clean: bool,
-    /// Longest wait for services to end, in minutes; 0 for the usual one
+    /// Longest wait for services to stop, in minutes; 0 for the usual one
     #[arg(short = 't', long, default_value_t = 0, value_name = "MINUTES")]
     timeout: u64,
 }

@@ -13,7 +13,7 @@ use crate::exit::{CliError, Outcome};
 pub struct CheckArguments {
     #[command(flatten)]
     pub user: UserOptions,
-    /// Look at every version of the service, also after one that can run
+    /// Check every version of the service, even after one that can run
     #[arg(short = 'c', long = "check-all", global = true)]
     pub check_all: bool,
     /// Show also what was compared
@@ -70,7 +70,7 @@ pub struct CheckArguments {
         value_name = "FILE"
     )]
     pub policy_file: Option<PathBuf>,
-    /// JSON or YAML file with the policy of the service, in the place of the stored one
+    /// JSON or YAML file with the policy of the service, instead of the stored one
     #[arg(long = "service-pol", global = true, value_name = "FILE")]
     pub service_policy: Option<PathBuf>,
     /// JSON or YAML file with a service that is not published; repeat for more

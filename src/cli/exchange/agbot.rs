@@ -41,7 +41,7 @@ pub enum AgbotCommand {
     /// Lets an agbot serve deployment policies
     #[command(name = "adddeploymentpol", visible_aliases = ["addpolicy", "addbusinesspol"])]
     AddPolicy {
-        /// Agbot that shall serve them
+        /// Agbot that is to serve them
         agbot: String,
         /// Organization of the policy
         policy_org: String,
@@ -50,7 +50,7 @@ pub enum AgbotCommand {
         /// Organization of the nodes [default: that of the policy]
         node_org: Option<String>,
     },
-    /// Ends that an agbot serves deployment policies
+    /// Stops an agbot from serving deployment policies
     #[command(name = "removedeploymentpol", visible_aliases = ["removepolicy", "removebusinesspol"])]
     RemovePolicy {
         /// Agbot that serves them
@@ -71,7 +71,7 @@ pub enum AgbotCommand {
     /// Lets an agbot serve a pattern
     #[command(name = "addpattern")]
     AddPattern {
-        /// Agbot that shall serve it
+        /// Agbot that is to serve it
         agbot: String,
         /// Organization of the pattern
         pattern_org: String,
@@ -80,7 +80,7 @@ pub enum AgbotCommand {
         /// Organization of the nodes [default: that of the pattern]
         node_org: Option<String>,
     },
-    /// Ends that an agbot serves a pattern
+    /// Stops an agbot from serving a pattern
     #[command(name = "removepattern")]
     RemovePattern {
         /// Agbot that serves it

@@ -25,9 +25,9 @@ const PAGE: i64 = 1_000;
 /// Commands for the audit record.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// Shows who did what, newest first, without what nodes report of themselves
+    /// Shows audit records, newest first, without reports of nodes about themselves
     List {
-        /// Show also what nodes report of themselves, such as their status
+        /// Show also reports of nodes about themselves, such as their status
         #[arg(short = 'a', long = "all")]
         all: bool,
         /// Show the oldest records first; implies --all
@@ -36,10 +36,10 @@ pub enum AuditCommand {
         /// Only records with greater numbers
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         after: i64,
-        /// Most records to show
+        /// Maximum number of records
         #[arg(long, value_name = "COUNT", default_value_t = 100)]
         limit: i64,
-        /// Only what this caller did, as ORG/ID
+        /// Only records of this caller, as ORG/ID
         #[arg(long, value_name = "CALLER")]
         caller: Option<String>,
         /// Only resources whose path begins so, for instance /orgs/o/nodes/
@@ -52,9 +52,9 @@ pub enum AuditCommand {
         #[arg(long, value_name = "INSTANT")]
         until: Option<String>,
     },
-    /// Checks that no record was altered, removed or put in between; ends with status 9 when one was
+    /// Checks that no record was altered, removed or inserted; ends with status 9 if one was
     Verify {
-        /// A record that was noted earlier, as NUMBER:HASH: it must still be there, and everything after it must follow from it
+        /// A record stored earlier, as NUMBER:HASH, which must still exist and from which all later ones must follow
         #[arg(long, value_name = "NUMBER:HASH")]
         known: Option<String>,
     },

@@ -48,7 +48,7 @@ pub enum DeploymentCommand {
     },
     /// Prints a template for a deployment policy
     New,
-    /// Makes a deployment policy, or replaces it
+    /// Creates or replaces a deployment policy
     #[command(name = "addpolicy", visible_alias = "add")]
     Add {
         /// Name of the policy
@@ -70,7 +70,7 @@ pub enum DeploymentCommand {
         #[command(flatten)]
         wait: Wait,
     },
-    /// Removes a deployment policy; its service ends on every node
+    /// Removes a deployment policy and stops its service on every node
     #[command(name = "removepolicy", visible_aliases = ["remove", "delete"])]
     Remove {
         /// Name of the policy

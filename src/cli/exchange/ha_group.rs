@@ -40,11 +40,11 @@ pub enum HaGroupCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Makes an HA group; without a name, prints a template for one
+    /// Creates an HA group; without a name, prints a template
     New(GroupArguments),
-    /// Makes an HA group
+    /// Creates an HA group
     Create(GroupArguments),
-    /// Makes an HA group, or replaces it when it is there already
+    /// Creates or replaces an HA group
     Add(GroupArguments),
     /// Replaces the members of an HA group
     Update(GroupArguments),
@@ -62,14 +62,14 @@ pub enum HaGroupCommand {
     /// Members of an HA group
     #[command(subcommand)]
     Member(MemberCommand),
-    /// Shows who in an HA group may be upgraded now, and who waits for what
+    /// Shows which members of an HA group are being upgraded, and what the others wait for
     Upgrades {
         /// Group to show
         name: String,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Frees the claims of an HA group, when a member that holds one is stuck for good
+    /// Releases the claims on an HA group, for instance when a member that holds one is stuck
     Free {
         /// Name of the group
         name: String,
@@ -99,7 +99,7 @@ pub struct GroupArguments {
         conflicts_with = "file"
     )]
     pub nodes: Vec<String>,
-    /// What the group is for
+    /// Description of the group
     #[arg(short = 'd', long, conflicts_with = "file")]
     pub description: Option<String>,
     /// JSON or YAML file with name, description and members, - for standard input
@@ -114,7 +114,7 @@ pub struct GroupArguments {
 pub enum MemberCommand {
     /// Adds nodes to an HA group; nothing on them is restarted
     Add(MemberArguments),
-    /// Takes nodes out of an HA group
+    /// Removes nodes from an HA group
     Remove(MemberArguments),
 }
 

@@ -60,16 +60,16 @@ enum ExchangeCommand {
     /// Deployment policies: which service goes to which nodes
     #[command(subcommand, visible_alias = "business")]
     Deployment(deployment::DeploymentCommand),
-    /// HA groups: nodes that are never down together
+    /// HA groups: nodes that stand in for each other
     #[command(subcommand)]
     Hagroup(ha_group::HaGroupCommand),
     /// Management policies: which agent software nodes get
     #[command(subcommand)]
     Nmp(nmp::NmpCommand),
-    /// Who did what in the organization, and whether somebody altered the record of it
+    /// Audit records of the organization
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// Counts of what the exchange holds
+    /// Number of objects at the exchange
     Status,
     /// Version of the exchange
     Version,

@@ -53,7 +53,7 @@ pub enum NmpCommand {
     },
     /// Prints a template for a management policy
     New,
-    /// Makes a management policy, or replaces it
+    /// Creates or replaces a management policy
     Add {
         /// Name of the policy
         nmp: String,
@@ -73,7 +73,7 @@ pub enum NmpCommand {
         #[arg(short = 'f', long)]
         force: bool,
     },
-    /// Shows how far nodes are with a management policy
+    /// Shows the progress of nodes with a management policy
     Status {
         /// Name of the policy
         nmp: String,
@@ -86,12 +86,12 @@ pub enum NmpCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Puts a management policy in force
+    /// Enables a management policy
     Enable {
         /// Name of the policy
         nmp: String,
     },
-    /// Takes a management policy out of force
+    /// Disables a management policy
     Disable {
         /// Name of the policy
         nmp: String,

@@ -45,7 +45,7 @@ pub enum NodeCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Makes a node, or gives an existing one another token
+    /// Creates a node, or replaces the token of an existing one
     Create(NodeCreate),
     /// Changes attributes of a node
     Update {
@@ -55,7 +55,7 @@ pub enum NodeCommand {
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: std::path::PathBuf,
     },
-    /// Gives a node another token
+    /// Replaces the token of a node
     Settoken {
         /// Node to change
         node: String,
@@ -88,12 +88,12 @@ pub enum NodeCommand {
 pub struct NodeCreate {
     /// NODE:TOKEN, or only the node when the token follows [default: -n, else HZN_EXCHANGE_NODE_AUTH]
     node: Option<String>,
-    /// Token, when it does not stand behind the node; - reads it from standard input
+    /// Token, unless it follows the node after a colon; - reads it from standard input
     token: Option<String>,
     /// Architecture, as programs of this machine would name it
     #[arg(short = 'a', long)]
     arch: Option<String>,
-    /// Name for people [default: the id]
+    /// Human-readable name [default: the id]
     #[arg(short = 'm', long = "node-name")]
     name: Option<String>,
     /// device or cluster

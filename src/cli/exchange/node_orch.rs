@@ -23,7 +23,7 @@ pub enum NodeOrchCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Says whether services are placed on a node, so that it can be emptied before somebody works on it
+    /// Sets whether services are placed on a node, for instance to drain it before maintenance
     Set(NodeOrchSet),
 }
 
@@ -32,8 +32,8 @@ pub enum NodeOrchCommand {
 pub struct NodeOrchSet {
     /// Node to change
     node: String,
-    /// active: services are placed on it; pause: what runs goes on, nothing new is placed or updated there; drain: services leave the
-    /// node, members of an HA group one at a time and never the last running copy
+    /// active: services are placed on it; pause: services keep running, nothing new is placed or updated there; drain: services leave
+    /// the node, members of an HA group one at a time and never the last running instance
     #[arg(long, value_parser = availability())]
     availability: Availability,
     #[command(flatten)]

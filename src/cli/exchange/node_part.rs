@@ -55,14 +55,14 @@ pub enum NodePartCommand {
         #[arg(short = 'l', long)]
         long: bool,
     },
-    /// Shows what a node reports of its services
+    /// Shows the status of the services of a node
     Liststatus {
         /// Node whose status is shown
         node: String,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows how far a node is with its management policies
+    /// Shows the progress of a node's management policies
     #[command(subcommand)]
     Management(ManagementCommand),
 }

@@ -35,7 +35,7 @@ pub enum OrgCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Makes an organization
+    /// Creates an organization
     Create {
         /// Its id
         org: String,
@@ -63,10 +63,10 @@ pub enum OrgCommand {
 /// What an organization is made of.
 #[derive(Debug, clap::Args)]
 pub struct OrgFields {
-    /// Name for people
+    /// Human-readable name
     #[arg(long)]
     label: Option<String>,
-    /// What the organization is
+    /// Description of the organization
     #[arg(short = 'd', long)]
     description: Option<String>,
     /// Tag as NAME=VALUE; repeat for more

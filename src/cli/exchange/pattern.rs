@@ -31,7 +31,7 @@ pub enum PatternCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Makes a pattern, or replaces it
+    /// Creates or replaces a pattern
     Publish {
         /// JSON or YAML file with the pattern, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]

@@ -55,7 +55,7 @@ pub struct PublishArguments {
     /// ~/.hzn/keys/service.public.pem, else made of the private key]
     #[arg(short = 'K', long = "public-key-file", value_name = "FILE")]
     public_key: Option<PathBuf>,
-    /// Replace a service that is there already without asking
+    /// Replace an existing service without asking
     #[arg(short = 'O', long)]
     overwrite: bool,
     /// Make the service public, whatever the file says
@@ -67,7 +67,7 @@ pub struct PublishArguments {
     /// JSON or YAML file with the policy of the service
     #[arg(short = 'p', long = "service-policy-file", value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Leave image tags as they are (this is always so; kept for scripts)
+    /// Leave image tags as they are (always so; kept for scripts)
     #[arg(short = 'I', long = "dont-change-image-tag")]
     keep_tags: bool,
 }

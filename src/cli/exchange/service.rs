@@ -48,7 +48,7 @@ pub enum ServiceCommand {
     },
     /// Prints a template for a service
     New,
-    /// Signs a service and makes it known, or replaces it
+    /// Signs and publishes a service, or replaces it
     Publish(PublishArguments),
     /// Tests that a key belongs to the signature of a service
     Verify {

@@ -34,7 +34,7 @@ pub enum UserCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Makes a user
+    /// Creates a user
     Create {
         /// Name of the user
         user: String,
@@ -42,10 +42,10 @@ pub enum UserCommand {
         password: String,
         /// E-mail address [default: the name, when it is one]
         email: Option<String>,
-        /// Let the user administrate the organization
+        /// Make the user an administrator of the organization
         #[arg(short = 'A', long)]
         admin: bool,
-        /// Let the user administrate the hub (in the organization root only)
+        /// Make the user an administrator of the hub (in the organization root only)
         #[arg(short = 'H', long = "hubadmin")]
         hub_admin: bool,
     },
@@ -56,7 +56,7 @@ pub enum UserCommand {
         /// New password; - reads it from standard input
         password: String,
     },
-    /// Sets whether a user administrates the organization
+    /// Sets whether a user is an administrator of the organization
     Setadmin {
         /// Name of the user
         user: String,
