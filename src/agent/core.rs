@@ -24,6 +24,7 @@ use crate::{
     journal::{Journal, JournalFile, Registration},
     keyring,
     machine::Machine,
+    order::{Handle, Order},
     step::{Event, State},
     upgrade::{self, Replacement},
     workers::{self, Session},
@@ -39,75 +40,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 const LONGEST_TAKE_OVER: Duration = Duration::from_secs(30);
 /// Timeout of the last report of an agent that ends.
 const LONGEST_REPORT: Duration = Duration::from_secs(5);
-
-/// An order to the core.
-pub(crate) enum Order {
-    /// Apply an event; the reply is sent when it is on disk.
-    Apply(Box<Event>, Option<oneshot::Sender<()>>),
-    /// Read or change the journal; the reply is sent when it is on disk.
-    With(Box<dyn FnOnce(&mut Journal) + Send>, oneshot::Sender<()>),
-    /// A command was carried out or failed.
-    Done(String, Result<Option<Event>, String>),
-    /// The hub responded.
-    Heard,
-    /// The hub refused the credentials.
-    Refused,
-    /// Register as a node.
-    Register(Registration, String, oneshot::Sender<()>),
-    /// Complete the registration.
-    Configure(oneshot::Sender<()>),
-    /// Return the hub of the registered node.
-    Hub(oneshot::Sender<Option<Arc<Hub>>>),
-    /// End the workers that talk to the hub.
-    Hush(oneshot::Sender<()>),
-    /// Remove the registration and everything that belongs to it.
-    Forget(oneshot::Sender<()>),
-    /// Let another program take over.
-    Replace(Replacement),
-}
-
-/// The handle of the core.
-#[derive(Clone)]
-pub(crate) struct Handle {
-    orders: mpsc::Sender<Order>,
-}
-
-/// The core has ended.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the agent is ending")]
-pub(crate) struct Ended;
-
-impl Handle {
-    pub fn new() -> (Self, mpsc::Receiver<Order>) {
-        let (orders, receiver) = mpsc::channel(64);
-        (Self { orders }, receiver)
-    }
-
-    /// Applies an event and waits until it is on disk.
-    pub async fn apply(&self, event: Event) -> Result<(), Ended> {
-        let (done, wait) = oneshot::channel();
-        self.order(Order::Apply(Box::new(event), Some(done))).await?;
-        wait.await.map_err(|_| Ended)
-    }
-
-    /// Reads or changes the journal and waits until changes are on disk.
-    pub async fn with<R: Send + 'static>(
-        &self,
-        change: impl FnOnce(&mut Journal) -> R + Send + 'static,
-    ) -> Result<R, Ended> {
-        let (give, take) = oneshot::channel();
-        let (done, wait) = oneshot::channel();
-        // The caller may have stopped waiting for the result.
-        let work = Box::new(move |journal: &mut Journal| drop(give.send(change(journal))));
-        self.order(Order::With(work, done)).await?;
-        wait.await.map_err(|_| Ended)?;
-        take.await.map_err(|_| Ended)
-    }
-
-    pub async fn order(&self, order: Order) -> Result<(), Ended> {
-        self.orders.send(order).await.map_err(|_| Ended)
-    }
-}
 
 /// The backoff of a failed command.
 struct Pause {

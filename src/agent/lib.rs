@@ -19,6 +19,7 @@ mod journal;
 mod keyring;
 mod machine;
 mod offered;
+mod order;
 mod settings;
 pub mod step;
 pub mod upgrade;
@@ -108,7 +109,7 @@ async fn run_once(
     let driver = open_driver(&settings, &journal.agent)?;
     let is_registered = settings.identity.is_some() || journal.registration.is_some();
     let settings = Arc::new(settings);
-    let (handle, orders) = core::Handle::new();
+    let (handle, orders) = order::Handle::new();
     let core =
         core::Core::new(settings.clone(), machine.clone(), driver.clone(), file, journal, handle.clone());
     let stop = shutdown.child_token();

@@ -26,7 +26,7 @@ use serde_json::json;
 use utoipa::IntoParams;
 
 use super::caller::may_administrate;
-use super::status::shown;
+use super::rollout::shown;
 use super::{Running, answer};
 use crate::AgbotError;
 use crate::context::Context;

@@ -10,7 +10,7 @@ use evenkeel_planner::rolling::{Rollout, RolloutState};
 use serde_json::Value;
 
 use super::caller::SeenNodes;
-use super::status::shown;
+use super::rollout::shown;
 
 /// How a pair stands, as the caller may see it.
 pub(super) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {

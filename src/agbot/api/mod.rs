@@ -3,7 +3,8 @@
 //!
 //! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
 
-pub mod shape;
+pub mod rollout;
+mod shape;
 
 mod administer;
 mod caller;

@@ -13,7 +13,6 @@ use evenkeel_api::{Frame, Page, PageError};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::report::Placement;
-use evenkeel_planner::rolling::Rollout;
 use evenkeel_store::StoreError;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -161,19 +160,6 @@ fn told(node: &NodeId, policy: &PolicyId, placement: &Placement) -> Value {
         Placement::Acting { action } => action.clone(),
     };
     json!({"node": node, "policy": policy, "state": placement, "text": text})
-}
-
-/// A rollout with a sentence about how it stands.
-pub(super) fn shown(rollout: &Rollout) -> Value {
-    let mut shown = json!(rollout);
-    if let Some(members) = shown.as_object_mut() {
-        members.insert("text".to_owned(), Value::String(rollout.text()));
-        if rollout.rollback.is_some() {
-            members.insert("rolledBackFrom".to_owned(), Value::String(rollout.target.clone()));
-            members.insert("target".to_owned(), Value::String(rollout.effective_target()));
-        }
-    }
-    shown
 }
 
 /// Rollouts through the organization's groups.

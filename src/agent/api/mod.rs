@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 
 use crate::{
     AgentSettings,
-    core::{Ended, Handle, Order},
     hub::Hub,
     journal::Journal,
     machine::Machine,
+    order::{Ended, Handle, Order},
 };
 
 /// Oldest exchange version that agents of this contract support.

@@ -21,8 +21,8 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{Api, Refusal};
 use crate::{
     clock,
-    core::{Ended, Order},
     journal::{Journal, Registration},
+    order::{Ended, Order},
     step::Event,
 };
 

@@ -10,10 +10,10 @@ use super::Signals;
 use crate::{
     AgentSettings,
     contact::Contact,
-    core::{Ended, Handle, Order},
     hub::Hub,
     join::{self, Wanted},
     machine::Machine,
+    order::{Ended, Handle, Order},
     step::{Event, ExchangeState},
 };
 

@@ -18,11 +18,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Signals;
 use crate::{
-    AgentSettings,
-    core::{Ended, Handle},
-    environment,
+    AgentSettings, environment,
     hub::Hub,
     keyring, offered,
+    order::{Ended, Handle},
     step::{Dependency, DependencyFacts, Event, ProposalFacts, WorkloadName, dependency},
 };
 

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     AgentSettings, clock,
-    core::{Ended, Handle, Order},
     hub::Hub,
     journal::Journal,
     keyring,
+    order::{Ended, Handle, Order},
     step::management::{self, Job, MOST_DOWNLOADS, ManagementCommand, Phase, VersionStep},
     upgrade::{self, Replacement},
 };

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use observer::observe;
 
-use crate::{AgentSettings, contact::Contact, core::Handle, hub::Hub, machine::Machine, upgrade};
+use crate::{AgentSettings, contact::Contact, hub::Hub, machine::Machine, order::Handle, upgrade};
 
 /// The signals of the feed worker.
 #[derive(Default)]

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use crate::{
-    core::Handle,
     drivers::Driver,
     journal::Journal,
+    order::Handle,
     step::{Event, Observation},
 };
 

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::quote::{bare, bare_element};
 use super::tree::{Expression, Operator, Predicate};
 use crate::policy::property::{Property, PropertyList, PropertyType};
 use crate::version::is_version;
@@ -174,22 +175,4 @@ fn is_one_in<'a>(values: impl Iterator<Item = &'a str>, elements: &[String]) -> 
         }
     }
     Some(false)
-}
-
-/// Removes one pair of quotation marks, then spaces; `None` for a single quotation mark, on which the reference crashes.
-pub(super) fn bare(text: &str) -> Option<&str> {
-    without_quotes(text).map(|text| text.trim_matches(' '))
-}
-
-/// Removes spaces, then one pair of quotation marks; `None` as in [`bare`].
-pub(super) fn bare_element(text: &str) -> Option<&str> {
-    without_quotes(text.trim_matches(' '))
-}
-
-fn without_quotes(text: &str) -> Option<&str> {
-    match text.strip_prefix('"') {
-        Some("") => None,
-        Some(rest) => Some(rest.strip_suffix('"').unwrap_or(text)),
-        None => Some(text),
-    }
 }

@@ -10,6 +10,7 @@ mod lexer;
 mod list;
 mod number;
 mod parser;
+mod quote;
 mod tree;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::number::{parse_bool, parse_number};
+use super::quote::{bare, bare_element};
 use crate::version::{Version, VersionRange, is_range_expression};
 
 /// A condition on a list of properties.
@@ -217,13 +218,13 @@ pub struct Operand {
 
 impl Operand {
     fn new(written: &str) -> Self {
-        let text = super::evaluate::bare(written).unwrap_or_default();
+        let text = bare(written).unwrap_or_default();
         Self {
             written: written.to_owned(),
             number: parse_number(written),
             boolean: parse_bool(written),
             text: text.to_owned(),
-            elements: text.split(',').filter_map(super::evaluate::bare_element).map(str::to_owned).collect(),
+            elements: text.split(',').filter_map(bare_element).map(str::to_owned).collect(),
             range: VersionRange::parse(text).ok(),
             is_range_expression: is_range_expression(text),
         }
