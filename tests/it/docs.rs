@@ -263,6 +263,15 @@ fn the_page_of_events_names_the_kinds_in_the_code() {
 }
 
 #[test]
+fn troubleshooting_names_every_alert() {
+    let page = read(&root().join("docs/how-to/troubleshoot-a-hub.md"));
+    let rules = read(&root().join("docs/monitoring/alerts.yml"));
+    for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(page.contains(&format!("`{alert}`")), "{alert}");
+    }
+}
+
+#[test]
 fn the_table_of_settings_names_the_options_of_up() {
     let page = read(&root().join("docs/reference/settings.md"));
     let tables = page.split_once("\n## Data directory\n").map_or(page.as_str(), |(tables, _)| tables);
@@ -274,13 +283,25 @@ fn the_table_of_settings_names_the_options_of_up() {
         .filter(|name| !name.starts_with('['))
         .map(str::to_owned)
         .collect();
-    let help = Command::new(env!("CARGO_BIN_EXE_evenkeel")).args(["up", "--help"]).output();
-    let help = String::from_utf8_lossy(&must(help, "the help").stdout).into_owned();
-    let options: BTreeSet<String> = help
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("--"))
-        .filter_map(|option| option.split_whitespace().next())
-        .map(str::to_owned)
+    assert_eq!(documented, options_of("up"));
+}
+
+#[test]
+fn the_table_of_options_names_those_of_the_agent() {
+    let page = read(&root().join("docs/reference/agent.md"));
+    let rows = page.lines().filter(|line| line.starts_with("| `--"));
+    let first_cells = rows.filter_map(|line| line.split('|').nth(1));
+    let documented: BTreeSet<String> = first_cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .map(|name| name.trim_start_matches('-').to_owned())
         .collect();
-    assert_eq!(documented, options);
+    assert_eq!(documented, options_of("agent"));
+}
+
+/// Returns the long options that the help of a command lists.
+fn options_of(command: &str) -> BTreeSet<String> {
+    let help = Command::new(env!("CARGO_BIN_EXE_evenkeel")).args([command, "--help"]).output();
+    let help = String::from_utf8_lossy(&must(help, "the help").stdout).into_owned();
+    let options = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    options.filter_map(|option| option.split_whitespace().next()).map(str::to_owned).collect()
 }
