@@ -1,4 +1,4 @@
-//! Who calls: an organisation, an id inside it and a secret, sent as Basic authentication; or the token of an identity provider.
+//! Who calls: an organization, an id inside it and a secret, sent as Basic authentication; or the token of an identity provider.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ const OWN_USER: &str = "apikey";
 /// Credentials of a user, node or agbot. The `Debug` form hides the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Organisation of the caller.
+    /// Organization of the caller.
     pub org: String,
-    /// Id of the caller inside its organisation.
+    /// Id of the caller inside its organization.
     pub id: String,
     secret: String,
     is_token: bool,
@@ -33,7 +33,7 @@ impl Credentials {
         Self { org: org.into(), id: id.into(), secret: secret.into(), is_token: false }
     }
 
-    /// The token of an identity provider, for work in an organisation; whose it is, the hub finds out. The id is the one that stands
+    /// The token of an identity provider, for work in an organization; whose it is, the hub finds out. The id is the one that stands
     /// for the caller.
     pub fn bearer(org: impl Into<String>, token: impl Into<String>) -> Self {
         Self { org: org.into(), id: OWN_USER.to_owned(), secret: token.into(), is_token: true }
@@ -75,7 +75,7 @@ impl Credentials {
         Ok(value)
     }
 
-    /// The organisation that a person with a token works in.
+    /// The organization that a person with a token works in.
     pub(crate) fn organization_header(&self) -> Result<Option<HeaderValue>, ClientError> {
         self.is_token.then(|| HeaderValue::try_from(&self.org).map_err(unfit)).transpose()
     }

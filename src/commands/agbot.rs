@@ -189,7 +189,7 @@ async fn agbot_token(directory: &DataDirectory, database: &Database) -> Result<S
 /// The file with the messaging key of the hub's agbot.
 async fn agbot_key_file(directory: &DataDirectory, database: &Database) -> Result<PathBuf, Failure> {
     let make = || {
-        // It takes part of a second, in which this thread answers nobody.
+        // It takes part of a second, in which this thread serves no requests.
         let made = tokio::task::block_in_place(|| {
             PrivateKey::generate(&mut rand::rng(), KEY_BITS).and_then(|key| key.to_pkcs1_pem())
         });
@@ -199,7 +199,7 @@ async fn agbot_key_file(directory: &DataDirectory, database: &Database) -> Resul
     Ok(directory.path().join(KEY_FILE))
 }
 
-/// Makes the agbot known to the exchange, and lets it serve every organization that it was never offered: what an
+/// Creates the agbot known to the exchange, and lets it serve every organization that it was never offered: what an
 /// administrator took away stays away. Returns the first number of the change feed that an organization created later can have.
 async fn register(
     root: &Client,

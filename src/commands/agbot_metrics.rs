@@ -1,4 +1,4 @@
-//! What `/metrics` shows of an agbot.
+//! The metrics of an agbot.
 
 use evenkeel_agbot::{Agbot, Backlog};
 use evenkeel_runtime::metrics::Metrics;

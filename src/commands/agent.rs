@@ -12,12 +12,12 @@ use evenkeel_runtime::{ExitStatus, Failure};
 use super::serve::lifecycle;
 use super::settings::{ConfigArguments, LogSettings, secret_of_setting, state_directory};
 
-/// How services are run.
+/// The driver that runs services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Driver {
     /// As containers, through the Engine API of Docker or podman.
     Docker,
-    /// As plain processes, each in a process group of its own.
+    /// As plain processes, each in its own process group.
     Process,
 }
 

@@ -16,7 +16,7 @@ use super::settings::{
 };
 use super::tls::TlsOptions;
 
-/// How long requests may go on after the signal to stop.
+/// Time for requests in flight after the stop signal.
 const TASK_LIMIT: Duration = Duration::from_secs(7);
 
 /// Options of `exchange`.

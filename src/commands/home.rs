@@ -14,7 +14,7 @@ use crate::commands::manual::{self, get_manual};
 #[derive(Clone)]
 struct Home {
     health: Health,
-    /// What runs here: hub, exchange or agbot.
+    /// The role of the process: hub, exchange or agbot.
     role: &'static str,
     /// Whether the listener serves the API document.
     has_document: bool,

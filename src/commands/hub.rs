@@ -15,10 +15,10 @@ use super::settings::{
     secret_of_setting,
 };
 
-/// How long the exchange may take to write what it has in memory.
+/// Timeout of the exchange's final writes.
 const FINISH_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long closing the connections to the database may take.
+/// Timeout of closing the connections to the database.
 const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Options of commands that need nothing of a hub but its database.
@@ -168,7 +168,7 @@ pub async fn start_exchange(
     Ok(RunningExchange { exchange, workers })
 }
 
-/// The password of root: from the file that is named, else from the data directory, made there at first start.
+/// Returns the password of root: from the named file, else from the data directory, where it is created at first start.
 pub fn root_password(
     directory: &DataDirectory,
     options: &ExchangeOptions,

@@ -1,4 +1,4 @@
-//! `evenkeel hzn …`, and the program under the name `hzn`: hands its arguments to the command line.
+//! `evenkeel hzn …`, and the program under the name `hzn`: passes its arguments to the command line.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub struct HznArguments {
 }
 
 impl HznArguments {
-    /// What can stand at the cursor of a shell on a line that begins with `evenkeel` and leads to no command of `hzn`.
+    /// Completions of a shell for a line that begins with `evenkeel` and contains no command of `hzn`.
     pub fn candidates(&self, program: impl FnOnce() -> clap::Command) -> Option<Vec<String>> {
         let (complete, words) = self.arguments.split_first()?;
         let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -33,7 +33,7 @@ impl HznArguments {
     }
 }
 
-/// Answers whether the program was started by a link or copy named `hzn`.
+/// Returns whether the program was started by a link or copy named `hzn`.
 pub fn is_called_so(arguments: &[OsString]) -> bool {
     arguments.first().is_some_and(|name| Path::new(name).file_name().is_some_and(|name| name == NAME))
 }

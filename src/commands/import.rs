@@ -80,7 +80,7 @@ fn failed(error: &ImportError) -> Failure {
     }
 }
 
-/// Shows how the import goes on: a bar on a terminal, a line for each table otherwise. Rows that are not taken go to standard output.
+/// Shows the progress of the import: a bar on a terminal, a line for each table otherwise. Refused rows go to standard output.
 struct Progress {
     bar: ProgressBar,
     is_terminal: bool,

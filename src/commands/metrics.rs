@@ -1,4 +1,4 @@
-//! What `/metrics` shows of the roles of a process.
+//! The metrics of a process's roles.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use evenkeel_runtime::metrics::Metrics;
 use evenkeel_runtime::worker::{WorkerStatus, Workers};
 use evenkeel_store::Database;
 
-/// Numbers of an agbot are counted anew at most this often: counting goes over all nodes and agreements.
+/// Minimum interval between two counts of an agbot: counting iterates over all nodes and agreements.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Adds what a database pool shows.

@@ -71,7 +71,7 @@ enum Command {
     Simulate(simulate::SimulateArguments),
 }
 
-/// Runs the command that the arguments ask for.
+/// Runs the command of the arguments.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     if hzn::is_called_so(&arguments) {
         return hzn::run(arguments);
@@ -119,7 +119,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 
 /// Reads the arguments of a command that runs for long, by itself: the tree of all commands would stay in its memory.
 ///
-/// `None` where only the whole tree knows what to say: another command, help, a wrong option.
+/// `None` where only the whole tree can respond: another command, help, a wrong option.
 fn parse_alone(arguments: &[OsString]) -> Option<Command> {
     match arguments.get(1)?.to_str()? {
         "up" => alone(arguments).map(Command::Up),
@@ -135,7 +135,7 @@ fn alone<T: clap::Args>(arguments: &[OsString]) -> Option<T> {
     T::from_arg_matches(&command.try_get_matches_from(&arguments[1..]).ok()?).ok()
 }
 
-/// Help and version are answers, not failures.
+/// Help and version are no failures.
 fn refuse(error: &clap::Error) -> ExitCode {
     // Nothing can be done about a closed terminal.
     let _ = error.print();

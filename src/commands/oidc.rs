@@ -1,4 +1,4 @@
-//! The `[oidc]` table of the configuration file: logins of people by an OpenID Connect provider. Without it there are none.
+//! The `[oidc]` table of the configuration file: logins by an OpenID Connect provider. Without it there are none.
 
 use evenkeel_exchange::OidcSettings;
 use evenkeel_runtime::settings::{SettingsError, SettingsFile};

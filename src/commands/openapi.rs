@@ -1,4 +1,4 @@
-//! `evenkeel openapi`: prints the document of the API, made from the same tables as the routers.
+//! `evenkeel openapi`: prints the document of the API, generated from the same tables as the routers.
 
 use evenkeel_api::document;
 use evenkeel_exchange::openapi;

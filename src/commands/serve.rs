@@ -1,4 +1,4 @@
-//! Serves routers on listeners until the process is told to stop.
+//! Serves routers on listeners until shutdown.
 
 use std::net::SocketAddr;
 
@@ -10,11 +10,11 @@ use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use evenkeel_store::Database;
 use tokio::net::TcpListener;
 
-/// What a serving process shows of itself.
+/// The shared parts of a server process: health, metrics, TLS and limits.
 pub struct ServerSetup {
     /// The process's dependencies; roles add theirs.
     pub health: Health,
-    /// What `/metrics` shows; roles add theirs.
+    /// The metrics; roles add theirs.
     pub metrics: Metrics,
     http_metrics: HttpMetrics,
     tls: Option<TlsSettings>,
@@ -22,7 +22,7 @@ pub struct ServerSetup {
 }
 
 impl ServerSetup {
-    /// A front that watches the database and serves with TLS when there is a certificate.
+    /// Creates the parts; the database is a dependency of the health check.
     pub fn new(
         lifecycle: &Lifecycle,
         database: &Database,
@@ -35,13 +35,13 @@ impl ServerSetup {
         let database = database.clone();
         health.depend("database", move || {
             let database = database.clone();
-            // Taking a connection proves that it answers.
+            // A successful acquire proves that it responds.
             async move { database.acquire().await.map(drop).map_err(|error| error.to_string()) }
         });
         Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits }
     }
 
-    /// The URL of an address that this front serves.
+    /// Returns the URL of a served address.
     pub fn url(&self, address: SocketAddr) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{address}")
@@ -60,7 +60,7 @@ impl ServerSetup {
     }
 }
 
-/// Binds an address, before anything expensive is started; answers also the address that it got.
+/// Binds an address, before anything expensive is started; also returns the bound address.
 pub async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Failure> {
     let listener = evenkeel_http_server::listen(address)
         .await

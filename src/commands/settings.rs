@@ -16,7 +16,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 use super::limits::{HttpOptions, LimitOptions};
 use super::tls::TlsOptions;
 
-/// Connections that one process keeps to the database, unless told otherwise.
+/// Default number of connections of one process to the database.
 const DATABASE_CONNECTIONS: u32 = 16;
 
 /// Names the configuration file.
@@ -50,7 +50,7 @@ impl ConfigArguments {
 }
 
 settings! {
-    /// What is logged, and how.
+    /// Settings of logging.
     pub struct LogSettings {
         /// Log filter: a level, or levels by module [default: info,sqlx=warn].
         log: String = "log", "EVENKEEL_LOG";
@@ -69,7 +69,7 @@ impl LogSettings {
 }
 
 settings! {
-    /// Where a process keeps its files.
+    /// The directory of a process's files.
     pub struct DirectorySettings {
         /// Directory for the database, secrets and everything else that stays [default: in the user's state directory].
         data_dir: PathBuf = "data-dir", "EVENKEEL_DATA_DIR";
@@ -94,7 +94,7 @@ pub fn state_directory() -> Result<PathBuf, Failure> {
 }
 
 settings! {
-    /// Which database to use.
+    /// The database.
     pub struct DatabaseSettings {
         /// PostgreSQL to use, as a URL; better in a file when it holds a password.
         database_url: Secret<String> = "database-url", "EVENKEEL_DATABASE_URL";
@@ -152,7 +152,7 @@ pub fn secret_of_setting(file: &Path) -> Result<Secret<String>, Failure> {
 }
 
 settings! {
-    /// How to run the embedded PostgreSQL.
+    /// Settings of the embedded PostgreSQL.
     pub struct PostgresChoice {
         /// Programs of the embedded PostgreSQL: found (on this machine), fetched, or auto [default: auto].
         postgres_binaries: BinarySource = "postgres-binaries", "EVENKEEL_POSTGRES_BINARIES";
@@ -167,7 +167,7 @@ impl PostgresChoice {
 }
 
 settings! {
-    /// Where the exchange listens.
+    /// The listen address of the exchange.
     pub struct ListenSettings {
         /// Address of the API, HOST:PORT; port 0 takes a free one [default: 127.0.0.1:8080].
         listen: String = "listen", "EVENKEEL_LISTEN";
@@ -182,7 +182,7 @@ impl ListenSettings {
 }
 
 settings! {
-    /// Where the agbot listens.
+    /// The listen address of the agbot.
     pub struct AgbotListenSettings {
         /// Address of the agbot's API for nodes, HOST:PORT, besides the main one.
         agbot_listen: String = "agbot-listen", "EVENKEEL_AGBOT_LISTEN";
@@ -190,14 +190,14 @@ settings! {
 }
 
 impl AgbotListenSettings {
-    /// The address, if there is one of its own.
+    /// The separate listen address, if any.
     pub fn address(&self) -> Option<&str> {
         self.agbot_listen.as_deref()
     }
 }
 
 settings! {
-    /// How the exchange behaves.
+    /// Settings of the exchange.
     pub struct ExchangeOptions {
         /// File that holds the password of root/root [default: root-password in the data directory, made at first start].
         root_password_file: PathBuf = "root-password-file", "EVENKEEL_ROOT_PASSWORD_FILE";
@@ -209,7 +209,7 @@ settings! {
 }
 
 settings! {
-    /// How the agbot behaves.
+    /// Settings of the agbot.
     pub struct AgbotOptions {
         /// Seconds the new version must be seen running before the next member is upgraded [default: 5].
         upgrade_monitor_secs: u64 = "upgrade-monitor-secs", "EVENKEEL_UPGRADE_MONITOR_SECS";

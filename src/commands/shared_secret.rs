@@ -10,7 +10,7 @@ use evenkeel_store::{Database, StoreError};
 use super::hub::no_database;
 
 /// The secret called `name` in the database and `file` in the directory. What the database holds wins over the file; where
-/// both are empty, `make` makes it.
+/// both are empty, `make` creates it.
 pub async fn agree(
     directory: &DataDirectory,
     database: &Database,

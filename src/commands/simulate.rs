@@ -1,4 +1,4 @@
-//! `evenkeel simulate`: drives the pure core through faulty schedules, each told by a seed.
+//! `evenkeel simulate`: runs the pure core through schedules with faults, each derived from a seed.
 
 use clap::Args;
 use evenkeel_runtime::{ExitStatus, Failure};

@@ -9,11 +9,11 @@ use evenkeel_runtime::{ExitStatus, Failure, settings};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-/// How often a certificate of the private authority is looked at for renewal.
+/// Interval at which a certificate of the private authority is checked for renewal.
 const RENEW_PERIOD: Duration = Duration::from_secs(12 * 3600);
 
 settings! {
-    /// How the listeners speak TLS.
+    /// The TLS settings of the listeners.
     pub struct TlsOptions {
         /// TLS: off, auto (a private authority made at first start), or files [default: off, or files when some are named].
         tls: TlsMode = "tls", "EVENKEEL_TLS";
@@ -80,7 +80,7 @@ impl TlsOptions {
     }
 }
 
-/// Makes the certificate anew before it ends; who serves with it finds the new files by itself.
+/// Renews the certificate before it ends; listeners detect the new files themselves.
 async fn renew(authority: Authority, names: Vec<String>, shutdown: CancellationToken) {
     while shutdown.run_until_cancelled(tokio::time::sleep(RENEW_PERIOD)).await.is_some() {
         if let Err(error) = authority.certify(&names, Timestamp::now()) {

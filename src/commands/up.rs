@@ -22,7 +22,7 @@ use super::settings::{
 };
 use super::tls::TlsOptions;
 
-/// How long requests and background work may go on after the signal to stop; the database stops after them.
+/// Time for requests and background work after the stop signal; the database stops after them.
 const TASK_LIMIT: Duration = Duration::from_millis(4_500);
 
 /// Options of `up`.
@@ -161,7 +161,7 @@ async fn serve(
             )),
         );
     }
-    // The exchange answers at once; at its first start the agbot makes its keys meanwhile.
+    // The exchange responds at once; at its first start the agbot creates its keys meanwhile.
     let home = super::home::router(&setup.health, "hub", true);
     let others = api.router().merge(setup.health.router()).merge(home);
     let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
@@ -192,7 +192,7 @@ async fn serve(
     outcome
 }
 
-/// Ends the requests under way, and hands over the agbot's work.
+/// Ends the requests in flight, and releases the agbot's partitions.
 async fn end(lifecycle: &Lifecycle, agbot: Option<Agbot>) {
     lifecycle.shutdown().cancel();
     let handed_over = async {
@@ -207,7 +207,7 @@ async fn end(lifecycle: &Lifecycle, agbot: Option<Agbot>) {
     }
 }
 
-/// Tells where the hub answers: in the log for people, in a file for programs that let it choose the port.
+/// Reports the URL of the hub: in the log, and in a file for programs that let it choose the port.
 fn announce(directory: &DataDirectory, url: &str) -> Result<(), Failure> {
     write_private_file(&directory.path().join("url"), format!("{url}\n").as_bytes())
         .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;

@@ -1,4 +1,4 @@
-//! What the demo makes at the hub, through the public API like everybody else.
+//! The demo's resources at the hub, created through the public API.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn root_client(url: &str, password: &str) -> Result<Client, ClientError> {
 }
 
 impl Fleet {
-    /// Makes organization and user.
+    /// Creates organization and user.
     pub async fn create(root: &Client, arch: &str) -> Result<Fleet, ClientError> {
         let password = random_secret().expose().clone();
         let org = PutOrganization {
@@ -65,12 +65,12 @@ impl Fleet {
         })
     }
 
-    /// How to log in at the hub as the demo's user.
+    /// Returns the login of the demo's user.
     pub fn login(&self) -> (String, &str) {
         (format!("{ORG}/{USER}"), &self.password)
     }
 
-    /// Makes a node and returns its token.
+    /// Creates a node and returns its token.
     pub async fn create_node(&self, node: &str) -> Result<String, ClientError> {
         let token = format!("ek1.{}", random_secret().expose());
         let body = PutNode {
@@ -126,7 +126,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// How each node stands with the policy, in words.
+    /// Returns the placement of the policy on each node, in words.
     pub async fn reasons(&self) -> Result<BTreeMap<String, String>, ClientError> {
         let found: Option<Value> =
             self.user.get(evenkeel_client::Path::org(ORG, &["agbot", "reasons"])).await?;

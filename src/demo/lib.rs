@@ -76,7 +76,7 @@ async fn run_demo(arguments: DemoArguments) -> Result<(), Failure> {
         stopped = stop_signal() => stopped.map(|()| println!("\nstopping the agents and the hub")),
     };
     processes.stop();
-    // The copies of the service see that their directory is gone and end.
+    // The instances of the service end when their directory is gone.
     let _ = std::fs::remove_dir_all(directory.join("sockets"));
     outcome
 }
@@ -145,7 +145,7 @@ async fn play(arguments: &DemoArguments, directory: &Path, processes: &mut Proce
     }
 }
 
-/// Where the demo's hub answers, and its root password.
+/// The URL of the demo's hub, and its root password.
 struct Hub {
     url: String,
     password: String,
@@ -237,7 +237,7 @@ fn start_agent(
     processes.start(node, &arguments, &[], &log_file(directory, node))
 }
 
-/// Everything that is looked at while a version spreads.
+/// The observed state while a version spreads.
 struct Stage<'a> {
     fleet: &'a Fleet,
     observer: &'a Observer,
@@ -246,7 +246,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Waits until every node answers with the version.
+    /// Waits until every node responds with the version.
     async fn await_version(
         &mut self,
         version: &str,
@@ -270,7 +270,7 @@ impl Stage<'_> {
             }
             if asked_at.is_none_or(|at| at.elapsed() >= REASONS_PERIOD) {
                 asked_at = Some(Instant::now());
-                // A busy agbot is asked again; what was shown stays meanwhile.
+                // A busy agbot is queried again; the shown state stays meanwhile.
                 if let Ok(reasons) = self.fleet.reasons().await {
                     self.view.show_reasons(&reasons);
                 }
@@ -293,7 +293,7 @@ fn summary(deploy_time: Duration, roll_time: Duration, seen: &Seen) {
     );
 }
 
-/// Tells how to use the hub, which goes on.
+/// Prints how to use the hub, which continues to run.
 fn invite(hub: &Hub, fleet: &Fleet, directory: &Path) -> Result<(), Failure> {
     let (login, password) = fleet.login();
     let login_file = directory.join("login");

@@ -1,4 +1,4 @@
-//! An observer that knows nothing of the hub: it asks every copy of the service whether it answers, every 20 ms.
+//! An observer independent of the hub: it polls every instance of the service every 20 ms.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use super::service;
 
 const STEP: Duration = Duration::from_millis(20);
 
-/// What the observer has seen.
+/// The observations.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Version that answers now, by node.
+    /// The responding version, by node.
     pub versions: BTreeMap<String, String>,
-    /// Fewest copies that answered at the same time since counting began; `None` before the first look.
+    /// Lowest number of instances that responded at the same time since counting began; `None` before the first poll.
     pub lowest: Option<usize>,
     /// Looks since counting began.
     pub observation_count: u64,
@@ -31,7 +31,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins to look at the sockets of the nodes.
+    /// Starts polling the sockets of the nodes.
     pub fn start(sockets: PathBuf, nodes: Vec<String>) -> Observer {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let counts = Arc::new(AtomicBool::new(false));
@@ -58,12 +58,12 @@ impl Observer {
         Observer { seen, counts, stop, thread: Some(thread) }
     }
 
-    /// From now on the lowest number of copies is remembered.
+    /// Starts recording the lowest number of instances.
     pub fn begin_counting(&self) {
         self.counts.store(true, Ordering::Relaxed);
     }
 
-    /// What was seen so far.
+    /// Returns the observations so far.
     pub fn seen(&self) -> Seen {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -73,7 +73,7 @@ impl Drop for Observer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panicked observer has already said so.
+            // A panicked observer has already reported its panic.
             let _ = thread.join();
         }
     }

@@ -20,7 +20,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Starts this program again with other arguments; what it says goes to a file.
+    /// Starts this program again with other arguments; its output goes to a file.
     pub fn start(
         &mut self,
         name: &str,
@@ -89,7 +89,7 @@ impl Drop for Processes {
     }
 }
 
-/// Where the log of a process goes.
+/// Returns the log file of a process.
 pub fn log_file(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.log"))
 }

@@ -1,4 +1,4 @@
-//! The service of the demo: answers on a socket with its version, so that somebody from outside can tell whether a copy runs.
+//! The service of the demo: responds on a socket with its version, so that an outside observer sees whether an instance runs.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -18,14 +18,14 @@ pub struct ServiceArguments {
     version: String,
 }
 
-/// Answers every connection until the process is ended; ends by itself when the directory of the sockets is gone.
+/// Responds to every connection until the process is ended; ends when the directory of the sockets is gone.
 pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
     let node = std::env::var("HZN_NODE_ID").map_err(|_| {
         Failure::new(ExitStatus::Usage, "HZN_NODE_ID is not set: an agent starts this program")
     })?;
     let socket = arguments.sockets.join(format!("{node}.sock"));
     let broken = |error: std::io::Error| Failure::from_error(ExitStatus::Failure, &error);
-    // A copy that was killed leaves its socket behind.
+    // A killed instance leaves its socket behind.
     if let Err(error) = std::fs::remove_file(&socket)
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -48,7 +48,7 @@ pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks the copy on a node for its version; `None` when none answers.
+/// Queries the instance on a node for its version; `None` without a response.
 pub fn ask(sockets: &std::path::Path, node: &str) -> Option<String> {
     let mut connection =
         std::os::unix::net::UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;

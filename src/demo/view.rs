@@ -1,4 +1,4 @@
-//! What the demo shows: a table that lives on a terminal, plain lines elsewhere.
+//! The output of the demo: a table on a terminal, plain lines elsewhere.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -31,14 +31,14 @@ impl View {
         }
     }
 
-    /// Reports one thing that happened.
+    /// Reports an event.
     pub fn print(&mut self, text: &str) {
         self.erase();
         println!("{:7.2}s  {text}", self.began.elapsed().as_secs_f64());
         self.draw();
     }
 
-    /// Shows which version answers on each node; reports only what changed.
+    /// Shows the version that responds on each node; reports only changes.
     pub fn show(&mut self, versions: &BTreeMap<String, String>) {
         if *versions == self.shown {
             return;
@@ -57,7 +57,7 @@ impl View {
         self.print(&format!("{:<28} copies running: {running}", changes.join(", ")));
     }
 
-    /// Shows what the agbot says of each node: in the table on a terminal, elsewhere as a line when it changed.
+    /// Shows the agbot's reasons for each node: in the table on a terminal, elsewhere as a line when they change.
     pub fn show_reasons(&mut self, reasons: &BTreeMap<String, String>) {
         if *reasons == self.reasons {
             return;

@@ -21,7 +21,7 @@ const NOBODY: Account = Account { uid: 65534, gid: 65534 };
 impl Account {
     /// The account to run the server of `directory` as; `None` when this process is not root and so is itself unprivileged.
     ///
-    /// The owner of the directory when that is an ordinary user, else `postgres` when there is one, else `nobody`.
+    /// Returns the owner of the directory when that is an ordinary user, else `postgres` when there is one, else `nobody`.
     #[must_use]
     pub fn for_directory(directory: &Metadata) -> Option<Self> {
         if !Uid::effective().is_root() {
@@ -36,7 +36,7 @@ impl Account {
         Some(named("postgres").or_else(|| named("nobody")).unwrap_or(NOBODY))
     }
 
-    /// Whether this account may pass through a directory, by the directory's mode alone.
+    /// Returns whether this account may pass through a directory, by the directory's mode alone.
     #[must_use]
     pub fn may_enter(self, directory: &Metadata) -> bool {
         let mode = directory.mode();

@@ -18,7 +18,7 @@ pub struct Binaries {
     pub major: u32,
 }
 
-/// Answers programs that can run a cluster of version `major` (any new enough version when it is `None`).
+/// Returns binaries that can run a cluster of version `major` (any new enough version when it is `None`).
 ///
 /// # Shape
 /// `caches`: directories for fetched programs; all are searched, the first that can be written is fetched into.
@@ -56,7 +56,7 @@ pub async fn obtain(
         .ok_or_else(|| PostgresError::Fetch("the fetched programs do not run here".into()))
 }
 
-/// Places to look at, in order of preference.
+/// Returns the directories to search, in order of preference.
 fn installed_directories() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> =

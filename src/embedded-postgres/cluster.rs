@@ -13,7 +13,7 @@ use super::{NAME, PostgresError};
 use evenkeel_runtime::files::{FileError, random_secret, read_secret, write_private_file};
 use evenkeel_runtime::settings::Secret;
 
-/// How long `initdb` may take; a second is usual, a loaded machine needs far more.
+/// Timeout of `initdb`; it usually takes a second, on a loaded machine far more.
 const INITDB_LIMIT: Duration = Duration::from_secs(300);
 
 /// Size of the files of the server's log. Every write waits while the next one is made and flushed, which takes a tenth of a second with
@@ -32,7 +32,7 @@ pub fn existing_major(home: &Home) -> Result<Option<u32>, PostgresError> {
     }
 }
 
-/// Makes the cluster when there is none; answers the password of its user.
+/// Creates the cluster when there is none; returns the password of its user.
 pub async fn ensure(home: &Home, binaries: &Binaries) -> Result<Secret<String>, PostgresError> {
     let password_file = home.password_file();
     if home.data().join("PG_VERSION").exists() {
@@ -87,8 +87,8 @@ async fn initdb(home: &Home, binaries: &Binaries, data: &Path) -> Result<(), Pos
     Err(PostgresError::Initialise { output: last_lines(&String::from_utf8_lossy(&output.stderr), 3) })
 }
 
-/// A program of PostgreSQL as the server's account: own process group (a terminal's Ctrl-C is for us alone), and an
-/// environment in which nothing of the caller's can change its behaviour.
+/// Prepares a PostgreSQL binary to run as the server's account: in a new process group (a terminal's Ctrl-C is for this
+/// process alone), with an environment independent of the caller's.
 pub fn plain_command(program: &Path, home: &Home) -> Command {
     let mut command = Command::new(program);
     command.current_dir(home.directory()).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C");

@@ -14,12 +14,12 @@ use super::account::Account;
 /// The version of a new database: fixed, so that every machine gets what was tested.
 const NEW_VERSION: &str = "=18.6.0";
 
-/// How long the download may take.
+/// Timeout of the download.
 const FETCH_LIMIT: Duration = Duration::from_secs(600);
 
 type FetchError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Fetches a version (the newest of `major`, or the tested one) into the first usable cache; answers its program directory.
+/// Fetches a version (the newest of `major`, or the tested one) into the first usable cache; returns its directory of binaries.
 pub async fn fetch(
     major: Option<u32>,
     account: Option<Account>,

@@ -23,10 +23,10 @@ pub struct Home {
 }
 
 impl Home {
-    /// Chooses the directory of a data directory, and makes it when it is missing.
+    /// Chooses the directory of a data directory, and creates it when it is missing.
     ///
     /// # Errors
-    /// When it cannot be made or given to the server's account, or that account may not enter it.
+    /// When it cannot be created or given to the server's account, or that account may not enter it.
     pub fn prepare(data_directory: &Path) -> Result<Self, FileError> {
         let usual = data_directory.join("postgres");
         let pointer = data_directory.join("postgres-folder");
@@ -77,11 +77,11 @@ impl Home {
         self.account.map_or(Ok(()), |account| own(path, account))
     }
 
-    /// Makes and answers the directory of the socket: in the home, or under the system's temporary directory when that path is too
+    /// Creates and returns the directory of the socket: in the home, or under the system's temporary directory when that path is too
     /// long for a socket.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn socket_directory(&self) -> Result<PathBuf, FileError> {
         let usual = self.directory.join("run");
         if usual.as_os_str().len() <= SOCKET_DIRECTORY_LIMIT {
@@ -97,7 +97,7 @@ impl Home {
             }
         }
         let directory = std::env::temp_dir().join(format!("evenkeel-{:016x}", rand::random::<u64>()));
-        // A directory that somebody else made in the shared place would be an error here, never used.
+        // A directory that another account created in the shared place would be an error here, never used.
         fs::create_dir(&directory).map_err(FileError::at("create the directory", &directory))?;
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))
             .map_err(FileError::at("protect", &directory))?;

@@ -1,6 +1,6 @@
 //! Stops a server that an earlier process left behind, so that the next start finds the cluster free.
 //!
-//! Safe because the data directory's lock is held: whoever owned that server is gone.
+//! Safe because the data directory's lock is held: the previous owner of that server is gone.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::PostgresError;
 
-/// How long a fast, then an immediate shutdown may take.
+/// Timeout of a fast, then an immediate shutdown.
 const STAGES: [(Signal, Duration); 2] =
     [(Signal::SIGINT, Duration::from_secs(20)), (Signal::SIGQUIT, Duration::from_secs(10))];
 
@@ -24,7 +24,7 @@ pub async fn stop(data: &Path) -> Result<(), PostgresError> {
     let Some(pid) = running_server(data) else { return Ok(()) };
     tracing::warn!(postgres.process = pid.as_raw(), "an earlier PostgreSQL server still runs: stopping it");
     for (signal, limit) in STAGES {
-        // It may be ending already, or end between the look and the signal.
+        // It may be ending already, or end between the check and the signal.
         let _ = kill(pid, signal);
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! A private PostgreSQL server: found or fetched, initialised, started, watched, restarted and stopped with the process.
+//! A private PostgreSQL server: found or fetched, initialized, started, watched, restarted and stopped with the process.
 //!
 //! Listens on a Unix socket in a directory that only its user may enter, and asks for a random password kept in a file of
 //! mode 0600. Ends when its owner ends, however that happens. See the design, section 2.
@@ -37,7 +37,7 @@ const NAME: &str = "evenkeel";
 /// Pause before a server that died is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Where PostgreSQL's programs come from.
+/// The source of the PostgreSQL binaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BinarySource {
@@ -63,10 +63,10 @@ impl FromStr for BinarySource {
     }
 }
 
-/// How to run the embedded server.
+/// Settings of the embedded server.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
-    /// Where its programs come from.
+    /// The source of the binaries.
     pub binaries: BinarySource,
     /// Whether acknowledged writes survive a power failure. Off only in tests.
     pub is_durable: bool,
@@ -86,7 +86,7 @@ pub enum PostgresError {
         "no PostgreSQL {wanted} is installed on this machine: install it, allow fetching, or name a database"
     )]
     NotInstalled {
-        /// Which versions would do.
+        /// The accepted versions.
         wanted: String,
     },
     /// The programs could not be fetched.
@@ -95,7 +95,7 @@ pub enum PostgresError {
     /// A file or directory of the server cannot be used.
     #[error("the directory of the embedded PostgreSQL cannot be used")]
     Directory(#[from] FileError),
-    /// A program of PostgreSQL could not be run.
+    /// A PostgreSQL binary could not be run.
     #[error("cannot run {}", program.display())]
     Run {
         /// The program.
@@ -104,7 +104,7 @@ pub enum PostgresError {
         source: std::io::Error,
     },
     /// `initdb` failed or took too long.
-    #[error("the embedded PostgreSQL cannot be initialised: {output}")]
+    #[error("the embedded PostgreSQL cannot be initialized: {output}")]
     Initialise {
         /// The end of what it printed.
         output: String,
@@ -150,8 +150,8 @@ pub struct EmbeddedPostgres {
 }
 
 impl EmbeddedPostgres {
-    /// Starts the server of a data directory: finds or fetches its programs, initialises it at the first time, stops what an
-    /// earlier process left behind, and waits until it answers.
+    /// Starts the server of a data directory: finds or fetches its binaries, initializes it at first start, stops a server that
+    /// an earlier process left behind, and waits until it responds.
     ///
     /// # Errors
     /// See [`PostgresError`]; nothing is left running then.

@@ -19,17 +19,17 @@ use super::cluster::{last_lines, plain_command};
 use super::home::Home;
 use evenkeel_runtime::files::FileError;
 
-/// How long a start may take: after a crash, the server first replays what it had written.
+/// Timeout of a start: after a crash, the server first replays its log.
 const START_LIMIT: Duration = Duration::from_secs(300);
 
-/// How long to go on trying while processes of a killed server still hold its shared memory.
+/// How long to retry while processes of a killed server still hold its shared memory.
 const MEMORY_LIMIT: Duration = Duration::from_secs(20);
 
 /// A fast shutdown, then an immediate one; together well inside the time that a process has to drain.
 const STOP_STAGES: [(Signal, Duration); 2] =
     [(Signal::SIGINT, Duration::from_millis(3_500)), (Signal::SIGQUIT, Duration::from_millis(1_000))];
 
-/// A log larger than this is begun anew at the next start.
+/// A log larger than this is truncated at the next start.
 const LOG_LIMIT: u64 = 8 * 1024 * 1024;
 
 /// Waits for the end of its standard input, which comes when the process that holds the other end ends in whatever way,
@@ -54,7 +54,7 @@ impl Launch {
     /// Prepares starts of the server of `home`.
     ///
     /// # Errors
-    /// When the directory of its socket cannot be made.
+    /// When the directory of its socket cannot be created.
     pub fn new(home: &Home, binaries: &Binaries, is_durable: bool) -> Result<Self, PostgresError> {
         let socket_directory = home.socket_directory()?;
         Ok(Self {
@@ -178,7 +178,7 @@ impl Server {
         }
     }
 
-    /// Waits for the server to end by itself; answers how, in words.
+    /// Waits for the server to end; returns its exit in words.
     pub async fn wait(&mut self) -> String {
         let ending = self.child.wait().await;
         self.dismiss_watcher().await;

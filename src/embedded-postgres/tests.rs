@@ -71,7 +71,7 @@ async fn a_server_left_behind_is_stopped_and_an_unfinished_cluster_removed() {
     assert!(!home.join("data.0123.unfinished").exists());
     assert_eq!(count_rows(&first).await, 1);
     let left = leftover::running_server(&home.join("data")).unwrap();
-    // As after SIGKILL of the owner, with a watcher that was killed too: nobody supervises the server any more.
+    // As after SIGKILL of the owner and its supervisor: the server is unsupervised.
     first.supervisor.as_ref().unwrap().abort();
     let second = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
     assert_ne!(leftover::running_server(&home.join("data")), Some(left));

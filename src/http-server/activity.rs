@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{HttpLimits, HttpMetrics};
 
-/// What one connection does.
+/// The activity of one connection.
 #[derive(Debug)]
 pub struct Activity {
     begun: Instant,
@@ -52,7 +52,7 @@ impl Activity {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// A request's head is complete; the request is under way until the answer is dropped.
+    /// A request's head is complete; the request is in flight until the response is dropped.
     pub fn begin_request(self: &Arc<Self>, is_multiplexed: bool) -> RequestInFlight {
         self.request_count.fetch_add(1, Ordering::Relaxed);
         let ordinal = self.begun_count.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Activity {
     }
 }
 
-/// Since when a connection has not moved, as far as observation_count at it tell: the truth is at most the time between two of them longer.
+/// Since when a connection has been idle, as seen by periodic checks: the true time is at most one check interval longer.
 #[derive(Debug)]
 pub struct Ages {
     begun_count: u64,
@@ -127,7 +127,7 @@ impl RequestInFlight {
         self.activity.first_number.wrapping_add(self.ordinal)
     }
 
-    /// Counts the answer.
+    /// Counts the response.
     pub fn count(&self, status: StatusCode) {
         self.activity.metrics.count(status);
     }
@@ -139,7 +139,7 @@ impl Drop for RequestInFlight {
     }
 }
 
-/// Answers of at most so many bytes are sent as one piece: copying them costs less than the system takes for several.
+/// Responses up to this size are sent as one piece: copying them costs less than several system calls.
 const SMALL_RESPONSE_BYTES: usize = 1024;
 
 /// The slices one after the other, when they fit.
@@ -152,7 +152,7 @@ fn joined<'b>(slices: &[io::IoSlice<'_>], buffer: &'b mut [u8]) -> Option<&'b [u
     Some(&buffer[..length])
 }
 
-/// A stream that tells its activity.
+/// A stream that records its activity.
 #[derive(Debug)]
 pub struct Watched<S> {
     stream: S,

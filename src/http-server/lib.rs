@@ -1,4 +1,4 @@
-//! Serves a router on a listener: HTTP/1.1 and HTTP/2, TLS when asked, limits on everything a client may hold on to.
+//! Serves a router on a listener: HTTP/1.1 and HTTP/2, optional TLS, limits on all resources a client may hold.
 //!
 //! Each request carries its remote address and an id; every connection ends in bounded time after shutdown.
 
@@ -30,7 +30,7 @@ use request::RequestService;
 pub use request::{HttpMetrics, RequestHandler};
 use tls::TlsSettings;
 
-/// What a client may take of the server.
+/// Limits on a client.
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
     /// Bytes of a request's line and headers.
@@ -69,7 +69,7 @@ impl Default for HttpLimits {
     }
 }
 
-/// Connections that may wait to be accepted, if the kernel allows as many. A fleet comes back at once; whoever finds no place tries again
+/// Connections that may wait to be accepted, if the kernel allows as many. A fleet reconnects at once; a client without a free slot retries
 /// after a second, then after three.
 const BACKLOG: u32 = 4_096;
 
@@ -103,7 +103,7 @@ impl ListenError {
 /// Binds `address` (`HOST:PORT`; port 0 takes a free one).
 ///
 /// # Errors
-/// [`ListenError::Taken`] when somebody else listens there.
+/// [`ListenError::Taken`] when another process listens there.
 pub async fn listen(address: &str) -> Result<TcpListener, ListenError> {
     bind(address).await.map_err(|source| {
         let address = address.to_owned();
@@ -135,15 +135,15 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// One listener with what it serves.
 pub struct HttpServer {
-    /// Where to accept connections.
+    /// The listener of the connections.
     pub listener: TcpListener,
-    /// What answers: a router, or what knows a shorter way.
+    /// The request handler.
     pub handler: RequestHandler,
-    /// What clients may take.
+    /// Limits on clients.
     pub limits: HttpLimits,
     /// Certificates, when the listener speaks TLS.
     pub tls: Option<TlsSettings>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: HttpMetrics,
 }
 
@@ -200,7 +200,7 @@ async fn accept(
     shutdown.run_until_cancelled(next).await
 }
 
-/// What all connections of a listener share.
+/// The state shared by all connections of a listener.
 struct Host {
     handler: RequestHandler,
     limits: HttpLimits,
@@ -210,13 +210,13 @@ struct Host {
     cut: CancellationToken,
 }
 
-/// What a connection hears of beside its requests.
+/// The signals to a connection besides its requests.
 enum Signal {
     /// It ends now.
     Cut,
     /// It takes no more requests.
     Shutdown,
-    /// It is time to look for how long it has been waiting for the client.
+    /// Time to check how long the connection has been waiting for the client.
     Check,
 }
 
@@ -229,7 +229,7 @@ impl Host {
     ) {
         let _open = self.metrics.open_connection();
         let _permit = permit;
-        // Small answers must not wait for more to send; a socket that refuses this is dead anyway.
+        // Small responses must not wait for more data; a socket that refuses this option is closed anyway.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.serve_connection(stream, peer).await };
         let handshake = tokio::time::timeout(self.limits.header_time, tls.acceptor().accept(stream));

@@ -25,7 +25,7 @@ use super::activity::{Activity, RequestInFlight};
 use evenkeel_runtime::metrics::{Counter, Metrics};
 use evenkeel_runtime::request_id::{REQUEST_ID, RequestId};
 
-/// What the listeners of a process count.
+/// The metrics of a process's listeners.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics {
     classes: Arc<[Counter; 5]>,
@@ -69,14 +69,14 @@ impl Drop for OpenConnection {
     }
 }
 
-/// An answer that is being made.
+/// A response in progress.
 type PendingResponse = BoxFuture<'static, Response<Body>>;
 
-/// Breaks off with the answer, to a request from the other end of a connection, or lets it go on to the router.
+/// Handles a request before the router: breaks with the response, or continues to the router.
 type Shortcut =
     dyn Fn(Request<Body>, SocketAddr) -> ControlFlow<PendingResponse, Request<Body>> + Send + Sync;
 
-/// What answers requests.
+/// The request handler: a router, optionally preceded by a function.
 #[derive(Clone)]
 pub struct RequestHandler {
     shortcut: Option<Arc<Shortcut>>,
@@ -84,7 +84,7 @@ pub struct RequestHandler {
 }
 
 impl RequestHandler {
-    /// The same, but for requests that a function answers before the router is asked. It sees them as they came.
+    /// Handles certain requests with a function before the router. It sees them unchanged.
     #[must_use]
     pub fn with_shortcut(
         self,
@@ -105,7 +105,7 @@ impl RequestHandler {
             None => request,
         };
         request.extensions_mut().insert(ConnectInfo(peer));
-        // What the router is made of may not know this crate: it finds the id where clients put it.
+        // The router's parts need not know this crate: they find the id where clients send it.
         request.headers_mut().insert(REQUEST_ID.clone(), id.header());
         self.router.clone().call(request).map(|Ok(response)| response).boxed()
     }
@@ -117,7 +117,7 @@ impl From<Router> for RequestHandler {
     }
 }
 
-/// What answers, as one connection sees it.
+/// The handler as used by one connection.
 pub struct RequestService {
     handler: RequestHandler,
     body_time: Duration,
@@ -152,11 +152,11 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
     }
 }
 
-/// A request whose answer is being made.
+/// A request in flight.
 pub struct RequestUnderWay {
     response: PendingResponse,
     id: RequestId,
-    /// Goes with the answer.
+    /// Moved into the response.
     in_flight: Option<RequestInFlight>,
 }
 
@@ -180,7 +180,7 @@ impl Future for RequestUnderWay {
     }
 }
 
-/// The body of an answer; the request is under way until it is sent or dropped.
+/// The body of a response; the request is in flight until it is sent or dropped.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: Body,

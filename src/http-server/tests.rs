@@ -41,7 +41,7 @@ async fn converse(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut response = Vec::new();
-    // A server that refuses may reset the connection; what it said before still counts.
+    // A server that refuses may reset the connection; data sent before still counts.
     let _ = stream.read_to_end(&mut response).await;
     String::from_utf8(response).unwrap()
 }
@@ -185,14 +185,14 @@ async fn shutdown_lets_a_request_finish_and_cuts_one_that_never_does() {
     assert!(TcpStream::connect(running.address).await.is_err(), "the listener is closed");
 }
 
-/// More than the 128 places that a listener has when nobody asks for more.
+/// More than the default backlog of 128 connections.
 #[tokio::test]
 async fn concurrent_connections_get_slots() {
     let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     let crowd = allowed.trim().parse::<usize>().unwrap().min(300);
     let listener = listen("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // Nobody accepts. Whoever finds no place waits for more than a second.
+    // The listener accepts nothing. A client without a backlog slot waits for more than a second.
     let mut waiting = Vec::new();
     for _ in 0..crowd {
         let connected = tokio::time::timeout(Duration::from_millis(900), TcpStream::connect(address)).await;
@@ -209,7 +209,7 @@ async fn a_taken_port_is_a_clear_error() {
     assert_eq!(error.to_string(), format!("the address {address} is taken by another process"));
 }
 
-/// Sends pieces with pauses until the server closes the connection, and answers what it said.
+/// Sends pieces with pauses until the server closes the connection, and returns its output.
 async fn trickle(address: SocketAddr, start: &str, piece: &str) -> String {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
@@ -223,7 +223,7 @@ async fn trickle(address: SocketAddr, start: &str, piece: &str) -> String {
     });
     let mut response = Vec::new();
     let read = reader.read_to_end(&mut response);
-    // What was said before a reset counts; a connection that goes on is the failure.
+    // Data sent before a reset counts; a connection that stays open is the failure.
     let _ = tokio::time::timeout(Duration::from_secs(20), read).await.expect("the connection ends");
     sender.abort();
     String::from_utf8(response).unwrap()

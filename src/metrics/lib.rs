@@ -1,6 +1,6 @@
 //! Counters, gauges and histograms, rendered in the text format that Prometheus scrapes.
 //!
-//! Counting is one atomic addition, observing a duration three; everything else happens when somebody scrapes.
+//! Counting is one atomic addition, observing a duration three; everything else happens at a scrape.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ impl Counter {
 const BOUNDS: [f64; 14] =
     [0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// How long something took, counted in buckets.
+/// Durations, counted in buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram(Arc<Buckets>);
 
@@ -221,7 +221,7 @@ fn render_labels(labels: &[(&str, &str)]) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-/// Resident memory of this process in bytes, where the system tells it.
+/// Returns the resident memory of this process in bytes, where the system reports it.
 #[must_use]
 pub fn resident_bytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

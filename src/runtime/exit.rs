@@ -11,7 +11,7 @@ use evenkeel_domain::causes::chain;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitStatus {
-    /// Everything asked for was done; for a server: it was told to stop and stopped cleanly.
+    /// Everything requested was done; for a server: a clean stop after a signal.
     Success = 0,
     /// A failure that none of the others names.
     Failure = 1,
@@ -23,11 +23,11 @@ pub enum ExitStatus {
     DataDirectory = 4,
     /// The database is not there, or refuses the login.
     DatabaseUnreachable = 5,
-    /// The database was made by a newer version of the program.
+    /// The database was migrated by a newer version of the program.
     DatabaseNewer = 6,
     /// Another process is using the data directory.
     DataDirectoryLocked = 7,
-    /// The embedded PostgreSQL cannot be found, fetched, initialised or started.
+    /// The embedded PostgreSQL cannot be found, fetched, initialized or started.
     Postgres = 8,
     /// A second signal, or the time limit, ended the process before it had drained.
     NotDrained = 9,
@@ -72,17 +72,17 @@ impl From<ExitStatus> for std::process::ExitCode {
 pub struct Failure {
     /// The status of the process.
     pub status: ExitStatus,
-    /// What was attempted, and why it failed, in one sentence.
+    /// The attempted action and the reason of its failure, in one sentence.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure told in `message`.
+    /// Creates a failure with a message.
     pub fn new(status: ExitStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// A failure told by an error and all its causes.
+    /// Creates a failure from an error and all its causes.
     pub fn from_error(status: ExitStatus, error: &(dyn Error + 'static)) -> Self {
         Self { status, message: chain(error) }
     }

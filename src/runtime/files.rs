@@ -41,7 +41,7 @@ impl FileError {
 /// A data directory could not be opened.
 #[derive(Debug, Error)]
 pub enum DataDirectoryError {
-    /// It cannot be made, read or written.
+    /// It cannot be created, read or written.
     #[error("the data directory cannot be used")]
     Unusable(#[from] FileError),
     /// Another process holds it.
@@ -78,7 +78,7 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Makes the directory when it is missing and locks it.
+    /// Creates the directory when it is missing and locks it.
     ///
     /// # Errors
     /// [`DataDirectoryError::Locked`] when another process has it, [`DataDirectoryError::Unusable`] for anything else.
@@ -99,7 +99,7 @@ impl DataDirectory {
     }
 }
 
-/// Makes the missing directories above a data directory. Those that root makes let other accounts pass, because the
+/// Creates the missing directories above a data directory. Those created by root let other accounts pass, because the
 /// embedded database runs as another one.
 fn create_parents(path: &Path) -> Result<(), FileError> {
     let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(()) };
@@ -136,7 +136,7 @@ fn lock(directory: &Path) -> Result<File, DataDirectoryError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut process = String::new();
-            // Only for the message: a lock file that cannot be read still means that somebody holds it.
+            // Only for the message: an unreadable lock file still means that another process holds it.
             let _ = file.take(32).read_to_string(&mut process);
             let process = Some(process.trim().to_owned()).filter(|id| !id.is_empty());
             return Err(DataDirectoryError::Locked { path: directory.to_owned(), process });
@@ -150,10 +150,10 @@ fn lock(directory: &Path) -> Result<File, DataDirectoryError> {
     Ok(file)
 }
 
-/// Makes a directory of mode 0700 with its parents; one that is there stays as it is.
+/// Creates a directory of mode 0700 with its parents; an existing one is kept.
 ///
 /// # Errors
-/// When it cannot be made, or something else has its name.
+/// When it cannot be created, or its name is taken.
 pub fn create_private_directory(path: &Path) -> Result<(), FileError> {
     match DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Ok(()) => Ok(()),
@@ -161,7 +161,7 @@ pub fn create_private_directory(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Where state lives when no directory is named: `$XDG_STATE_HOME` or `~/.local/state`, and `/var/lib` for root, whose own
+/// Returns the default directory of state: `$XDG_STATE_HOME` or `~/.local/state`, and `/var/lib` for root, whose own
 /// directories the unprivileged database user could not enter. `None` for a user without a home.
 #[must_use]
 pub fn default_state_directory() -> Option<PathBuf> {
@@ -218,10 +218,10 @@ pub fn read_secret(path: &Path) -> Result<Secret<String>, FileError> {
     Ok(Secret::new(secret.to_owned()))
 }
 
-/// Reads the secret in `path`; when there is no such file, makes one of 256 random bits (hexadecimal).
+/// Reads the secret in `path`; creates one of 256 random bits (hexadecimal) when there is no such file.
 ///
 /// # Errors
-/// When the file cannot be read, or not be made.
+/// When the file can neither be read nor created.
 pub fn read_or_make_secret(path: &Path) -> Result<Secret<String>, FileError> {
     if path.try_exists().map_err(FileError::at("find", path))? {
         return read_secret(path);

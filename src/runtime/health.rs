@@ -1,6 +1,6 @@
-//! `/livez`, `/readyz`, `/version` and `/metrics`: the process as seen by whoever runs it.
+//! `/livez`, `/readyz`, `/version` and `/metrics`: the state of the process for its operators.
 //!
-//! Ready means: every dependency answers, and the process is not draining (design, section 6).
+//! Ready means: every dependency responds, and the process is not draining (design, section 6).
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 
-/// How long a dependency may take to result before it counts as away.
+/// Timeout of a dependency's probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 type ProbeResult = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
@@ -39,7 +39,7 @@ impl Health {
         Self { version, shutdown, probes: Arc::default(), metrics }
     }
 
-    /// Adds a dependency, or replaces the one with this name. `probe` answers why it is away, in words without secrets.
+    /// Adds a dependency, or replaces the one with this name. `probe` returns why it is unavailable, in words without secrets.
     pub fn depend<F, A>(&self, name: &'static str, probe: F)
     where
         F: Fn() -> A + Send + Sync + 'static,

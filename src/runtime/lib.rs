@@ -1,4 +1,4 @@
-//! What every long-running role needs around it: settings, files, life cycle, telemetry, workers.
+//! The environment of every long-running role: settings, files, life cycle, telemetry, workers.
 //!
 //! Knows nothing of nodes, policies or agreements. See the design, sections 2 and 6.
 

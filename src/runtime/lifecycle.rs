@@ -1,6 +1,6 @@
 //! Start and stop of a process: signals become a cancellation token, tasks are tracked, draining has a time limit.
 //!
-//! The first `SIGTERM` or `SIGINT` asks everything to finish; a second one ends the process at once.
+//! The first `SIGTERM` or `SIGINT` starts the shutdown; a second one ends the process at once.
 
 use std::io;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Lifecycle {
         &self.tasks
     }
 
-    /// Waits for every tracked task, at most `limit`; answers whether all ended.
+    /// Waits for every tracked task, at most `limit`; returns whether all ended.
     pub async fn finish_tasks(&self, limit: Duration) -> bool {
         self.tasks.close();
         tokio::time::timeout(limit, self.tasks.wait()).await.is_ok()
@@ -56,7 +56,7 @@ impl Lifecycle {
 async fn watch(shutdown: CancellationToken, mut terminate: Signal, mut interrupt: Signal) {
     tokio::select! {
         () = next(&mut terminate, &mut interrupt) => tracing::info!("told to stop: draining"),
-        // Something inside asked for the end: the same time limit holds.
+        // The shutdown was requested inside the process: the same time limit holds.
         () = shutdown.cancelled() => {}
     }
     shutdown.cancel();

@@ -4,7 +4,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::exit::{ExitStatus, Failure};
 
-/// Runs a future to its end on a multi-threaded runtime of its own.
+/// Runs a future to completion on a new multi-threaded runtime.
 ///
 /// # Errors
 /// Those of the future, or [`ExitStatus::Failure`] when the runtime cannot be started.

@@ -1,4 +1,4 @@
-//! The id of the request that a task responds to: taken from the client or made here, repeated in the response and in every log line.
+//! The id of the request that a task responds to: taken from the client or generated, repeated in the response and in every log line.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -25,7 +25,7 @@ pub struct RequestId(Source);
 #[derive(Clone, Debug)]
 enum Source {
     Client(HeaderValue),
-    // Inline: a header value is reference-counted, and counting costs as much as writing it anew.
+    // Inline: a header value is reference-counted, and counting costs as much as writing it again.
     Generated([u8; 16]),
 }
 
@@ -39,7 +39,7 @@ impl RequestId {
         is_usable.then(|| Self(Source::Client(value.clone())))
     }
 
-    /// Makes an id of a number: its 16 hexadecimal digits.
+    /// Creates an id from a number: its 16 hexadecimal digits.
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         let mut digits = [0; 16];

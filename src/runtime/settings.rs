@@ -66,7 +66,7 @@ pub enum SettingsError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The position and the error.
         source: Box<toml::de::Error>,
     },
     /// It has a key that no role knows.
@@ -84,7 +84,7 @@ pub enum SettingsError {
         path: PathBuf,
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The error.
         source: Box<toml::de::Error>,
     },
 }

@@ -75,7 +75,7 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), FilterError> {
 /// Lines that name the request they belong to, if any.
 struct OfRequest<F> {
     line: F,
-    /// What each line ends with; the name goes before it.
+    /// The suffix of each line, after the name.
     end: &'static str,
 }
 

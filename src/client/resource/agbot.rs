@@ -18,7 +18,7 @@ fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
 }
 
 impl Client {
-    /// All visible agbots of an organisation, by `org/agbot`.
+    /// All visible agbots of an organization, by `org/agbot`.
     pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<String, AgbotAnswer>, ClientError> {
         let found: Option<AgbotsAnswer> = self.get(Path::org(org, &["agbots"])).await?;
         Ok(found.unwrap_or_default().agbots)
@@ -108,7 +108,7 @@ impl Client {
         Ok(found.unwrap_or_default().business_pols)
     }
 
-    /// Lets an agbot serve a pattern, or all of an organisation (`*`).
+    /// Lets an agbot serve a pattern, or all of an organization (`*`).
     pub async fn add_served_pattern(
         &self,
         org: &str,
@@ -118,7 +118,7 @@ impl Client {
         self.post(agbot_path(org, agbot, &["patterns"]), pattern).await
     }
 
-    /// Lets an agbot serve a policy, or all of an organisation (`*`).
+    /// Lets an agbot serve a policy, or all of an organization (`*`).
     pub async fn add_served_policy(
         &self,
         org: &str,

@@ -1,4 +1,4 @@
-//! Organisations, users, HA groups and searches over nodes (exchange API 4.2, 4.3, 6, 7).
+//! Organizations, users, HA groups and searches over nodes (exchange API 4.2, 4.3, 6, 7).
 
 use std::collections::BTreeMap;
 
@@ -19,24 +19,24 @@ use crate::{Client, ClientError, Path};
 const NO_POLICY: &str = "evenkeel-asks-for-rights";
 
 impl Client {
-    /// All visible organisations.
+    /// All visible organizations.
     pub async fn list_orgs(&self) -> Result<BTreeMap<String, OrganizationAnswer>, ClientError> {
         let found: Option<OrganizationsAnswer> = self.get(Path::new(&["orgs"])).await?;
         Ok(found.unwrap_or_default().orgs)
     }
 
-    /// One organisation.
+    /// One organization.
     pub async fn org(&self, org: &str) -> Result<Option<OrganizationAnswer>, ClientError> {
         let found: Option<OrganizationsAnswer> = self.get(Path::org(org, &[])).await?;
         Ok(only(found.map(|found| found.orgs)))
     }
 
-    /// Creates an organisation.
+    /// Creates an organization.
     pub async fn create_org(&self, org: &str, body: &PutOrganization) -> Result<ApiResponse, ClientError> {
         self.post(Path::org(org, &[]), body).await
     }
 
-    /// The caller's own user in an organisation and its name, `org/user`; a status other than 200 when the caller has none there.
+    /// The caller's own user in an organization and its name, `org/user`; a status other than 200 when the caller has none there.
     pub async fn own_user(&self, org: &str) -> Result<Option<(String, UserAnswer)>, ClientError> {
         let found: Option<UsersAnswer> = self.get(Path::org(org, &["users", "apikey"])).await?;
         Ok(found.and_then(|mut found| found.users.pop_first()))
@@ -57,7 +57,7 @@ impl Client {
         self.delete(Path::org(org, &["users", user])).await
     }
 
-    /// All HA groups of an organisation, sorted by name.
+    /// All HA groups of an organization, sorted by name.
     pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupAnswer>, ClientError> {
         let found: Option<HaGroupsAnswer> = self.get(Path::org(org, &["hagroups"])).await?;
         Ok(found.unwrap_or_default().node_groups)
@@ -92,7 +92,7 @@ impl Client {
         self.post(Path::org(org, &["hagroups", group]), body).await
     }
 
-    /// Whether the caller may read every node of an organisation: asks for a search that takes this right, by a policy that does not exist.
+    /// Whether the caller may read every node of an organization: asks for a search that takes this right, by a policy that does not exist.
     ///
     /// # Errors
     /// [`ClientError`] when the credentials are not accepted or the exchange does not answer.
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// Heartbeats and agreements of an organisation's policy nodes heard of since `last_time` (empty for all).
+    /// Heartbeats and agreements of an organization's policy nodes heard of since `last_time` (empty for all).
     pub async fn search_node_health(
         &self,
         org: &str,

@@ -11,7 +11,7 @@ use super::only;
 use crate::{Client, ClientError, Path};
 
 impl Client {
-    /// All visible management policies of an organisation, by `org/policy`.
+    /// All visible management policies of an organization, by `org/policy`.
     pub async fn list_management_policies(
         &self,
         org: &str,
@@ -43,7 +43,7 @@ impl Client {
         Ok(found.unwrap_or_default().management_status)
     }
 
-    /// A node's status for one policy of its organisation.
+    /// A node's status for one policy of its organization.
     pub async fn management_status(
         &self,
         org: &str,
@@ -55,7 +55,7 @@ impl Client {
         Ok(only(found.map(|found| found.management_status)))
     }
 
-    /// Replaces a node's status for one policy of its organisation.
+    /// Replaces a node's status for one policy of its organization.
     pub async fn put_management_status(
         &self,
         org: &str,
@@ -66,7 +66,7 @@ impl Client {
         self.put(Path::org(org, &["nodes", node, "managementStatus", policy]), status).await
     }
 
-    /// Removes a node's status for one policy of its organisation.
+    /// Removes a node's status for one policy of its organization.
     pub async fn delete_management_status(
         &self,
         org: &str,

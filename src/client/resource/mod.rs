@@ -1,6 +1,6 @@
 //! One method per operation of the APIs that agents, agbots and the command line use.
 //!
-//! Ids are given without organisation. Lists are empty and single things `None` when the hub answers 404.
+//! Ids are given without organization. Lists are empty and single things `None` when the hub answers 404.
 
 mod agbot;
 mod change;

@@ -27,13 +27,13 @@ fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
 }
 
 impl Client {
-    /// All visible nodes of an organisation, by `org/node`.
+    /// All visible nodes of an organization, by `org/node`.
     pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, NodeAnswer>, ClientError> {
         let found: Option<NodesAnswer> = self.get(Path::org(org, &["nodes"])).await?;
         Ok(found.unwrap_or_default().nodes)
     }
 
-    /// The ids (`org/node`) of all visible nodes of an organisation.
+    /// The ids (`org/node`) of all visible nodes of an organization.
     pub async fn list_node_ids(&self, org: &str) -> Result<BTreeSet<String>, ClientError> {
         let found: Option<NodeIds> = self.get(Path::org(org, &["nodes"])).await?;
         Ok(found.unwrap_or_default().nodes.into_keys().collect())

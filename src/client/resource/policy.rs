@@ -11,7 +11,7 @@ use super::only;
 use crate::{Client, ClientError, Path};
 
 impl Client {
-    /// All visible deployment policies of an organisation, by `org/policy`.
+    /// All visible deployment policies of an organization, by `org/policy`.
     pub async fn list_deployment_policies(
         &self,
         org: &str,
@@ -52,7 +52,7 @@ impl Client {
         self.put(Path::org(org, &["business", "policies", policy]), body).await
     }
 
-    /// All visible patterns of an organisation, by `org/pattern`.
+    /// All visible patterns of an organization, by `org/pattern`.
     pub async fn list_patterns(&self, org: &str) -> Result<BTreeMap<String, PatternAnswer>, ClientError> {
         let found: Option<PatternsAnswer> = self.get(Path::org(org, &["patterns"])).await?;
         Ok(found.unwrap_or_default().patterns)

@@ -1,4 +1,4 @@
-//! A certificate authority of the hub's own: made at first start, signs the listener's certificate, renews it in time.
+//! The hub's own certificate authority: created at first start, signs the listener's certificate, renews it in time.
 //!
 //! Clients trust the file `ca.pem`; the keys never leave the directory.
 
@@ -14,13 +14,13 @@ use rcgen::{
 use super::{TlsError, TlsSettings};
 use evenkeel_runtime::files::{FileError, create_private_directory, write_private_file};
 
-/// How long a listener's certificate is valid; clients refuse much longer ones.
+/// Validity of a listener's certificate; clients refuse much longer ones.
 const VALID_DAYS: i32 = 397;
 
-/// How long before its end a certificate is made anew.
+/// How long before its end a certificate is renewed.
 const RENEW_DAYS: i32 = 30;
 
-/// The authority's name; with its key, all that makes it the same authority after a restart.
+/// The authority's name; together with its key it identifies the authority across restarts.
 const NAME: &str = "Evenkeel private authority";
 
 /// The directory of an authority.
@@ -30,7 +30,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority that lives in `directory`; it is made when it is first needed.
+    /// Returns the authority in `directory`; it is created when it is first needed.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
@@ -46,7 +46,7 @@ impl Authority {
         self.directory.join("ca-key.pem")
     }
 
-    /// A certificate for `names`, made when there is none, when it is for other names, or when it ends soon.
+    /// Returns a certificate for `names`, created when there is none, when it is for other names, or when it ends soon.
     ///
     /// # Errors
     /// When the directory cannot be used, or a name is none.
@@ -73,7 +73,7 @@ impl Authority {
         TlsSettings::from_files(&certificate_file, &key_file)
     }
 
-    /// Reads the authority's key, or makes the authority.
+    /// Reads the authority's key, or creates the authority.
     fn open(&self, today: Date) -> Result<KeyPair, TlsError> {
         let file = self.key_file();
         if file.exists() && self.certificate_file().exists() {
@@ -101,7 +101,7 @@ fn authority_params() -> CertificateParams {
 fn server_params(names: &[String], today: Date, end: Date) -> Result<CertificateParams, TlsError> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name.push(DnType::CommonName, "Evenkeel hub");
-    // A clock that is a little behind must not refuse a certificate that was made just now.
+    // A clock that is a little behind must not refuse a certificate that was just created.
     set_validity(&mut params, today.saturating_sub(1.day()), end);
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -117,7 +117,7 @@ fn set_validity(params: &mut CertificateParams, start: Date, end: Date) {
     (params.not_before, params.not_after) = (start, end);
 }
 
-/// What a certificate is for, and until when.
+/// The names and the end of a certificate.
 struct Note {
     end: Date,
     names: Vec<String>,

@@ -26,17 +26,17 @@ pub use authority::Authority;
 use evenkeel_runtime::exit::ExitStatus;
 use evenkeel_runtime::files::FileError;
 
-/// How often the files are looked at for news.
+/// Interval at which the files are checked for changes.
 const CHECK_PERIOD: Duration = Duration::from_secs(2);
 
-/// Whether a listener speaks TLS, and with whose certificate.
+/// The TLS mode of a listener, with its certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsMode {
     /// Plain HTTP.
     #[default]
     Off,
-    /// A certificate of a private authority, made at first start.
+    /// A certificate of a private authority, created at first start.
     Auto,
     /// A certificate from files.
     Files,
@@ -55,7 +55,7 @@ impl FromStr for TlsMode {
     }
 }
 
-/// A certificate cannot be used or made.
+/// A certificate cannot be used or created.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file cannot be read as PEM.
@@ -172,7 +172,7 @@ impl Reloaded {
         Ok(Self { certificate_file: certificate_file.to_owned(), key_file: key_file.to_owned(), current })
     }
 
-    /// Reads the files again when they changed; answers whether a new certificate is in use.
+    /// Reads the files again when they changed; returns whether a new certificate is in use.
     fn check(&self) -> Result<bool, TlsError> {
         let found = stamp(&self.certificate_file, &self.key_file);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +185,7 @@ impl Reloaded {
         Ok(true)
     }
 
-    /// Reads the files, whether they look changed or not.
+    /// Reads the files, whether they changed or not.
     fn read_again(&self) -> Result<bool, TlsError> {
         let found = stamp(&self.certificate_file, &self.key_file);
         let pair = Arc::new(read_pair(&self.certificate_file, &self.key_file)?);

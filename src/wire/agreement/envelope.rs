@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_a_processed_envelope_is_recognised() {
+    fn a_duplicate_of_a_processed_envelope_is_recognized() {
         let mut guard = ReplayGuard::new(2);
         assert_eq!(guard.check("a"), Ok(()));
         guard.record("a");

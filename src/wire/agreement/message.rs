@@ -67,9 +67,9 @@ impl Header {
 pub enum Body {
     /// An agbot proposes terms to a node.
     Proposal {
-        /// Terms and conditions: an internal policy with one workload, as serialised JSON.
+        /// Terms and conditions: an internal policy with one workload, as serialized JSON.
         terms: String,
-        /// The node's policy as the agbot saw it, as serialised JSON.
+        /// The node's policy as the agbot saw it, as serialized JSON.
         producer_policy: String,
         /// The agbot, `org/id`.
         consumer_id: String,
@@ -90,7 +90,7 @@ pub enum Body {
     DataVerification,
     /// The node has taken note of it.
     DataVerificationAck,
-    /// A meter reading, as serialised JSON.
+    /// A meter reading, as serialized JSON.
     MeteringNotification {
         /// The reading.
         meter_reading: String,

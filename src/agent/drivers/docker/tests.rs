@@ -121,13 +121,13 @@ async fn containers_start_are_adopted_and_go_without_a_trace() {
         return;
     };
     let driver = driver_for(&engine, "agent-1");
-    let neighbour = driver_for(&engine, "agent-2");
+    let other = driver_for(&engine, "agent-2");
     driver.start(&service("a1")).await.unwrap();
     driver.start(&service("a2")).await.unwrap();
-    neighbour.start(&service("b1")).await.unwrap();
+    other.start(&service("b1")).await.unwrap();
     until_running(&driver, "a1").await;
     until_running(&driver, "a2").await;
-    until_running(&neighbour, "b1").await;
+    until_running(&other, "b1").await;
     let before = ids(&driver, "a1").await;
     driver.start(&service("a1")).await.unwrap();
     assert_eq!(ids(&driver, "a1").await, before, "starting again changes nothing");
@@ -136,7 +136,7 @@ async fn containers_start_are_adopted_and_go_without_a_trace() {
     next.adopt(&[service("a1")]).await.unwrap();
     assert_eq!(ids(&next, "a1").await, before, "what runs is taken over");
     assert!(ids(&next, "a2").await.is_empty(), "what has no agreement is removed");
-    assert_eq!(ids(&neighbour, "b1").await.len(), 1, "other agents' containers are left alone");
+    assert_eq!(ids(&other, "b1").await.len(), 1, "other agents' containers are left alone");
 
     next.stop("a1").await.unwrap();
     next.stop("a1").await.unwrap();
@@ -150,7 +150,7 @@ async fn containers_start_are_adopted_and_go_without_a_trace() {
         ..service("a3")
     };
     assert!(matches!(driver.start(&missing).await, Err(DriverError::Image { .. })));
-    neighbour.stop("b1").await.unwrap();
+    other.stop("b1").await.unwrap();
 }
 
 #[tokio::test]

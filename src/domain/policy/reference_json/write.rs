@@ -16,7 +16,7 @@ use crate::policy::property::{Property, PropertyList};
 pub fn to_text<T: Serialize>(value: &T) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, ReferenceFormatter);
-    value.serialize(&mut serializer).expect("types of this crate serialise into memory without fail");
+    value.serialize(&mut serializer).expect("types of this crate serialize into memory without fail");
     String::from_utf8(bytes).expect("the writer puts out text only")
 }
 
