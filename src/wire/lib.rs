@@ -2,6 +2,7 @@
 //!
 //! Pure: nothing here reads a clock, a file or a socket; randomness comes in as an argument.
 
+pub mod agbot;
 pub mod agreement;
 pub mod base64_text;
 pub mod exchange;

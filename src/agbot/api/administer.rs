@@ -19,6 +19,8 @@ use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::Rollout;
 use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
 use evenkeel_store::{PgConnection, retry};
+use evenkeel_wire::agbot::claim::FreedClaims;
+use evenkeel_wire::agbot::rollout::ChangedRollouts;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -26,7 +28,7 @@ use serde_json::json;
 use utoipa::IntoParams;
 
 use super::caller::may_administrate;
-use super::rollout::shown;
+use super::shape;
 use super::{Running, answer};
 use crate::AgbotError;
 use crate::context::Context;
@@ -70,8 +72,8 @@ pub(super) async fn act_on_rollouts(
         Ok(Done { changed, unchanged, refused }) if !changed.is_empty() || !unchanged.is_empty() => {
             let events = changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
             context.send_events(events.collect()).await;
-            let all: Vec<serde_json::Value> = changed.iter().chain(&unchanged).map(shown).collect();
-            Json(json!({"rollouts": all, "refused": refused})).into_response()
+            let rollouts = changed.iter().chain(&unchanged).map(shape::rollout).collect();
+            Json(ChangedRollouts { rollouts, refused }).into_response()
         }
         Ok(Done { refused, .. }) if refused.is_empty() => {
             answer(StatusCode::NOT_FOUND, format!("the policy {org}/{policy} has no rollout there"))
@@ -198,7 +200,7 @@ async fn free(
         Ok(freed) => {
             let keys: BTreeSet<_> = freed.iter().map(Claim::key).collect();
             context.send_events(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
-            Json(json!({"freed": freed})).into_response()
+            Json(FreedClaims { freed: freed.iter().map(shape::claim).collect() }).into_response()
         }
         Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }

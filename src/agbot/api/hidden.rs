@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use evenkeel_planner::ids::NodeId;
 use evenkeel_planner::report::{Blocked, HoldReason, Placement};
 use evenkeel_planner::rolling::{Rollout, RolloutState};
+use evenkeel_wire::agbot::rollout;
 use serde_json::Value;
 
 use super::caller::SeenNodes;
-use super::rollout::shown;
+use super::shape;
 
 /// How a pair stands, as the caller may see it.
 pub(super) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {
@@ -93,10 +94,10 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
 ///
 /// # Shape
 /// With some members hidden the numbers of slots are left out, because they count hidden nodes.
-pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -> Option<Value> {
+pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -> Option<rollout::Rollout> {
     if matches!(seen, SeenNodes::All) || (!members.is_empty() && members.iter().all(|node| seen.shows(node)))
     {
-        return Some(shown(rollout));
+        return Some(shape::rollout(rollout));
     }
     if !members.iter().any(|node| seen.shows(node)) {
         return None;
@@ -110,15 +111,11 @@ pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -
     if let Some(back) = &mut part.rollback {
         back.why = hold(back.why.clone(), seen);
     }
-    let mut shown = shown(&part);
-    if let Some(members) = shown.as_object_mut() {
-        for number in ["total", "done", "revision"] {
-            members.remove(number);
-        }
-        members.insert("text".to_owned(), Value::from(part.text_without_numbers()));
-        if let Some(back) = members.get_mut("rollback").and_then(Value::as_object_mut) {
-            back.remove("slots");
-        }
+    let mut shown = shape::rollout(&part);
+    (shown.total, shown.done, shown.revision) = (None, None, None);
+    shown.text = part.text_without_numbers();
+    if let Some(back) = &mut shown.rollback {
+        back.slots = None;
     }
     Some(shown)
 }
@@ -235,12 +232,16 @@ mod tests {
         assert_eq!(rollout(&whole, &[id("a")], &own()), None);
         assert_eq!(rollout(&whole, &[], &own()), None);
         let part = rollout(&whole, &[id("a"), id("mine")], &own()).expect("an own member");
+        let part = json!(part);
         assert!(part.get("total").is_none() && part.get("done").is_none());
         assert_eq!(part["text"], "updating");
         assert!(part.get("last_node").is_none());
         assert_eq!(part["failed"], json!(["o/?", "o/mine"]));
         assert!(!part.to_string().contains("o/a"), "{part}");
-        assert_eq!(rollout(&whole, &[id("mine")], &own()).expect("own")["total"], 3);
-        assert_eq!(rollout(&whole, &[], &SeenNodes::All).expect("all")["total"], 3);
+        assert_eq!(rollout(&whole, &[id("mine")], &own()).expect("own").total, Some(3));
+        let all = json!(rollout(&whole, &[], &SeenNodes::All).expect("all"));
+        let stored = json!(whole);
+        let members = all.as_object().expect("an object").iter().filter(|(name, _)| *name != "text");
+        assert!(members.eq(stored.as_object().expect("an object")), "{all} as it is stored: {stored}");
     }
 }

@@ -3,12 +3,10 @@
 //!
 //! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
 
-pub mod rollout;
-mod shape;
-
 mod administer;
 mod caller;
 mod hidden;
+mod shape;
 mod status;
 mod stop;
 mod upgrade;
@@ -20,15 +18,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use evenkeel_api::{Endpoint, Part, endpoint};
+use evenkeel_wire::agbot::agreement::AgreementsAnswer;
+use evenkeel_wire::agbot::claim::FreedClaims;
+use evenkeel_wire::agbot::event::EventsAnswer;
+use evenkeel_wire::agbot::reason::ReasonsAnswer;
+use evenkeel_wire::agbot::rollout::{ChangedRollouts, RolloutsAnswer};
+use evenkeel_wire::agbot::status::AgbotStatus;
+use evenkeel_wire::agbot::upgrade::{UpgradeRequest, UpgradesAnswer};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::request::Parts;
 use http::{Method, StatusCode};
-use serde_json::json;
 
-use self::shape::{
-    AgbotStatus, AgreementsAnswer, ChangedRollouts, EventsAnswer, FreedClaims, ReasonsAnswer, RolloutsAnswer,
-    UpgradeRequest, UpgradesAnswer,
-};
 use crate::Agbot;
 use crate::context::Context;
 
@@ -201,5 +201,6 @@ fn status_endpoints() -> Vec<Endpoint<AgbotApi>> {
 
 /// An answer with the API's body: `code` repeats the status as text.
 fn answer(status: StatusCode, message: impl Into<String>) -> Response {
-    (status, Json(json!({"code": status.as_u16().to_string(), "msg": message.into()}))).into_response()
+    let body = ApiResponse { code: status.as_u16().to_string(), msg: message.into() };
+    (status, Json(body)).into_response()
 }

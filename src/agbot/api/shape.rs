@@ -1,157 +1,136 @@
-//! Bodies of the agbot's API.
+//! Turns the planner's records into bodies of the API.
 
-use std::collections::BTreeMap;
+use evenkeel_planner::claims::{Claim, Phase, Purpose, Scope};
+use evenkeel_planner::ids::{NodeId, PolicyId};
+use evenkeel_planner::other_agbots::ServedElsewhere;
+use evenkeel_planner::report::Placement;
+use evenkeel_planner::rolling::{Rollback, Rollout, RolloutState};
+use evenkeel_wire::agbot::{claim, reason, rollout, status};
+use serde_json::json;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use utoipa::ToSchema;
-
-/// Asks whether a node may upgrade its agent now.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UpgradeRequest {
-    /// `org/name` of the management policy; without organization it is the node's.
-    #[schema(min_length = 1)]
-    pub nmp: String,
+pub(super) fn claim(claim: &Claim) -> claim::Claim {
+    claim::Claim {
+        group: claim.group.to_string(),
+        scope: match &claim.scope {
+            Scope::Agent => claim::ClaimScope::Agent,
+            Scope::Policy(policy) => claim::ClaimScope::Policy { policy: policy.to_string() },
+        },
+        node: claim.node.to_string(),
+        purpose: match &claim.purpose {
+            Purpose::ServiceUpgrade => claim::ClaimPurpose::ServiceUpgrade,
+            Purpose::Drain => claim::ClaimPurpose::Drain,
+            Purpose::AgentUpgrade { nmp } => claim::ClaimPurpose::AgentUpgrade { nmp: nmp.to_string() },
+        },
+        version: claim.version.clone(),
+        fencing: claim.fencing,
+        phase: match claim.phase {
+            Phase::Stopping => "stopping",
+            Phase::Starting => "starting",
+            Phase::Verifying => "verifying",
+        }
+        .to_owned(),
+        since: claim.since.to_string(),
+        phase_since: claim.phase_since.to_string(),
+        deadline: claim.deadline.to_string(),
+    }
 }
 
-/// Health of the agbot.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotStatus {
-    /// Name of this process among the agbots of the hub.
-    pub agbot: String,
-    /// Whether everything it serves has been read.
-    pub loaded: bool,
-    /// Nodes it knows; only for people to whom the exchange shows its own counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<usize>,
-    /// Deployment policies it knows; only for people to whom the exchange shows its own counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policies: Option<usize>,
-    /// Agreements that are alive; only for people to whom the exchange shows its own counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agreements: Option<usize>,
-    /// Messages that were not what the protocol allows.
-    pub dropped_messages: u64,
+/// A rollout with a sentence about how it stands.
+pub(super) fn rollout(record: &Rollout) -> rollout::Rollout {
+    rollout::Rollout {
+        group: record.group.to_string(),
+        policy: record.policy.to_string(),
+        target: record.effective_target(),
+        target_digest: record.target_digest,
+        started_at: record.started_at.to_string(),
+        total: Some(record.total),
+        done: Some(record.done),
+        failed: record.failed.iter().map(NodeId::to_string).collect(),
+        last_step_at: record.last_step_at.map(|at| at.to_string()),
+        last_node: record.last_node.as_ref().map(NodeId::to_string),
+        previous_version: record.previous_version.clone(),
+        rollback: record.rollback.as_ref().map(rollback),
+        revision: Some(record.revision),
+        state: state(&record.state),
+        text: record.text(),
+        rolled_back_from: record.rollback.is_some().then(|| record.target.clone()),
+        update: None,
+    }
 }
 
-/// Claims of a group and what waits for them.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct UpgradesAnswer {
-    /// Members of the group, as far as the agbot has read it.
-    #[serde(default)]
-    pub members: Vec<String>,
-    /// The claim for an upgrade of an agent, when somebody holds it.
-    #[schema(value_type = Option<Object>)]
-    pub agent: Option<Value>,
-    /// Claims for upgrades of services.
-    #[schema(value_type = Vec<Object>)]
-    pub workloads: Vec<Value>,
-    /// Members that wait.
-    pub waiting: Vec<WaitingMember>,
+fn rollback(back: &Rollback) -> rollout::Rollback {
+    rollout::Rollback {
+        version: back.version.clone(),
+        why: json!(back.why),
+        since: back.since.to_string(),
+        slots: Some(back.slots),
+    }
 }
 
-/// A member of a group that waits.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct WaitingMember {
-    /// `org/policy`.
-    pub policy: String,
-    /// `org/node`.
-    pub node: String,
-    /// What for, in words.
-    pub reason: String,
+fn state(state: &RolloutState) -> rollout::RolloutState {
+    match state {
+        RolloutState::Updating => rollout::RolloutState::Updating,
+        RolloutState::Held { hold, since } => {
+            rollout::RolloutState::Held { hold: json!(hold), since: since.to_string() }
+        }
+        RolloutState::Abandoned { at, why } => {
+            rollout::RolloutState::Abandoned { at: at.to_string(), why: json!(why) }
+        }
+        RolloutState::Completed { at } => rollout::RolloutState::Completed { at: at.to_string() },
+    }
 }
 
-/// What the agbot has agreed to with the nodes of an organization.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct AgreementsAnswer {
-    /// By whether they are alive.
-    pub agreements: Agreements,
+/// How a pair stands, with a sentence for people.
+pub(super) fn reason(node: &NodeId, policy: &PolicyId, placement: &Placement) -> reason::Reason {
+    let text = match placement {
+        Placement::Placed { version, is_running: true, .. } => format!("runs version {version}"),
+        Placement::Placed { version, why, .. } => {
+            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("agreed to version {version}, not seen running{why}")
+        }
+        Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => blocked.to_string(),
+        Placement::Acting { action } => action.clone(),
+    };
+    reason::Reason { node: node.to_string(), policy: policy.to_string(), state: json!(placement), text }
 }
 
-/// Agreements by whether they are alive.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct Agreements {
-    /// Alive.
-    #[schema(value_type = Vec<Object>)]
-    pub active: Vec<Value>,
-    /// Ended, newest first.
-    #[schema(value_type = Vec<Object>)]
-    pub archived: Vec<Value>,
+pub(super) fn served_elsewhere(entry: ServedElsewhere<'_>) -> status::ServedElsewhere {
+    status::ServedElsewhere {
+        is_pattern: entry.is_pattern,
+        org: entry.org.to_owned(),
+        name: entry.name.to_owned(),
+        node_org: entry.node_org.to_owned(),
+        agbot: entry.agbot.to_owned(),
+    }
 }
 
-/// How each pair of node and policy stands.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct ReasonsAnswer {
-    /// When each deployment policy of the organization was written, as far as the agbot has read it.
-    #[serde(default)]
-    pub policies: BTreeMap<String, String>,
-    /// The pairs.
-    pub reasons: Vec<Reason>,
-}
+#[cfg(test)]
+mod tests {
+    use evenkeel_planner::ids::{GroupId, NmpId};
+    use jiff::Timestamp;
 
-/// How one pair of node and policy stands.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct Reason {
-    /// `org/node`.
-    pub node: String,
-    /// `org/policy`.
-    pub policy: String,
-    /// For programs.
-    #[schema(value_type = Object)]
-    pub state: Value,
-    /// For people.
-    pub text: String,
-}
+    use super::*;
 
-/// Rollouts through the groups of an organization.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct RolloutsAnswer {
-    /// The rollouts.
-    #[schema(value_type = Vec<Object>)]
-    pub rollouts: Vec<Value>,
-}
-
-/// What the agbot did lately.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct EventsAnswer {
-    /// The events, newest first.
-    pub events: Vec<AgbotEvent>,
-}
-
-/// Something that the agbot did.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgbotEvent {
-    /// When.
-    pub at: String,
-    /// What kind.
-    pub kind: String,
-    /// `org/group`.
-    pub ha_group: Option<String>,
-    /// `org/node`.
-    pub node: Option<String>,
-    /// `org/policy`.
-    pub policy: Option<String>,
-    /// More, by kind.
-    pub detail: Value,
-}
-
-/// Rollouts after an administrator's wish.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct ChangedRollouts {
-    /// Those that are now as wished.
-    #[schema(value_type = Vec<Object>)]
-    pub rollouts: Vec<Value>,
-    /// Why others are not.
-    pub refused: Vec<String>,
-}
-
-/// Claims that an administrator freed.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct FreedClaims {
-    /// The claims.
-    #[schema(value_type = Vec<Object>)]
-    pub freed: Vec<Value>,
+    #[test]
+    fn claim_is_shown_as_it_is_stored() {
+        let agent = Claim {
+            group: GroupId::new("o", "g"),
+            scope: Scope::Agent,
+            node: NodeId::new("o", "n"),
+            purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m") },
+            version: String::new(),
+            fencing: 7,
+            phase: Phase::Stopping,
+            since: Timestamp::UNIX_EPOCH,
+            phase_since: Timestamp::UNIX_EPOCH,
+            deadline: Timestamp::from_millisecond(1_500).expect("in range"),
+        };
+        let scope = Scope::Policy(PolicyId::new("o", "p"));
+        let phase = Phase::Verifying;
+        let service = Claim { scope, purpose: Purpose::ServiceUpgrade, phase, ..agent.clone() };
+        let drain = Claim { purpose: Purpose::Drain, phase: Phase::Starting, ..service.clone() };
+        for stored in [agent, service, drain] {
+            assert_eq!(json!(claim(&stored)).to_string(), json!(stored).to_string());
+        }
+    }
 }

@@ -14,6 +14,10 @@ use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::report::Placement;
 use evenkeel_store::StoreError;
+use evenkeel_wire::agbot::event::{AgbotEvent, EventsAnswer};
+use evenkeel_wire::agbot::rollout::{Rollout, RolloutsAnswer};
+use evenkeel_wire::agbot::status::AgbotStatus;
+use evenkeel_wire::agbot::upgrade::{UpgradesAnswer, WaitingMember};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -21,8 +25,8 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 
 use super::caller::{SeenNodes, seen_nodes, sees_counts};
-use super::hidden;
 use super::{Running, answer};
+use super::{hidden, shape};
 use crate::context::Context;
 use crate::observe::inert::PolicyKind;
 
@@ -34,22 +38,22 @@ const PAGE: usize = 500;
 type Asked = (Running, Path<String>, HeaderMap);
 
 /// Health of the agbot; needs no credentials. Counts are for people to whom the exchange shows its own.
-pub(super) async fn status(Running(context): Running, headers: HeaderMap) -> Json<Value> {
-    let mut status = json!({
-        "agbot": context.name(),
-        "loaded": context.is_loaded(),
-        "droppedMessages": context.dropped_messages(),
-    });
+pub(super) async fn status(Running(context): Running, headers: HeaderMap) -> Json<AgbotStatus> {
+    let mut status = AgbotStatus {
+        agbot: context.name(),
+        loaded: context.is_loaded(),
+        dropped_messages: context.dropped_messages(),
+        nodes: None,
+        policies: None,
+        agreements: None,
+        left_to_other_agbots: None,
+    };
     if sees_counts(&context, &headers).await {
         let model = context.model();
         let (nodes, policies, agreements) = model.counts();
-        status["nodes"] = json!(nodes);
-        status["policies"] = json!(policies);
-        status["agreements"] = json!(agreements);
-        let left: Vec<_> = model.other_agbots().entries().collect();
-        if !left.is_empty() {
-            status["leftToOtherAgbots"] = json!(left);
-        }
+        (status.nodes, status.policies, status.agreements) = (Some(nodes), Some(policies), Some(agreements));
+        let left: Vec<_> = model.other_agbots().entries().map(shape::served_elsewhere).collect();
+        status.left_to_other_agbots = Some(left).filter(|left| !left.is_empty());
     }
     Json(status)
 }
@@ -77,13 +81,18 @@ pub(super) async fn list_upgrades(
     for node in &members {
         for (policy, placement) in context.placements_of(node) {
             if let Placement::Waiting { blocked, .. } = hidden::placement(placement, &seen) {
-                waiting.push(json!({"policy": policy, "node": node, "reason": blocked.to_string()}));
+                let (policy, node, reason) = (policy.to_string(), node.to_string(), blocked.to_string());
+                waiting.push(WaitingMember { policy, node, reason });
             }
         }
     }
-    let agent = agent.first();
-    Json(json!({"members": members, "agent": agent, "workloads": workloads, "waiting": waiting}))
-        .into_response()
+    Json(UpgradesAnswer {
+        members: members.iter().map(NodeId::to_string).collect(),
+        agent: agent.first().map(shape::claim),
+        workloads: workloads.iter().map(shape::claim).collect(),
+        waiting,
+    })
+    .into_response()
 }
 
 /// Agreements of an organization's nodes, live and ended.
@@ -144,22 +153,9 @@ fn reasons_page(
 ) -> Result<Page<(NodeId, PolicyId)>, ListError> {
     let mut page = Page::after(&pairs, PAGE as i64, |(pair, _)| pair.clone());
     for ((node, policy), placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
-        page.push(&told(&node, &policy, &hidden::placement(placement, seen)))?;
+        page.push(&shape::reason(&node, &policy, &hidden::placement(placement, seen)))?;
     }
     Ok(page)
-}
-
-fn told(node: &NodeId, policy: &PolicyId, placement: &Placement) -> Value {
-    let text = match placement {
-        Placement::Placed { version, is_running: true, .. } => format!("runs version {version}"),
-        Placement::Placed { version, why, .. } => {
-            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            format!("agreed to version {version}, not seen running{why}")
-        }
-        Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => blocked.to_string(),
-        Placement::Acting { action } => action.clone(),
-    };
-    json!({"node": node, "policy": policy, "state": placement, "text": text})
 }
 
 /// Rollouts through the organization's groups.
@@ -169,7 +165,7 @@ pub(super) async fn list_rollouts((Running(context), Path(org), headers): Asked)
         Err((status, why)) => return answer(status, why),
     };
     let model = context.model();
-    let rollouts: Vec<Value> = model
+    let rollouts: Vec<Rollout> = model
         .rollouts()
         .filter(|rollout| rollout.group.org() == org)
         .filter_map(|rollout| {
@@ -179,12 +175,12 @@ pub(super) async fn list_rollouts((Running(context), Path(org), headers): Asked)
             };
             let mut shown = hidden::rollout(rollout, &members, &seen)?;
             // What holds now: the policy's own settings over the hub's.
-            shown["update"] = json!(model.update_settings(&rollout.policy));
+            shown.update = Some(json!(model.update_settings(&rollout.policy)));
             Some(shown)
         })
         .collect();
     drop(model);
-    Json(json!({"rollouts": rollouts})).into_response()
+    Json(RolloutsAnswer { rollouts }).into_response()
 }
 
 /// Which events are meant.
@@ -236,11 +232,15 @@ pub(super) async fn list_events(
     };
     match rows.await {
         Ok(rows) => {
-            let told = rows.into_iter().map(|row| {
-                json!({"at": row.happened_at, "kind": row.kind, "haGroup": row.ha_group, "node": row.node,
-                       "policy": row.policy, "detail": hidden::detail(row.detail, &seen)})
+            let shown = rows.into_iter().map(|row| AgbotEvent {
+                at: row.happened_at.to_string(),
+                kind: row.kind,
+                ha_group: row.ha_group,
+                node: row.node,
+                policy: row.policy,
+                detail: hidden::detail(row.detail, &seen),
             });
-            Json(json!({"events": told.collect::<Vec<Value>>()})).into_response()
+            Json(EventsAnswer { events: shown.collect() }).into_response()
         }
         Err(error) => no_answer(&error),
     }

@@ -15,6 +15,7 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::model::Liveness;
+use evenkeel_wire::agbot::upgrade::UpgradeRequest;
 use evenkeel_wire::exchange::ha_group::HaGroupMemberStatus;
 use evenkeel_wire::exchange::node::NodeAnswer;
 use evenkeel_wire::exchange::node_orchestration::Availability;
@@ -22,7 +23,6 @@ use http::{HeaderMap, StatusCode};
 
 use super::caller::{SeenNodes, Verdict, credentials, read_node};
 use super::hidden;
-use super::shape::UpgradeRequest;
 use super::{Running, answer};
 use crate::act::AgentUpgradeRequest;
 use crate::context::Context;

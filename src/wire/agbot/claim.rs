@@ -1,0 +1,64 @@
+//! Claims on HA groups.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A claim on one HA group: the member that holds it is the one that may be upgraded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Claim {
+    /// The group.
+    pub group: String,
+    /// What it is about.
+    pub scope: ClaimScope,
+    /// The member that holds it.
+    pub node: String,
+    /// What for.
+    pub purpose: ClaimPurpose,
+    /// Wanted version; empty for agent upgrades and drains.
+    pub version: String,
+    /// Number that every command under the claim states.
+    pub fencing: u64,
+    /// `stopping`, `starting` or `verifying`.
+    pub phase: String,
+    /// When the claim was taken.
+    pub since: String,
+    /// When the phase began.
+    pub phase_since: String,
+    /// When the claim expires.
+    pub deadline: String,
+}
+
+/// What a claim is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum ClaimScope {
+    /// Upgrade of the agent.
+    Agent,
+    /// Upgrade of the service that a policy deploys.
+    Policy {
+        /// The policy.
+        policy: String,
+    },
+}
+
+/// What the holder of a claim does under it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", tag = "purpose")]
+pub enum ClaimPurpose {
+    /// Replaces a service by a wanted version.
+    ServiceUpgrade,
+    /// Takes a service off a node that is being drained.
+    Drain,
+    /// Executes a management policy.
+    AgentUpgrade {
+        /// The management policy.
+        nmp: String,
+    },
+}
+
+/// Claims that an administrator freed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FreedClaims {
+    /// The claims.
+    pub freed: Vec<Claim>,
+}

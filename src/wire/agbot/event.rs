@@ -1,0 +1,30 @@
+//! What the agbot did lately.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// What the agbot did lately.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EventsAnswer {
+    /// The events, newest first.
+    pub events: Vec<AgbotEvent>,
+}
+
+/// Something that the agbot did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgbotEvent {
+    /// When.
+    pub at: String,
+    /// What kind.
+    pub kind: String,
+    /// `org/group`.
+    pub ha_group: Option<String>,
+    /// `org/node`.
+    pub node: Option<String>,
+    /// `org/policy`.
+    pub policy: Option<String>,
+    /// More, by kind.
+    pub detail: Value,
+}

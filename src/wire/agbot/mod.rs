@@ -1,0 +1,12 @@
+//! Bodies of the agbot's API, one module for each resource.
+//!
+//! Instants are text in UTC; ids of nodes, groups and policies are `org/name`. Reasons are JSON of free form: programs read
+//! their kind, people the text beside them.
+
+pub mod agreement;
+pub mod claim;
+pub mod event;
+pub mod reason;
+pub mod rollout;
+pub mod status;
+pub mod upgrade;

@@ -1,0 +1,46 @@
+//! How each pair of node and deployment policy stands, and why.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// How each pair of node and policy stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReasonsAnswer {
+    /// When each deployment policy of the organization was written, as far as the agbot has read it.
+    #[serde(default)]
+    pub policies: BTreeMap<String, String>,
+    /// Policies that select nothing, because a constraint of theirs cannot be read.
+    #[serde(default)]
+    pub inert_policies: Vec<InertPolicy>,
+    /// The pairs.
+    pub reasons: Vec<Reason>,
+}
+
+/// How one pair of node and policy stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Reason {
+    /// `org/node`.
+    pub node: String,
+    /// `org/policy`.
+    pub policy: String,
+    /// For programs.
+    #[schema(value_type = Object)]
+    pub state: Value,
+    /// For people.
+    pub text: String,
+}
+
+/// A policy that selects nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InertPolicy {
+    /// `deployment`, `node`, `service` or `management`.
+    pub kind: String,
+    /// Its id, `org/name`; of the node or service that has it.
+    pub id: String,
+    /// What is wrong with each constraint that cannot be read.
+    pub errors: Vec<String>,
+}

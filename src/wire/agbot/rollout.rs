@@ -1,0 +1,115 @@
+//! Rollouts of deployment policies through HA groups.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// Rollouts through the groups of an organization.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RolloutsAnswer {
+    /// The rollouts.
+    pub rollouts: Vec<Rollout>,
+}
+
+/// Rollouts after an administrator's wish.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedRollouts {
+    /// Those that are now as wished.
+    pub rollouts: Vec<Rollout>,
+    /// Why others are not.
+    pub refused: Vec<String>,
+}
+
+/// The rollout of one policy through one group.
+///
+/// # Shape
+/// Numbers of instances are left out for callers who may not read every member of the group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Rollout {
+    /// The group.
+    pub group: String,
+    /// The policy.
+    pub policy: String,
+    /// Service and version that it leads to now.
+    pub target: String,
+    /// Digest of the policy's service and version list; another digest is another rollout.
+    pub target_digest: u64,
+    /// When it began.
+    pub started_at: String,
+    /// Instances to be replaced when it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u32>,
+    /// Instances done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<u32>,
+    /// Members on which a step failed.
+    pub failed: Vec<String>,
+    /// When the last instance was finished or given up.
+    pub last_step_at: Option<String>,
+    /// Member of that instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_node: Option<String>,
+    /// Version that all instances had before; none when they had several, or another service.
+    pub previous_version: Option<String>,
+    /// Set when it leads back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Rollback>,
+    /// How many times its record was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: RolloutState,
+    /// Where it stands, in words.
+    pub text: String,
+    /// Service and version that were wanted before it led back.
+    #[serde(default, rename = "rolledBackFrom", skip_serializing_if = "Option::is_none")]
+    pub rolled_back_from: Option<String>,
+    /// The settings for updates that hold for it: the policy's over the hub's; only in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub update: Option<Value>,
+}
+
+/// Where a rollout stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum RolloutState {
+    /// Instances are being replaced.
+    Updating,
+    /// No further instance is touched until somebody acts, or the stalled member catches up.
+    Held {
+        /// Why.
+        #[schema(value_type = Object)]
+        hold: Value,
+        /// Since when.
+        since: String,
+    },
+    /// Its reason is gone: the policy, the group, or the target.
+    Abandoned {
+        /// When.
+        at: String,
+        /// Why.
+        why: Value,
+    },
+    /// Every instance has the wanted version.
+    Completed {
+        /// When.
+        at: String,
+    },
+}
+
+/// The return of a rollout to the version that ran before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Rollback {
+    /// The version it leads back to.
+    pub version: String,
+    /// Why: what failed, or who asked for it.
+    #[schema(value_type = Object)]
+    pub why: Value,
+    /// When it was decided.
+    pub since: String,
+    /// Instances to be replaced when the rollout began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+}

@@ -1,0 +1,44 @@
+//! Health of the agbot.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Health of the agbot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgbotStatus {
+    /// Name of this process among the agbots of the hub.
+    pub agbot: String,
+    /// Whether everything it serves has been read.
+    pub loaded: bool,
+    /// Messages that were not what the protocol allows.
+    pub dropped_messages: u64,
+    /// Nodes it knows; only for people to whom the exchange shows its own counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
+    /// Deployment policies it knows; only for people to whom the exchange shows its own counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<usize>,
+    /// Agreements that are alive; only for people to whom the exchange shows its own counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreements: Option<usize>,
+    /// What it leaves to other agbots; only when there is something, for people to whom the exchange shows its own counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_to_other_agbots: Option<Vec<ServedElsewhere>>,
+}
+
+/// A deployment policy or a pattern that another agbot serves for nodes of an organization.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServedElsewhere {
+    /// True for a pattern, false for a deployment policy.
+    pub is_pattern: bool,
+    /// Organization of the policy or pattern.
+    pub org: String,
+    /// Its name, or `*`.
+    pub name: String,
+    /// Organization of the nodes.
+    pub node_org: String,
+    /// The other agbot, `org/id`.
+    pub agbot: String,
+}

@@ -1,0 +1,40 @@
+//! Permission for agent upgrades, and who in a group waits for what.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::claim::Claim;
+
+/// Asks whether a node may upgrade its agent now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpgradeRequest {
+    /// `org/name` of the management policy; without organization it is the node's.
+    #[schema(min_length = 1)]
+    pub nmp: String,
+}
+
+/// Claims of a group and what waits for them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UpgradesAnswer {
+    /// Members of the group, as far as the agbot has read it.
+    #[serde(default)]
+    pub members: Vec<String>,
+    /// The claim for an upgrade of an agent, when somebody holds it.
+    pub agent: Option<Claim>,
+    /// Claims for upgrades of services.
+    pub workloads: Vec<Claim>,
+    /// Members that wait.
+    pub waiting: Vec<WaitingMember>,
+}
+
+/// A member of a group that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaitingMember {
+    /// `org/policy`.
+    pub policy: String,
+    /// `org/node`.
+    pub node: String,
+    /// What for, in words.
+    pub reason: String,
+}
