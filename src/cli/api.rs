@@ -1,11 +1,11 @@
-//! Calls of one server, with failures told in words, `--verbose` and `--dry-run`.
+//! Calls of one server: the client's, with failures in words; `--verbose` and `--dry-run` are observers of its transport.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_client::{Answer, Client, ClientError, Path};
+use evenkeel_client::{Answer, Client, ClientError, Observer, Path};
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::Value;
 
 use crate::constraints;
@@ -21,24 +21,29 @@ pub struct Api {
     pub url: String,
     /// The setting that names the address.
     pub source: &'static str,
-    /// Whether calls are told on standard error.
-    pub is_verbose: bool,
     /// Whether writes are left out.
     pub is_dry_run: bool,
 }
 
 impl Api {
-    /// Reads JSON; `None` when there is nothing (404). `doing` says what for: "reading node x".
+    /// Makes a call of the client; `doing` says what for: "reading node x".
+    ///
+    /// # Errors
+    /// With status 5 when the call fails.
+    pub async fn call<T>(
+        &self,
+        doing: &str,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Outcome<T> {
+        call.await.map_err(|error| self.failed(doing, &error))
+    }
+
+    /// Reads JSON of free form, to be shown as it is; `None` when there is nothing (404).
     ///
     /// # Errors
     /// With status 5 for any other answer.
     pub async fn find(&self, doing: &str, path: &Path) -> Outcome<Option<Value>> {
-        let answer = self.send(doing, Method::GET, path, None).await?;
-        match answer.status {
-            StatusCode::OK => answer.json().map(Some).map_err(|error| self.failed(doing, &error)),
-            StatusCode::NOT_FOUND => Ok(None),
-            _ => Err(self.failed(doing, &answer.unexpected())),
-        }
+        self.call(doing, self.client.get(path.clone())).await
     }
 
     /// Reads JSON that must be there.
@@ -103,12 +108,7 @@ impl Api {
     /// # Errors
     /// With status 5 for any answer but 200, 204 and 404.
     pub async fn delete(&self, doing: &str, path: &Path) -> Outcome<bool> {
-        let answer = self.send(doing, Method::DELETE, path, None).await?;
-        match answer.status {
-            StatusCode::NOT_FOUND => Ok(false),
-            status if is_success(status) => Ok(true),
-            _ => Err(self.failed(doing, &answer.unexpected())),
-        }
+        self.call(doing, self.client.delete(path.clone())).await
     }
 
     /// Reports what a write did; nothing with `--dry-run`, which did not do it.
@@ -153,25 +153,46 @@ impl Api {
         if let Some(body) = &body {
             constraints::check(path.shown(), body)?;
         }
-        if self.is_dry_run && method != Method::GET {
-            note(format!("dry run: {method} {}{}", self.url, path.shown()));
-            if let Some(body) = &body {
-                note(shown_body(body));
-            }
-            let status = if method == Method::DELETE { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
-            return Ok(Answer { status, headers: HeaderMap::new(), body: Bytes::new() });
+        self.call(doing, self.client.send_with(method, path, body, headers, longest)).await
+    }
+}
+
+/// What is told of the calls of a server, and which of them are left out.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// Address of the server.
+    pub url: String,
+    /// Whether calls are told on standard error.
+    pub is_verbose: bool,
+    /// Whether writes are left out and told instead.
+    pub is_dry_run: bool,
+}
+
+impl Observer for Trace {
+    fn intercept(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
+        let method = request.method();
+        if !self.is_dry_run || method == Method::GET {
+            return None;
         }
-        let answer = self.client.send_with(method.clone(), path, body, headers, longest).await;
+        note(format!("dry run: {method} {}{}", self.url, request.uri().path()));
+        if !request.body().is_empty() {
+            note(shown_body(request.body()));
+        }
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() =
+            if method == Method::DELETE { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+        Some(response)
+    }
+
+    fn observe(&self, method: &Method, path: &str, outcome: Result<&Response<Bytes>, &ClientError>) {
         if self.is_verbose {
-            let outcome =
-                answer.as_ref().map_or_else(ToString::to_string, |answer| answer.status.as_u16().to_string());
-            note(format!("[verbose] {method} {}{}: {outcome}", self.url, path.shown()));
+            let told =
+                outcome.map_or_else(ToString::to_string, |response| response.status().as_u16().to_string());
+            note(format!("[verbose] {method} {}{path}: {told}", self.url));
         }
-        let answer = answer.map_err(|error| self.failed(doing, &error))?;
-        for text in constraints::warnings(&answer.headers) {
+        for text in outcome.ok().into_iter().flat_map(|response| constraints::warnings(response.headers())) {
             note(format!("warning: {text}"));
         }
-        Ok(answer)
     }
 }
 

@@ -1,12 +1,13 @@
 //! What every command works with: settings, the way to the servers, and the screen.
 
 use std::path::Path as FilePath;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use evenkeel_client::{Client, Credentials, HttpSettings, Transport};
 
-use crate::api::Api;
+use crate::api::{Api, Trace};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Screen, View};
 use crate::settings::{self, Settings, with_api_path};
@@ -199,11 +200,13 @@ impl Context {
         };
         let transport =
             Transport::http(HttpSettings { ca_pem, ..HttpSettings::new(url.clone()) }).map_err(refuse)?;
+        let trace = Trace { url: url.clone(), is_verbose: self.is_verbose, is_dry_run: self.is_dry_run };
+        let transport = transport.observed_by(Arc::new(trace));
         let client = match caller {
             Some(caller) => Client::new(transport, "", caller).map_err(refuse)?,
             None => Client::anonymous(transport, ""),
         };
-        Ok(Api { client, url, source, is_verbose: self.is_verbose, is_dry_run: self.is_dry_run })
+        Ok(Api { client, url, source, is_dry_run: self.is_dry_run })
     }
 
     /// Shows what `look` finds, once or for as long as `watch` says.

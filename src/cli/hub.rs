@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand};
 use evenkeel_client::Path;
-use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
@@ -93,7 +92,6 @@ enum HubAgreementCommand {
 ///
 /// # Errors
 /// Those of the command.
-#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     let read = async |what: &str| -> Outcome<Value> {
@@ -111,21 +109,16 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
             context.show_watched(&watch, look).await
         }
         AgbotCommand::Agreement(HubAgreementCommand::Confirmstop { agreement }) => {
-            let path = Path::org(&exchange.org, &["agbot", "agreements", &agreement, "confirm-stop"]);
             let agbot = context.agbot(&exchange)?;
-            let doing = format!("confirming the stop of agreement {agreement}");
-            let answer = agbot.attempt(&doing, Method::POST, &path, None).await?;
-            match answer.status.as_u16() {
-                404 => {
+            agbot.client.confirm_stop(&exchange.org, &agreement).await.map_err(|error| {
+                if error.is_not_found() {
                     let list = "hzn agbot agreement list --archived";
-                    Err(CliError::not_found("agreement", &agreement, list))
+                    return CliError::not_found("agreement", &agreement, list);
                 }
-                status if status < 300 => {
-                    note(format!("the instance of agreement {agreement} counts as stopped"));
-                    Ok(())
-                }
-                _ => Err(agbot.failed(&doing, &answer.unexpected())),
-            }
+                agbot.failed(&format!("confirming the stop of agreement {agreement}"), &error)
+            })?;
+            note(format!("the instance of agreement {agreement} counts as stopped"));
+            Ok(())
         }
         AgbotCommand::Reasons { node, policy, watch } => {
             let look = async || {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use futures_util::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -29,6 +28,24 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// Body of the answer.
     pub body: Bytes,
+}
+
+/// What a write that creates or replaces did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// The resource is new.
+    Created,
+    /// It was there before.
+    Replaced,
+}
+
+/// Why a resource was neither created nor replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was tried last.
+    pub attempt: Written,
+    /// The failure of it.
+    pub error: ClientError,
 }
 
 /// Names the organization that a person with a token works in.
@@ -99,6 +116,28 @@ impl Client {
     /// [`ClientError`] for every status but 200, 201 and 204.
     pub async fn put<B: Serialize + ?Sized>(&self, path: Path, body: &B) -> Result<ApiResponse, ClientError> {
         self.write(Method::PUT, &path, Some(encode(body)?)).await
+    }
+
+    /// Creates a resource, or replaces it when a response with status `exists` says that it is there.
+    ///
+    /// # Errors
+    /// The refusal of the last attempt; that of the creation when there is nothing to replace (404), because then it was
+    /// refused for another reason.
+    pub async fn create_or_replace<B: Serialize + ?Sized>(
+        &self,
+        path: Path,
+        body: &B,
+        exists: StatusCode,
+    ) -> Result<Written, Refusal> {
+        let Err(refused) = self.post(path.clone(), body).await else { return Ok(Written::Created) };
+        if refused.status() != Some(exists.as_u16()) {
+            return Err(Refusal { attempt: Written::Created, error: refused });
+        }
+        match self.put(path, body).await {
+            Ok(_) => Ok(Written::Replaced),
+            Err(error) if error.is_not_found() => Err(Refusal { attempt: Written::Created, error: refused }),
+            Err(error) => Err(Refusal { attempt: Written::Replaced, error }),
+        }
     }
 
     /// Creates a resource or starts an action.
@@ -193,23 +232,6 @@ impl Client {
         tracing::trace!(%method, path = path.shown(), status = response.status().as_u16(), "call");
         let (parts, body) = response.into_parts();
         Ok(Answer { status: parts.status, headers: parts.headers, body })
-    }
-
-    /// Reads an endless answer (server-sent events) piece by piece.
-    ///
-    /// # Errors
-    /// [`ClientError`] when no answer comes back or its status is not 200.
-    pub async fn stream(
-        &self,
-        path: &Path,
-        headers: HeaderMap,
-    ) -> Result<BoxStream<'static, Result<Bytes, ClientError>>, ClientError> {
-        let request = self.request(Method::GET, path, None, headers)?;
-        let (status, pieces) = self.transport.stream(request).await?;
-        if status == StatusCode::OK {
-            return Ok(pieces);
-        }
-        Err(ClientError::Status { status: status.as_u16(), code: String::new(), msg: String::new() })
     }
 
     fn request(

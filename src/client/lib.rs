@@ -11,12 +11,12 @@ mod resource;
 mod retry;
 mod transport;
 
-pub use client::{Answer, Client};
+pub use client::{Answer, Client, Refusal, Written};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
 pub use retry::RetryDelay;
-pub use transport::{HttpSettings, Transport};
+pub use transport::{HttpSettings, Observer, Transport};
 
 #[cfg(test)]
 mod tests;

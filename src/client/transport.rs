@@ -1,11 +1,11 @@
 //! How a request reaches the hub: over HTTP, or by a direct call into a router of the same process.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use evenkeel_domain::causes::chain;
 use futures_util::StreamExt;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use tower::ServiceExt;
 
@@ -39,9 +39,21 @@ impl HttpSettings {
     }
 }
 
+/// Sees every call of a transport.
+pub trait Observer: Send + Sync {
+    /// Returns the response to a request that must not be sent.
+    fn intercept(&self, request: &Request<Bytes>) -> Option<Response<Bytes>>;
+
+    /// Learns how a request ended that was sent.
+    fn observe(&self, method: &Method, path: &str, outcome: Result<&Response<Bytes>, &ClientError>);
+}
+
 /// The way to a hub. Cloning shares connections.
 #[derive(Clone)]
-pub struct Transport(Way);
+pub struct Transport {
+    way: Way,
+    observer: Option<Arc<dyn Observer>>,
+}
 
 #[derive(Clone)]
 enum Way {
@@ -51,7 +63,7 @@ enum Way {
 
 impl fmt::Debug for Transport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.way {
             Way::Http { url, .. } => write!(formatter, "Transport({url})"),
             Way::Router(_) => formatter.write_str("Transport(in process)"),
         }
@@ -84,12 +96,18 @@ impl Transport {
             builder = builder.tls_certs_only([]);
         }
         let client = builder.build().map_err(|error| ClientError::Request(chain(&error)))?;
-        Ok(Self(Way::Http { client, url, timeout: settings.timeout }))
+        Ok(Self { way: Way::Http { client, url, timeout: settings.timeout }, observer: None })
+    }
+
+    /// The same connections, whose calls somebody sees.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     /// Direct calls into a router of this process.
     pub fn router(router: axum::Router) -> Self {
-        Self(Way::Router(router))
+        Self { way: Way::Router(router), observer: None }
     }
 
     /// Sends one request whose URI is a path; `timeout` overrides the usual longest wait.
@@ -98,42 +116,26 @@ impl Transport {
         request: Request<Bytes>,
         timeout: Option<Duration>,
     ) -> Result<Response<Bytes>, ClientError> {
-        match &self.0 {
+        let Some(observer) = &self.observer else { return self.exchange(request, timeout).await };
+        if let Some(response) = observer.intercept(&request) {
+            return Ok(response);
+        }
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let outcome = self.exchange(request, timeout).await;
+        observer.observe(&method, &path, outcome.as_ref());
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        request: Request<Bytes>,
+        timeout: Option<Duration>,
+    ) -> Result<Response<Bytes>, ClientError> {
+        match &self.way {
             Way::Http { client, url, timeout: usual } => {
                 send_http(client, url, request, timeout.unwrap_or(*usual)).await
             }
             Way::Router(router) => send_in_process(router.clone(), request).await,
-        }
-    }
-
-    /// Sends one request and hands the answer over piece by piece, without an overall time limit (HTTP only reads
-    /// as fast as the pieces are taken).
-    pub(crate) async fn stream(
-        &self,
-        request: Request<Bytes>,
-    ) -> Result<
-        (http::StatusCode, futures_util::stream::BoxStream<'static, Result<Bytes, ClientError>>),
-        ClientError,
-    > {
-        match &self.0 {
-            Way::Http { client, url, .. } => {
-                let (parts, body) = request.into_parts();
-                let response = client
-                    .request(parts.method, format!("{url}{}", parts.uri))
-                    .headers(parts.headers)
-                    .body(body)
-                    .send()
-                    .await
-                    .map_err(broken)?;
-                let status = response.status();
-                Ok((status, response.bytes_stream().map(|piece| piece.map_err(broken)).boxed()))
-            }
-            Way::Router(router) => {
-                let Ok(response) = router.clone().oneshot(request.map(axum::body::Body::from)).await;
-                let status = response.status();
-                let pieces = response.into_body().into_data_stream();
-                Ok((status, pieces.map(|piece| piece.map_err(|error| lost(error.to_string()))).boxed()))
-            }
         }
     }
 }

@@ -3,15 +3,14 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_client::{Credentials, Path};
-use http::{Method, StatusCode};
+use evenkeel_wire::exchange::ha_group::PutHaGroup;
+use evenkeel_wire::exchange::node::NodeAnswer;
 use serde_json::{Value, json};
 
 use super::{agreement, list, service, text};
 use crate::api::Api;
 use crate::context::{Context, Exchange, UserOptions};
-use crate::exchange::ha_group::GROUPS;
-use crate::exchange::ha_group_edit::body_of_one;
-use crate::exchange::node::NODES;
+use crate::exchange::node::{NODES, NewNode, put_new_node, read_node};
 use crate::exchange::node_part;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::output::note;
@@ -43,10 +42,6 @@ impl AtExchange {
         Ok(Self { as_node, as_user, node: node.clone() })
     }
 
-    fn path(&self) -> Path {
-        NODES.path_of(&self.node.org, Some(&self.node.id))
-    }
-
     fn user(&self, what: &str) -> Outcome<&Exchange> {
         self.as_user.as_ref().ok_or_else(|| {
             CliError::input(
@@ -62,45 +57,34 @@ impl AtExchange {
     /// # Errors
     /// With status 1 when a user is needed and none is given, 5 when the exchange refuses.
     pub async fn ensure_node(&self, name: &str, arch: &str) -> Outcome {
-        let doing = format!("reading node {}", self.node.name());
-        let answer = self.as_node.attempt(&doing, Method::GET, &self.path(), None).await?;
-        match answer.status {
-            StatusCode::OK => return self.check_type(&answer.json().unwrap_or_default()),
-            StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {}
-            _ => return Err(self.as_node.failed(&doing, &answer.unexpected())),
+        match self.as_node.client.node(&self.node.org, &self.node.id).await {
+            Ok(Some(found)) => return self.check_type(&found),
+            Ok(None) => {}
+            Err(error) if matches!(error.status(), Some(401 | 403)) => {}
+            Err(error) => {
+                return Err(self.as_node.failed(&format!("reading node {}", self.node.name()), &error));
+            }
         }
         let doing = format!("creating node {}", self.node.name());
         let exchange = self.user(&doing)?;
-        if let Some(found) = exchange.api.find(&doing, &self.path()).await? {
+        let found = exchange.api.client.node(&self.node.org, &self.node.id);
+        if let Some(found) = exchange.api.call(&doing, found).await? {
             self.check_type(&found)?;
             let name = self.node.name();
             return NODES.patch(exchange, &name, &json!({"token": self.node.secret()})).await;
         }
-        let body = json!({
-            "token": self.node.secret(),
-            "name": name,
-            "nodeType": "device",
-            "pattern": "",
-            "arch": arch,
-            "registeredServices": [],
-            "softwareVersions": {},
-            "publicKey": "",
-        });
-        exchange.api.write(&doing, Method::PUT, &self.path().no_heartbeat(), Some(&body)).await?;
-        exchange.api.report_done(&format!("node {} is created", self.node.name()));
-        Ok(())
+        put_new_node(exchange, &self.node, &NewNode { name, node_type: "device", arch }).await
     }
 
-    fn check_type(&self, answer: &Value) -> Outcome {
-        let node = answer.get("nodes").and_then(Value::as_object).and_then(|nodes| nodes.values().next());
-        match node.map(|node| text(node, "nodeType")) {
-            Some(kind) if kind.eq_ignore_ascii_case("cluster") => Err(CliError::input(
+    fn check_type(&self, node: &NodeAnswer) -> Outcome {
+        if node.node_type.eq_ignore_ascii_case("cluster") {
+            return Err(CliError::input(
                 format!("node {} was not registered", self.node.name()),
                 "it is a cluster, and this agent runs devices",
                 "choose another id",
-            )),
-            _ => Ok(()),
+            ));
         }
+        Ok(())
     }
 
     /// The pattern to register with: the given one, else that of the node, else none.
@@ -108,9 +92,8 @@ impl AtExchange {
     /// # Errors
     /// With status 1 when it does not fit or has no services, 8 when it does not exist.
     pub async fn choose_pattern(&self, given: Option<&str>) -> Outcome<String> {
-        let record = self.as_node.find("reading the node", &self.path()).await?.unwrap_or_default();
-        let node = record.get("nodes").and_then(Value::as_object).and_then(|nodes| nodes.values().next());
-        let stored = node.map(|node| text(node, "pattern").to_owned()).unwrap_or_default();
+        let node = self.as_node.client.node(&self.node.org, &self.node.id);
+        let stored = self.as_node.call("reading the node", node).await?.unwrap_or_default().pattern;
         let pattern = match given.filter(|given| !given.is_empty()) {
             None => stored,
             Some(given) => {
@@ -122,14 +105,11 @@ impl AtExchange {
             return Ok(pattern);
         }
         let (org, id) = crate::context::split_name(&pattern, &self.node.org);
-        let found = self
-            .as_node
-            .find(&format!("reading pattern {pattern}"), &Path::org(&org, &["patterns", &id]))
-            .await?;
-        let found = found.as_ref().and_then(|found| found.get("patterns")?.as_object()?.values().next());
+        let doing = format!("reading pattern {pattern}");
+        let found = self.as_node.call(&doing, self.as_node.client.pattern(&org, &id)).await?;
         let found =
             found.ok_or_else(|| CliError::not_found("pattern", &pattern, "hzn exchange pattern list"))?;
-        if list(found, "/services").is_empty() {
+        if found.services.as_array().is_none_or(Vec::is_empty) {
             let what = format!("the node was not registered with pattern {pattern}");
             return Err(CliError::input(what, "the pattern has no services", "choose another pattern"));
         }
@@ -143,8 +123,8 @@ impl AtExchange {
     pub async fn join_group(&self, group: &str) -> Outcome {
         let doing = format!("adding node {} to HA group {group}", self.node.name());
         let exchange = self.user(&doing)?;
-        let record = NODES.read_one(exchange, &self.node.name()).await?;
-        match text(&record, "ha_group") {
+        let record = read_node(exchange, &self.node.name()).await?;
+        match record.ha_group.as_deref().unwrap_or_default() {
             "" => {}
             present if present == group => {
                 note(format!("node {} is in HA group {group} already", self.node.name()));
@@ -159,13 +139,12 @@ impl AtExchange {
                 ));
             }
         }
-        let path = GROUPS.path_of(&self.node.org, Some(group));
-        if exchange.api.find(&doing, &path).await?.is_none() {
-            let body = body_of_one(group, &self.node.id);
-            exchange.api.write(&doing, Method::POST, &path, Some(&body)).await?;
+        let (client, org, node) = (&exchange.api.client, &self.node.org, &self.node.id);
+        if exchange.api.call(&doing, client.ha_group(org, group)).await?.is_none() {
+            let body = PutHaGroup { description: Some(group.to_owned()), members: Some(vec![node.clone()]) };
+            exchange.api.call(&doing, client.create_ha_group(org, group, &body)).await?;
         } else {
-            let path = path.push("nodes").push(&self.node.id);
-            exchange.api.write(&doing, Method::POST, &path, None).await?;
+            exchange.api.call(&doing, client.add_to_ha_group(org, group, node)).await?;
         }
         exchange.api.report_done(&format!("node {} is in HA group {group}", self.node.name()));
         Ok(())

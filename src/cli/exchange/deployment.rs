@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::resource::Kind;
@@ -96,7 +96,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
         DeploymentCommand::Add { policy, file, wait } => {
             let mut body = read_json(&file, &context.settings)?;
             without(&mut body, &EXCHANGE_ONLY);
-            POLICIES.put(exchange, &policy, &body, 403).await?;
+            POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
         DeploymentCommand::Update { policy, file, wait } => {

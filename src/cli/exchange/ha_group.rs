@@ -277,9 +277,10 @@ fn by_name(org: &str, answer: Option<Value>) -> Map<String, Value> {
 /// # Errors
 /// With status 8 when the group is not there.
 pub async fn members(exchange: &Exchange, name: &str) -> Outcome<Vec<String>> {
-    let map = read(exchange, Some(name)).await?;
-    let members = map.values().next().and_then(|group| group.get("members")?.as_array());
-    Ok(members.into_iter().flatten().filter_map(|member| member.as_str().map(str::to_owned)).collect())
+    let (org, id) = exchange.split(name);
+    let doing = format!("reading HA group {name}");
+    let found = exchange.api.call(&doing, exchange.api.client.ha_group(&org, &id)).await?;
+    found.map(|group| group.members).ok_or_else(|| GROUPS.missing(name))
 }
 
 async fn list(exchange: &Exchange, name: Option<&str>, is_long: bool) -> Outcome<View> {
@@ -306,15 +307,11 @@ async fn free(
     policy: Option<&str>,
 ) -> Outcome {
     let (org, id) = exchange.split(name);
-    let mut path = Path::org(&org, &["hagroups", &id, "upgrades"]);
-    if let Some(node) = node {
-        path = path.push(&exchange.split(node).1);
-    }
-    if let Some(policy) = policy {
-        path = path.query("policy", &exchange.split(policy).1);
-    }
+    let bare = |name: &str| exchange.split(name).1;
     let agbot = context.agbot(exchange)?;
-    if agbot.delete(&format!("freeing the claims of HA group {name}"), &path).await? {
+    let (of_node, of_policy) = (node.map(bare), policy.map(bare));
+    let freed = agbot.client.free_claims(&org, &id, of_node.as_deref(), of_policy.as_deref());
+    if agbot.call(&format!("freeing the claims of HA group {name}"), freed).await? {
         agbot.report_done(&format!("the claims of HA group {org}/{id} are free"));
         return Ok(());
     }

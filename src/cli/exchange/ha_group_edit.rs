@@ -1,12 +1,13 @@
 //! Changes of HA groups: making, replacing, adding and removing members (agbot 5.4).
 
-use http::Method;
+use evenkeel_client::{ClientError, Written};
+use evenkeel_wire::exchange::ha_group::PutHaGroup;
+use evenkeel_wire::exchange::node::NodeAnswer;
+use http::StatusCode;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use super::ha_group::{GROUPS, GroupArguments, MemberArguments, members};
-use super::node::NODES;
-use crate::api::is_success;
+use super::node::read_node;
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
@@ -65,16 +66,13 @@ impl Group {
         &self.name
     }
 
-    fn body(&self, org: &str) -> Value {
-        let mut body = Map::new();
-        if let Some(description) = &self.description {
-            body.insert("description".to_owned(), Value::from(description.as_str()));
+    fn body(&self, org: &str) -> PutHaGroup {
+        let prefix = format!("{org}/");
+        let bare = |member: &String| member.strip_prefix(&prefix).unwrap_or(member).to_owned();
+        PutHaGroup {
+            description: self.description.clone(),
+            members: self.members.as_ref().map(|members| members.iter().map(bare).collect()),
         }
-        if let Some(members) = &self.members {
-            let bare = members.iter().map(|member| member.strip_prefix(&format!("{org}/")).unwrap_or(member));
-            body.insert("members".to_owned(), bare.map(Value::from).collect());
-        }
-        Value::Object(body)
     }
 }
 
@@ -88,34 +86,36 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
         require_node(exchange, &org, node).await?;
     }
     let body = group.body(&org);
-    let path = GROUPS.path_of(&org, Some(&id));
-    let doing = format!("creating HA group {org}/{id}");
-    let first = exchange.api.attempt(&doing, Method::POST, &path, Some(&body)).await?;
-    if is_success(first.status) {
-        exchange.api.report_done(&format!("HA group {org}/{id} is created"));
-        return Ok(());
-    }
-    let mut refused = exchange.api.failed(&doing, &first.unexpected());
-    if first.status.as_u16() == 409 {
-        refused = refused.with_advice(format!(
+    let api = &exchange.api;
+    let refused = |error: &ClientError| {
+        let refused = api.failed(&format!("creating HA group {org}/{id}"), error);
+        if error.status() != Some(409) {
+            return refused;
+        }
+        refused.with_advice(format!(
             "see what is there with: hzn exchange hagroup list -l; change a group with: hzn exchange hagroup update {id}; \
              free a node with: hzn exchange hagroup member remove"
-        ));
-    }
-    if !replaces || first.status.as_u16() != 409 {
-        return Err(refused);
+        ))
+    };
+    if !replaces {
+        api.client.create_ha_group(&org, &id, &body).await.map_err(|error| refused(&error))?;
+        api.report_done(&format!("HA group {org}/{id} is created"));
+        return Ok(());
     }
     // The status says either that the group is there or that a member has another group; replacing tells which.
-    let replacing = format!("replacing HA group {org}/{id}");
-    let second = exchange.api.attempt(&replacing, Method::PUT, &path, Some(&body)).await?;
-    match second.status.as_u16() {
-        404 => Err(CliError { exit: crate::exit::Exit::Input, ..refused }),
-        _ if is_success(second.status) => {
-            exchange.api.report_done(&format!("HA group {org}/{id} is replaced"));
-            Ok(())
+    let path = GROUPS.path_of(&org, Some(&id));
+    match api.client.create_or_replace(path, &body, StatusCode::CONFLICT).await {
+        Ok(Written::Created) => api.report_done(&format!("HA group {org}/{id} is created")),
+        Ok(Written::Replaced) => api.report_done(&format!("HA group {org}/{id} is replaced")),
+        Err(refusal) if refusal.attempt == Written::Replaced => {
+            return Err(api.failed(&format!("replacing HA group {org}/{id}"), &refusal.error));
         }
-        _ => Err(exchange.api.failed(&replacing, &second.unexpected())),
+        Err(refusal) if refusal.error.status() == Some(409) => {
+            return Err(CliError { exit: crate::exit::Exit::Input, ..refused(&refusal.error) });
+        }
+        Err(refusal) => return Err(refused(&refusal.error)),
     }
+    Ok(())
 }
 
 /// Replaces what is given of a group.
@@ -128,15 +128,13 @@ pub async fn update(group: &Group, exchange: &Exchange) -> Outcome {
         require_node(exchange, &org, node).await?;
     }
     let doing = format!("updating HA group {org}/{id}");
-    let path = GROUPS.path_of(&org, Some(&id));
-    let answer = exchange.api.attempt(&doing, Method::PUT, &path, Some(&group.body(&org))).await?;
-    match answer.status.as_u16() {
-        404 => Err(GROUPS.missing(&group.name)),
-        _ if is_success(answer.status) => {
+    match exchange.api.client.put_ha_group(&org, &id, &group.body(&org)).await {
+        Ok(_) => {
             exchange.api.report_done(&format!("HA group {org}/{id} is updated"));
             Ok(())
         }
-        _ => Err(exchange.api.failed(&doing, &answer.unexpected())),
+        Err(error) if error.is_not_found() => Err(GROUPS.missing(&group.name)),
+        Err(error) => Err(exchange.api.failed(&doing, &error)),
     }
 }
 
@@ -155,14 +153,12 @@ pub async fn add_members(arguments: &MemberArguments, exchange: &Exchange) -> Ou
             note(format!("node {node} is a member of HA group {org}/{id} already"));
             continue;
         }
-        if let Some(other) = record.get("ha_group").and_then(Value::as_str).filter(|group| !group.is_empty())
-        {
+        if let Some(other) = record.ha_group.filter(|group| !group.is_empty()) {
             taken.push(format!("{node} is in {other}"));
             continue;
         }
-        let path = GROUPS.path_of(&org, Some(&id)).push("nodes").push(&node);
         let doing = format!("adding node {node} to HA group {org}/{id}");
-        exchange.api.write(&doing, Method::POST, &path, None).await?;
+        exchange.api.call(&doing, exchange.api.client.add_to_ha_group(&org, &id, &node)).await?;
         exchange.api.report_done(&format!("node {node} is in HA group {org}/{id}"));
     }
     if taken.is_empty() {
@@ -193,15 +189,15 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
             note(format!("node {node} is no member of HA group {org}/{id}"));
             continue;
         }
-        let path = GROUPS.path_of(&org, Some(&id)).push("nodes").push(&node);
-        exchange.api.delete(&format!("removing node {node} from HA group {org}/{id}"), &path).await?;
+        let doing = format!("removing node {node} from HA group {org}/{id}");
+        exchange.api.call(&doing, exchange.api.client.remove_from_ha_group(&org, &id, &node)).await?;
         exchange.api.report_done(&format!("node {node} is not in HA group {org}/{id} any more"));
     }
     Ok(())
 }
 
 /// Reads a node that shall be a member.
-async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<Value> {
+async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<NodeAnswer> {
     let (node_org, id) = crate::context::split_name(node, org);
     let refuse = |why: String, advice: &str| {
         CliError::input(format!("node {node} cannot be in an HA group of {org}"), why, advice)
@@ -212,9 +208,8 @@ async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<Val
             "name nodes of the group's organization",
         ));
     }
-    let record = NODES.read_one(exchange, &format!("{org}/{id}")).await?;
-    let node_type = record.get("nodeType").and_then(Value::as_str).unwrap_or_default();
-    if node_type.eq_ignore_ascii_case("cluster") {
+    let record = read_node(exchange, &format!("{org}/{id}")).await?;
+    if record.node_type.eq_ignore_ascii_case("cluster") {
         return Err(refuse(
             "it is a cluster, which keeps its services available by itself".to_owned(),
             "name devices only",
@@ -223,13 +218,10 @@ async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<Val
     Ok(record)
 }
 
-/// The body that adds one node to a new group, as `register` needs it.
-pub fn body_of_one(group: &str, node: &str) -> Value {
-    json!({"description": group, "members": [node]})
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::exit::Exit;
     use crate::output::Screen;
@@ -254,7 +246,7 @@ mod tests {
     fn members_are_sent_without_their_organization_and_absent_parts_not_at_all() {
         let group =
             Group::read(&arguments(Some("g"), &["acme/n1", "n2"], None), &context()).expect("a group");
-        assert_eq!(group.body("acme"), json!({"members": ["n1", "n2"]}));
+        assert_eq!(json!(group.body("acme")), json!({"members": ["n1", "n2"]}));
     }
 
     #[test]
@@ -265,7 +257,7 @@ mod tests {
         let read = |name| Group::read(&arguments(name, &[], Some(&file)), &context()).expect("a group");
         assert_eq!(read(None).name, "in-file");
         assert_eq!(read(Some("mine")).name, "mine");
-        assert_eq!(read(None).body("o"), json!({"description": "d", "members": ["n1"]}));
+        assert_eq!(json!(read(None).body("o")), json!({"description": "d", "members": ["n1"]}));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::deployment::without;
@@ -114,7 +114,7 @@ pub async fn run(command: NmpCommand, context: &Context, exchange: &Exchange) ->
         NmpCommand::Add { nmp, file, applies_to } => {
             let mut body = read_json(&file, &context.settings)?;
             without(&mut body, &EXCHANGE_ONLY);
-            NMPS.put(exchange, &nmp, &body, 403).await?;
+            NMPS.put(exchange, &nmp, &body, StatusCode::FORBIDDEN).await?;
             if applies_to { context.screen.show(&list_nodes(exchange, Some(&nmp)).await?) } else { Ok(()) }
         }
         NmpCommand::Remove { nmp, force } => NMPS.remove(exchange, &nmp, force).await,

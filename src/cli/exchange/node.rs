@@ -1,7 +1,8 @@
 //! `hzn exchange node`: nodes (exchange API 4.4). Writes do not count as heartbeats of the node.
 
 use clap::{Args, Subcommand};
-use http::Method;
+use evenkeel_client::Credentials;
+use evenkeel_wire::exchange::node::NodeAnswer;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -9,7 +10,6 @@ use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
 use super::node_state::with_health;
 use super::resource::Kind;
-use crate::api::is_success;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, secret};
@@ -139,6 +139,50 @@ pub async fn run(
     }
 }
 
+/// Reads one node.
+///
+/// # Errors
+/// With status 8 when it is not there.
+pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeAnswer> {
+    let (org, id) = exchange.split(name);
+    let found =
+        exchange.api.call(&format!("reading node {name}"), exchange.api.client.node(&org, &id)).await?;
+    found.ok_or_else(|| NODES.missing(name))
+}
+
+/// Makes a node without services.
+///
+/// # Errors
+/// With status 5 when the exchange refuses it.
+pub async fn put_new_node(exchange: &Exchange, node: &Credentials, body: &NewNode<'_>) -> Outcome {
+    let doing = format!("creating node {}", node.name());
+    let body = json!({
+        "token": node.secret(),
+        "name": body.name,
+        "nodeType": body.node_type,
+        "pattern": "",
+        "arch": body.arch,
+        "registeredServices": [],
+        "softwareVersions": {},
+        "publicKey": "",
+    });
+    let path = NODES.path_of(&node.org, Some(&node.id)).no_heartbeat();
+    exchange.api.call(&doing, exchange.api.client.put(path, &body)).await?;
+    exchange.api.report_done(&format!("node {} is created", node.name()));
+    Ok(())
+}
+
+/// What is said of a new node besides its id and token.
+#[derive(Debug, Clone, Copy)]
+pub struct NewNode<'a> {
+    /// Name for people.
+    pub name: &'a str,
+    /// `device` or `cluster`.
+    pub node_type: &'a str,
+    /// Architecture.
+    pub arch: &'a str,
+}
+
 /// The list of nodes; its table shows their states, which no member of their records is.
 async fn list(exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
     let map = NODES.read(exchange, node).await?;
@@ -153,38 +197,27 @@ async fn create(
     exchange: &Exchange,
     node_auth: Option<&str>,
 ) -> Outcome {
-    let (org, id, token) = match (&node.node, &node.token) {
+    let login = match (&node.node, &node.token) {
         (Some(name), Some(token)) => {
             let (org, id) = exchange.split(name);
-            (org, id, secret(token, "token")?)
+            Credentials::new(org, id, secret(token, "token")?)
         }
         (given, _) => {
             let given = given.as_deref().or(node_auth);
-            let node = context.node_credentials(given, &exchange.org)?.ok_or_else(no_node)?;
-            (node.org.clone(), node.id.clone(), node.secret().to_owned())
+            context.node_credentials(given, &exchange.org)?.ok_or_else(no_node)?
         }
     };
-    let path = NODES.path_of(&org, Some(&id));
-    let doing = format!("creating node {org}/{id}");
-    if exchange.api.find(&doing, &path).await?.is_some() {
-        return NODES.patch(exchange, &format!("{org}/{id}"), &json!({"token": token})).await;
+    let name = login.name();
+    let doing = format!("creating node {name}");
+    if exchange.api.call(&doing, exchange.api.client.node(&login.org, &login.id)).await?.is_some() {
+        return NODES.patch(exchange, &name, &json!({"token": login.secret()})).await;
     }
-    let body = json!({
-        "token": token,
-        "name": node.name.as_deref().unwrap_or(&id),
-        "nodeType": node.node_type,
-        "pattern": "",
-        "arch": node.arch.as_deref().unwrap_or(crate::machine::ARCH),
-        "registeredServices": [],
-        "softwareVersions": {},
-        "publicKey": "",
-    });
-    let answer = exchange.api.attempt(&doing, Method::PUT, &path.no_heartbeat(), Some(&body)).await?;
-    if !is_success(answer.status) {
-        return Err(exchange.api.failed(&doing, &answer.unexpected()));
-    }
-    exchange.api.report_done(&format!("node {org}/{id} is created"));
-    Ok(())
+    let body = NewNode {
+        name: node.name.as_deref().unwrap_or(&login.id),
+        node_type: &node.node_type,
+        arch: node.arch.as_deref().unwrap_or(crate::machine::ARCH),
+    };
+    put_new_node(exchange, &login, &body).await
 }
 
 fn no_node() -> CliError {

@@ -3,11 +3,9 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use evenkeel_wire::exchange::node_orchestration::{Availability, PutNodeOrchestration};
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::node::NODES;
-use crate::api::is_success;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::output::{Table, View};
@@ -75,16 +73,13 @@ async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
 
 async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     let (org, id) = exchange.split(&set.node);
-    let path = NODES.path_of(&org, Some(&id)).push("orchestration").push("spec");
-    let doing = format!("setting the availability of node {org}/{id}");
-    let body = json!(PutNodeOrchestration { availability: set.availability });
-    let answer = exchange.api.attempt(&doing, Method::PATCH, &path, Some(&body)).await?;
-    if answer.status.as_u16() == 404 {
-        return Err(NODES.missing(&set.node));
-    }
-    if !is_success(answer.status) {
-        return Err(exchange.api.failed(&doing, &answer.unexpected()));
-    }
+    let body = PutNodeOrchestration { availability: set.availability };
+    exchange.api.client.patch_node_orchestration(&org, &id, &body).await.map_err(|error| {
+        if error.is_not_found() {
+            return NODES.missing(&set.node);
+        }
+        exchange.api.failed(&format!("setting the availability of node {org}/{id}"), &error)
+    })?;
     exchange.api.report_done(&told(&format!("{org}/{id}"), set.availability));
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use http::StatusCode;
 
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
@@ -71,7 +72,7 @@ pub async fn run(command: PatternCommand, context: &Context, exchange: &Exchange
             let name = name.or(in_file).ok_or_else(|| {
                 CliError::input("the pattern has no name", "neither -p nor the file names it", "give -p NAME")
             })?;
-            PATTERNS.put(exchange, &name, &body, 403).await
+            PATTERNS.put(exchange, &name, &body, StatusCode::FORBIDDEN).await
         }
         PatternCommand::Remove { pattern, force } => PATTERNS.remove(exchange, &pattern, force).await,
     }

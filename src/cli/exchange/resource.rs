@@ -1,11 +1,12 @@
 //! What the nouns of the exchange have in common: reading maps by name, listing them, replacing and removing.
 
-use evenkeel_client::Path;
-use http::Method;
+use evenkeel_client::{Path, Refusal, Written};
+use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use crate::api::is_success;
 use crate::confirm::confirm;
+use crate::constraints;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Column, Table, View, note};
@@ -102,7 +103,7 @@ impl Kind {
     /// # Errors
     /// With status 5 when the exchange refuses both; the reason is that of the first attempt when there is nothing to
     /// replace, because then it was refused for another reason.
-    pub async fn put(&self, exchange: &Exchange, name: &str, body: &Value, conflict: u16) -> Outcome {
+    pub async fn put(&self, exchange: &Exchange, name: &str, body: &Value, conflict: StatusCode) -> Outcome {
         let (org, id) = exchange.split(name);
         let path = self.path_of(&org, Some(&id));
         let doing = format!("creating {} {org}/{id}", self.noun);
@@ -112,24 +113,20 @@ impl Kind {
             exchange.api.attempt(&doing, method, &path, Some(body)).await?;
             return Ok(());
         }
-        let first = exchange.api.attempt(&doing, Method::POST, &path, Some(body)).await?;
-        if is_success(first.status) {
-            exchange.api.report_done(&format!("{} {org}/{id} is created", self.noun));
-            return Ok(());
-        }
-        if first.status.as_u16() != conflict {
-            return Err(exchange.api.failed(&doing, &first.unexpected()));
-        }
-        let replacing = format!("replacing {} {org}/{id}", self.noun);
-        let second = exchange.api.attempt(&replacing, Method::PUT, &path, Some(body)).await?;
-        match second.status.as_u16() {
-            404 => Err(exchange.api.failed(&doing, &first.unexpected())),
-            _ if is_success(second.status) => {
-                exchange.api.report_done(&format!("{} {org}/{id} is replaced", self.noun));
-                Ok(())
+        constraints::check(path.shown(), body.to_string().as_bytes())?;
+        let done = match exchange.api.client.create_or_replace(path, body, conflict).await {
+            Ok(Written::Created) => "created",
+            Ok(Written::Replaced) => "replaced",
+            Err(Refusal { attempt: Written::Created, error }) => {
+                return Err(exchange.api.failed(&doing, &error));
             }
-            _ => Err(exchange.api.failed(&replacing, &second.unexpected())),
-        }
+            Err(Refusal { attempt: Written::Replaced, error }) => {
+                let doing = format!("replacing {} {org}/{id}", self.noun);
+                return Err(exchange.api.failed(&doing, &error));
+            }
+        };
+        exchange.api.report_done(&format!("{} {org}/{id} is {done}", self.noun));
+        Ok(())
     }
 
     /// Changes the members of a document one by one, as the exchange takes them.

@@ -155,4 +155,27 @@ impl Client {
             _ => Err(answer.unexpected()),
         }
     }
+
+    /// Frees the claims of a group, or only those of a member or of a policy; false when nobody holds such a claim.
+    pub async fn free_claims(
+        &self,
+        org: &str,
+        group: &str,
+        node: Option<&str>,
+        policy: Option<&str>,
+    ) -> Result<bool, ClientError> {
+        let mut path = Path::org(org, &["hagroups", group, "upgrades"]);
+        if let Some(node) = node {
+            path = path.push(node);
+        }
+        if let Some(policy) = policy {
+            path = path.query("policy", policy);
+        }
+        self.delete(path).await
+    }
+
+    /// Records that the instance of an agreement that ended does not run any more.
+    pub async fn confirm_stop(&self, org: &str, agreement: &str) -> Result<ApiResponse, ClientError> {
+        self.post_empty(Path::org(org, &["agbot", "agreements", agreement, "confirm-stop"])).await
+    }
 }

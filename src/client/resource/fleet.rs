@@ -52,11 +52,6 @@ impl Client {
         self.post(Path::org(org, &["users", user]), body).await
     }
 
-    /// Removes a user.
-    pub async fn delete_user(&self, org: &str, user: &str) -> Result<bool, ClientError> {
-        self.delete(Path::org(org, &["users", user])).await
-    }
-
     /// All HA groups of an organization, sorted by name.
     pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupAnswer>, ClientError> {
         let found: Option<HaGroupsAnswer> = self.get(Path::org(org, &["hagroups"])).await?;
@@ -90,6 +85,36 @@ impl Client {
         body: &PutHaGroup,
     ) -> Result<ApiResponse, ClientError> {
         self.post(Path::org(org, &["hagroups", group]), body).await
+    }
+
+    /// Replaces what is given of an HA group.
+    pub async fn put_ha_group(
+        &self,
+        org: &str,
+        group: &str,
+        body: &PutHaGroup,
+    ) -> Result<ApiResponse, ClientError> {
+        self.put(Path::org(org, &["hagroups", group]), body).await
+    }
+
+    /// Adds a node to an HA group.
+    pub async fn add_to_ha_group(
+        &self,
+        org: &str,
+        group: &str,
+        node: &str,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post_empty(Path::org(org, &["hagroups", group, "nodes", node])).await
+    }
+
+    /// Removes a node from an HA group; false when it was not there.
+    pub async fn remove_from_ha_group(
+        &self,
+        org: &str,
+        group: &str,
+        node: &str,
+    ) -> Result<bool, ClientError> {
+        self.delete(Path::org(org, &["hagroups", group, "nodes", node])).await
     }
 
     /// Whether the caller may read every node of an organization: asks for a search that takes this right, by a policy that does not exist.

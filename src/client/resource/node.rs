@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesAnswer, PostMessage};
 use evenkeel_wire::exchange::node::{NodeAnswer, NodesAnswer, PutNode};
+use evenkeel_wire::exchange::node_orchestration::PutNodeOrchestration;
 use evenkeel_wire::exchange::node_part::{
     NodeAgreement, NodeAgreementsAnswer, NodeStatusAnswer, PutNodeAgreement, PutNodeErrors, PutNodeStatus,
 };
@@ -70,6 +71,16 @@ impl Client {
     /// Removes a node.
     pub async fn delete_node(&self, org: &str, node: &str) -> Result<bool, ClientError> {
         self.delete(node_path(org, node, &[])).await
+    }
+
+    /// Changes what the operator of a node asks of the engine.
+    pub async fn patch_node_orchestration(
+        &self,
+        org: &str,
+        node: &str,
+        change: &PutNodeOrchestration,
+    ) -> Result<ApiResponse, ClientError> {
+        self.patch(node_path(org, node, &["orchestration", "spec"]), change).await
     }
 
     /// A node's policy as it is stored.
