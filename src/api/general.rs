@@ -145,6 +145,6 @@ pub(crate) fn api_response() -> RefOr<Schema> {
         .property("msg", text())
         .required("code")
         .required("msg")
-        .description(Some("Outcome of a request: a symbol for programs and a text for people."))
+        .description(Some("Outcome of a request: a machine-readable code and a human-readable message."))
         .into()
 }

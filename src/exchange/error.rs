@@ -14,14 +14,14 @@ use thiserror::Error;
 /// Why a request was not carried out.
 #[derive(Debug, Error)]
 pub enum ApiError {
-    /// An answer of the contract: status, symbol, text for people.
+    /// A response of the contract: status, code, human-readable message.
     #[error("{code}: {message}")]
     Answer {
         /// HTTP status.
         status: StatusCode,
         /// Symbol of the contract.
         code: &'static str,
-        /// Text for people.
+        /// Human-readable message.
         message: String,
     },
     /// A plain-text answer of the HTTP layer.
@@ -40,7 +40,7 @@ pub enum ApiError {
     TooMany {
         /// Seconds to wait.
         retry_after: u64,
-        /// Text for people.
+        /// Human-readable message.
         message: String,
     },
     /// The database.

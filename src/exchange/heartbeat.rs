@@ -54,7 +54,7 @@ impl Seen {
     }
 }
 
-/// Last signs of life of nodes and agbots.
+/// Last heartbeats of nodes and agbots.
 pub struct Heartbeats {
     database: Database,
     nodes: Mutex<Seen>,
@@ -114,13 +114,13 @@ impl Heartbeats {
         }
     }
 
-    /// The later of the stored sign of life of a node and the one in memory.
+    /// Returns the later of the stored heartbeat of a node and the one in memory.
     #[must_use]
     pub fn latest_node(&self, org: &str, node: &str, stored: Option<Timestamp>) -> Option<Timestamp> {
         latest(&self.nodes, org, node, stored)
     }
 
-    /// The later of the stored sign of life of an agbot and the one in memory.
+    /// Returns the later of the stored heartbeat of an agbot and the one in memory.
     #[must_use]
     pub fn latest_agbot(&self, org: &str, agbot: &str, stored: Option<Timestamp>) -> Option<Timestamp> {
         latest(&self.agbots, org, agbot, stored)
@@ -133,7 +133,7 @@ impl Heartbeats {
         }
     }
 
-    /// Writes what is pending; called once a second and before searches that look at signs of life.
+    /// Writes what is pending; called once a second and before searches that use heartbeats.
     ///
     /// # Errors
     /// When the store does not answer; the signs stay pending.

@@ -1,4 +1,4 @@
-//! The short way of what every agent sends all the time: polls and signs of life get to their handlers without a router.
+//! The short way of what every agent sends all the time: polls and heartbeats get to their handlers without a router.
 //!
 //! Finding them among all routes would cost more than answering them. Whatever is not plain goes the long way, which ends in the same
 //! functions and says what is wrong.
@@ -24,7 +24,7 @@ use crate::{ApiError, Exchange, auth};
 pub(crate) enum Shortcut {
     /// A poll of the change feed of an organization.
     PollChanges(String),
-    /// A sign of life of a node, by organization and id.
+    /// A heartbeat of a node, by organization and id.
     HeartbeatNode(String, String),
 }
 

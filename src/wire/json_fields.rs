@@ -66,12 +66,12 @@ impl Fields {
         self.last(field, Value::as_bool).map(Option::unwrap_or_default)
     }
 
-    /// A signed whole number written without fraction or exponent, 0 when absent.
+    /// A signed integer written without fraction or exponent, 0 when absent.
     pub fn integer(&self, field: &'static str) -> Result<i64, FieldError> {
         self.last(field, Value::as_i64).map(Option::unwrap_or_default)
     }
 
-    /// An unsigned whole number written without fraction or exponent, 0 when absent.
+    /// An unsigned integer written without fraction or exponent, 0 when absent.
     pub fn unsigned(&self, field: &'static str) -> Result<u64, FieldError> {
         self.last(field, Value::as_u64).map(Option::unwrap_or_default)
     }

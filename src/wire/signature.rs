@@ -157,7 +157,7 @@ fn first_text(name: &Name, part: ObjectIdentifier) -> String {
     texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// What a certificate says of its key, for people.
+/// The human-readable content of a key's certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertificateFacts {
     /// Serial number in hexadecimal bytes, separated by colons.

@@ -118,7 +118,7 @@ async fn authorize_feed(exchange: &Exchange, caller: &Caller, org: &str) -> Resu
     exchange.authorize(caller, Access::OrgRead, FactKind::Org, org, Some(org)).await
 }
 
-/// A poll of a node or agbot is a sign of life.
+/// A poll of a node or agbot counts as a heartbeat.
 async fn touch(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
     match caller.role {
         Role::Node => exchange.heartbeats().touch_node(&caller.org, &caller.id, exchange.now()).await?,

@@ -55,7 +55,7 @@ pub const UPDATE_REJECTED: u64 = 210;
 /// No reason is defined.
 pub const UNDEFINED: u64 = 999;
 
-/// The reason in words, for people.
+/// The human-readable reason.
 pub fn describe(code: u64) -> &'static str {
     match code {
         101 => "the node's policy changed",

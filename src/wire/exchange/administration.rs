@@ -33,7 +33,7 @@ pub struct OrganizationStatus {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCounts {
-    /// Text for people.
+    /// Human-readable message.
     pub msg: String,
     /// Agreements of agbots.
     pub number_of_agbot_agreements: i64,
@@ -62,7 +62,7 @@ pub struct StatusCounts {
 response! {
     /// Nodes of each organization; -1 hides a count.
     pub struct OrganizationsStatus {
-        /// Text for people.
+        /// Human-readable message.
         msg: String,
         /// Nodes by organization.
         nodes: BTreeMap<String, i64>,

@@ -49,7 +49,7 @@ response! {
     pub struct AgbotAnswer {
         /// `org/agbot`.
         id: String,
-        /// Last sign of life.
+        /// Last heartbeat.
         last_heartbeat: String,
         /// Where the agbot can be reached, for information.
         msg_end_point: String,

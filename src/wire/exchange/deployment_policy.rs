@@ -15,10 +15,10 @@ use super::user_input::UserInputService;
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostDeploymentPolicy {
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub label: String,
-    /// Words for people; without them the label.
+    /// Description; the label if absent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// What is deployed.
@@ -48,10 +48,10 @@ pub struct PatchDeploymentPolicy {
     /// Constraint expressions.
     #[serde(deserialize_with = "lenient::optional_texts")]
     pub constraints: Option<Vec<String>>,
-    /// Words for people.
+    /// Description.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
     /// Properties.
@@ -138,9 +138,9 @@ response! {
         constraints: Value,
         /// When it was published.
         created: String,
-        /// Words for people.
+        /// Description.
         description: String,
-        /// Name for people.
+        /// Display name.
         label: String,
         /// When it was changed last.
         last_updated: String,
@@ -183,8 +183,8 @@ pub struct DeploymentPoliciesQuery {
     pub idfilter: Option<String>,
     /// Owner as `org/name`.
     pub owner: Option<String>,
-    /// Name for people.
+    /// Display name.
     pub label: Option<String>,
-    /// Words for people.
+    /// Description.
     pub description: Option<String>,
 }

@@ -63,12 +63,12 @@ pub fn optional_texts<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<
     }
 }
 
-/// A whole number of 64 bits; `null` is 0.
+/// A 64-bit integer; `null` is 0.
 pub fn long<'de, D: Deserializer<'de>>(input: D) -> Result<i64, D::Error> {
     Ok(optional_long(input)?.unwrap_or_default())
 }
 
-/// A whole number of 64 bits or nothing.
+/// A 64-bit integer or nothing.
 pub fn optional_long<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>, D::Error> {
     let value = Value::deserialize(input)?;
     match &value {
@@ -83,12 +83,12 @@ pub fn optional_long<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>,
     }
 }
 
-/// A whole number of 32 bits; `null` is 0.
+/// A 32-bit integer; `null` is 0.
 pub fn int<'de, D: Deserializer<'de>>(input: D) -> Result<i64, D::Error> {
     Ok(optional_int(input)?.unwrap_or_default())
 }
 
-/// A whole number of 32 bits or nothing.
+/// A 32-bit integer or nothing.
 pub fn optional_int<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>, D::Error> {
     let number = optional_long(input)?;
     match number {

@@ -13,10 +13,10 @@ use super::{lenient, response};
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostManagementPolicy {
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub label: String,
-    /// Words for people; without them the label.
+    /// Description; the label if absent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Properties.
@@ -69,11 +69,11 @@ response! {
         constraints: Value,
         /// When it was published.
         created: String,
-        /// Words for people.
+        /// Description.
         description: String,
         /// Whether nodes act on it.
         enabled: bool,
-        /// Name for people.
+        /// Display name.
         label: String,
         /// When it was changed last.
         last_updated: String,
@@ -137,9 +137,9 @@ pub struct ManagementPoliciesQuery {
     pub idfilter: Option<String>,
     /// Owner as `org/name`.
     pub owner: Option<String>,
-    /// Name for people.
+    /// Display name.
     pub label: Option<String>,
-    /// Words for people.
+    /// Description.
     pub description: Option<String>,
     /// Name of the manifest.
     pub manifest: Option<String>,

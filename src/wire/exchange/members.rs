@@ -81,7 +81,7 @@ impl Object {
         self.take(name).map(|value| Self::open(path, value, known)).transpose()
     }
 
-    /// Takes a whole number in a range.
+    /// Takes an integer in a range.
     pub fn number<N: TryFrom<u64>>(
         &mut self,
         name: &str,
@@ -95,7 +95,7 @@ impl Object {
                 Err(self.broken(name, &format!("must be {}", range.start())))
             }
             None => {
-                let rule = format!("must be a whole number from {} to {}", range.start(), range.end());
+                let rule = format!("must be an integer from {} to {}", range.start(), range.end());
                 Err(self.broken(name, &rule))
             }
         }

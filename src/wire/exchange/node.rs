@@ -50,7 +50,7 @@ pub struct PutNode {
     /// Architecture.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
-    /// How often the node shall give signs of life.
+    /// Heartbeat intervals of the node.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Namespace of a cluster agent.
@@ -100,7 +100,7 @@ pub struct PatchNode {
     /// Architecture.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
-    /// How often the node shall give signs of life.
+    /// Heartbeat intervals of the node.
     #[serde(deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Namespace of a cluster agent.
@@ -168,7 +168,7 @@ pub struct ServiceProperty {
     pub op: String,
 }
 
-/// How often a node shall give signs of life, in seconds; 0 leaves the choice to the organization or the agent.
+/// Heartbeat intervals of a node, in seconds; 0 leaves the choice to the organization or the agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HeartbeatIntervals {
@@ -207,13 +207,13 @@ response! {
         /// Versions of the agent's parts.
         #[schema(value_type = Object)]
         software_versions: Box<RawValue>,
-        /// Last sign of life; none when never seen.
+        /// Last heartbeat; none when never seen.
         last_heartbeat: Option<String>,
         /// Key for messages to the node.
         public_key: String,
         /// Architecture.
         arch: String,
-        /// How often the node shall give signs of life.
+        /// Heartbeat intervals of the node.
         #[schema(value_type = HeartbeatIntervals)]
         heartbeat_intervals: Box<RawValue>,
         /// High availability group.
@@ -259,7 +259,7 @@ impl NodeAnswer {
         response::part(&self.software_versions)
     }
 
-    /// Returns how often the node shall give signs of life.
+    /// Returns the heartbeat intervals of the node.
     ///
     /// # Errors
     /// As those of [`NodeAnswer::registered_services`].
@@ -342,11 +342,11 @@ pub struct AttributeQuery {
     pub attribute: Option<String>,
 }
 
-/// Whether a write is a sign of life.
+/// Whether a write counts as a heartbeat.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct HeartbeatQuery {
-    /// The write is no sign of life of the node.
+    /// The write is no heartbeat of the node.
     #[serde(deserialize_with = "query::optional_flag")]
     pub noheartbeat: Option<bool>,
 }

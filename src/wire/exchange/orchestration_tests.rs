@@ -54,15 +54,15 @@ fn refusal_names_the_member_and_the_rule() {
         ),
         (
             json!({"update": {"delaySeconds": 1.5}}),
-            "orchestration.update.delaySeconds must be a whole number from 0 to 604800",
+            "orchestration.update.delaySeconds must be an integer from 0 to 604800",
         ),
         (
             json!({"update": {"parallelism": -1}}),
-            "orchestration.update.parallelism must be a whole number from 0 to 100000",
+            "orchestration.update.parallelism must be an integer from 0 to 100000",
         ),
         (
             json!({"update": {"startTimeoutSeconds": 0}}),
-            "orchestration.update.startTimeoutSeconds must be a whole number from 1 to 604800",
+            "orchestration.update.startTimeoutSeconds must be an integer from 1 to 604800",
         ),
         (
             json!({"update": {"order": "both"}}),
@@ -72,10 +72,7 @@ fn refusal_names_the_member_and_the_rule() {
             json!({"update": {"maxFailureRatio": 1.01}}),
             "orchestration.update.maxFailureRatio must be a number from 0 to 1",
         ),
-        (
-            json!({"ha": {"minRunning": 0}}),
-            "orchestration.ha.minRunning must be a whole number from 1 to 100000",
-        ),
+        (json!({"ha": {"minRunning": 0}}), "orchestration.ha.minRunning must be an integer from 1 to 100000"),
         (
             json!({"ha": {"offlinePeerPolicy": true}}),
             "orchestration.ha.offlinePeerPolicy must be wait or proceed",

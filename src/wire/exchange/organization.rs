@@ -29,7 +29,7 @@ pub struct PutOrganization {
     /// Limits of its own.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub limits: Option<OrganizationLimits>,
-    /// How often its nodes shall give signs of life.
+    /// Heartbeat intervals of its nodes.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
 }
@@ -47,7 +47,7 @@ pub struct PatchOrganization {
     /// What it is for.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// How often its nodes shall give signs of life.
+    /// Heartbeat intervals of its nodes.
     #[serde(deserialize_with = "lenient::optional_object")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
     /// Free texts by name.
@@ -84,7 +84,7 @@ response! {
         tags: Option<Value>,
         /// Limits of its own.
         limits: part OrganizationLimits,
-        /// How often its nodes shall give signs of life.
+        /// Heartbeat intervals of its nodes.
         heartbeat_intervals: part HeartbeatIntervals,
     }
 }

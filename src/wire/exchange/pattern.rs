@@ -14,10 +14,10 @@ use super::{lenient, query, response};
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostPattern {
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub label: String,
-    /// Words for people; without them the label.
+    /// Description; the label if absent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Readable from every organization; only in organizations of type IBM.
@@ -52,10 +52,10 @@ pub struct PatchPattern {
     /// Namespace on cluster nodes.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub cluster_namespace: Option<String>,
-    /// Words for people.
+    /// Description.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
     /// Readable from every organization.
@@ -129,9 +129,9 @@ response! {
     pub struct PatternAnswer {
         /// Account that owns it.
         owner: String,
-        /// Name for people.
+        /// Display name.
         label: String,
-        /// Words for people.
+        /// Description.
         description: String,
         /// Readable from every organization.
         public: bool,
@@ -186,9 +186,9 @@ pub struct PatternsQuery {
     #[serde(deserialize_with = "query::optional_flag")]
     #[param(value_type = Option<bool>)]
     pub public: Option<bool>,
-    /// Name for people.
+    /// Display name.
     pub label: Option<String>,
-    /// Words for people.
+    /// Description.
     pub description: Option<String>,
     /// Namespace on cluster nodes.
     pub clusternamespace: Option<String>,

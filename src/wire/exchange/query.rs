@@ -14,7 +14,7 @@ pub fn optional_flag<'de, D: Deserializer<'de>>(input: D) -> Result<Option<bool>
     }
 }
 
-/// A whole number of 32 bits or nothing; empty is nothing.
+/// A 32-bit integer or nothing; empty is nothing.
 pub fn optional_int<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i32>, D::Error> {
     let Some(text) = Option::<String>::deserialize(input)? else { return Ok(None) };
     if text.is_empty() {

@@ -76,7 +76,7 @@ pub struct PatternSearchRequest {
     /// Organizations of the nodes; that of the path when absent.
     #[serde(deserialize_with = "lenient::optional_texts")]
     pub node_orgids: Option<Vec<String>>,
-    /// Only nodes that gave a sign of life within so many seconds; 0: all.
+    /// Only nodes with a heartbeat within this number of seconds; 0: all.
     #[serde(deserialize_with = "lenient::optional_int")]
     pub seconds_stale: Option<i64>,
     /// Ignored.
@@ -97,7 +97,7 @@ response! {
     }
 }
 
-/// Asks for signs of life.
+/// The request for heartbeats.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeHealthRequest {
@@ -120,7 +120,7 @@ response! {
 response! {
     /// Signs of life of a node.
     pub struct NodeHealth {
-        /// Last sign of life.
+        /// Last heartbeat.
         last_heartbeat: String,
         /// Its agreements by id.
         agreements: BTreeMap<String, AgreementHealth>,
@@ -184,7 +184,7 @@ pub struct ServiceSearchRequest {
 /// Nodes that run a service.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct NodesWithService {
-    /// Pairs of `org/node` and last sign of life.
+    /// Pairs of `org/node` and last heartbeat.
     #[schema(value_type = Vec<Vec<Value>>)]
     pub nodes: Vec<(String, Option<String>)>,
 }
@@ -208,12 +208,12 @@ response! {
         /// Errors.
         #[schema(value_type = Option<Vec<Value>>)]
         errors: Value,
-        /// How often the node shall give signs of life.
+        /// Heartbeat intervals of the node.
         #[schema(value_type = Object)]
         heartbeat_intervals: Value,
         /// `org/node`.
         id: String,
-        /// Last sign of life.
+        /// Last heartbeat.
         last_heartbeat: Option<String>,
         /// Last change of the node.
         last_updated_node: String,

@@ -13,10 +13,10 @@ use super::{lenient, query, response};
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostService {
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub label: String,
-    /// Words for people; without them the label.
+    /// Description; the label if absent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Readable from every organization.
@@ -70,10 +70,10 @@ pub struct PostService {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PatchService {
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
-    /// Words for people.
+    /// Description.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Readable from every organization.
@@ -157,14 +157,14 @@ response! {
         deployment: String,
         /// Signature of `deployment`.
         deployment_signature: String,
-        /// Words for people.
+        /// Description.
         description: String,
         /// Url of a page about the service.
         documentation: String,
         /// Where images come from.
         #[schema(value_type = Object)]
         image_store: Value,
-        /// Name for people.
+        /// Display name.
         label: String,
         /// When it was changed last.
         last_updated: String,
@@ -246,10 +246,10 @@ pub struct ServicesQuery {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PutServicePolicy {
-    /// Name for people.
+    /// Display name.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
-    /// Words for people; without them the label.
+    /// Description; the label if absent.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Properties.
@@ -263,9 +263,9 @@ pub struct PutServicePolicy {
 response! {
     /// The policy of a service.
     pub struct ServicePolicyAnswer {
-        /// Name for people.
+        /// Display name.
         label: String,
-        /// Words for people.
+        /// Description.
         description: String,
         /// Properties.
         #[schema(value_type = Vec<OneProperty>)]

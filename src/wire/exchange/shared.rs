@@ -87,7 +87,7 @@ pub fn free_map<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Map<String
     Ok(map.map(|map| reorder_members(map.into_iter().map(|(name, value)| (name, reorder(value))).collect())))
 }
 
-/// An object of whole numbers of 32 bits; an object with any other value counts as nothing, as in the reference.
+/// An object of 32-bit integers; an object with any other value counts as nothing, as in the reference.
 pub fn int_map<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Map<String, Value>>, D::Error> {
     let map = Option::<Map<String, Value>>::deserialize(input)?;
     let is_int = |value: &Value| value.as_i64().is_some_and(|number| i32::try_from(number).is_ok());

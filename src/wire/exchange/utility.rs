@@ -9,7 +9,7 @@ response! {
 }
 
 response! {
-    /// Outcome of a write: a symbol for programs and a text for people.
+    /// Outcome of a write: a machine-readable code and a human-readable message.
     pub struct ApiResponse {
         /// Symbol.
         code: String,

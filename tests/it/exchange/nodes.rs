@@ -1,4 +1,4 @@
-//! Nodes in number: limits, long lists, names, signs of life, and the paged search of agbots.
+//! Nodes in number: limits, long lists, names, heartbeats, and the paged search of agbots.
 
 use std::collections::BTreeSet;
 

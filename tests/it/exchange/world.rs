@@ -245,7 +245,7 @@ impl World {
         must(self.connection.execute(AssertSqlSafe(statement)).await, "copying the tables");
     }
 
-    /// The tables that differ from what they were, but for signs of life, which are written a moment after they were given.
+    /// The tables that differ from what they were, except heartbeats, which are written a moment later.
     pub async fn changed_tables(&mut self) -> Vec<String> {
         let mut changed = Vec::new();
         for table in

@@ -55,10 +55,8 @@ pub fn endpoints() -> Vec<Endpoint> {
             "heartbeat_agbot",
             post(read::heartbeat_agbot),
         )
-        .doc(TAG, "Takes a sign of life of an agbot")
-        .unaudited(
-            "a sign of life: kept in memory and written in batches, nothing is decided by a single one",
-        )
+        .doc(TAG, "Records a heartbeat of an agbot")
+        .unaudited("a heartbeat: kept in memory and written in batches, nothing is decided by a single one")
         .answer::<ApiResponse>(201, "taken"),
     ];
     endpoints.extend(agreement::endpoints());

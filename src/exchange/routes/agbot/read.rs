@@ -1,4 +1,4 @@
-//! Reading agbots, and their signs of life.
+//! Reading agbots, and their heartbeats.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ fn attribute_value(name: &str, agbot: &AgbotAnswer) -> Result<Option<Value>, Api
     Ok(Some(value.clone().into()))
 }
 
-/// Takes a sign of life.
+/// Records a heartbeat.
 pub(super) async fn heartbeat_agbot(
     State(exchange): State<Exchange>,
     caller: CurrentCaller,

@@ -23,10 +23,8 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "heartbeat_node",
             post(heartbeat_node),
         )
-        .doc(super::TAG, "Takes a sign of life of a node")
-        .unaudited(
-            "a sign of life: kept in memory and written in batches, nothing is decided by a single one",
-        )
+        .doc(super::TAG, "Records a heartbeat of a node")
+        .unaudited("a heartbeat: kept in memory and written in batches, nothing is decided by a single one")
         .answer::<ApiResponse>(201, "taken"),
     ]
 }

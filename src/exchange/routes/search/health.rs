@@ -30,7 +30,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             post(pattern_health),
         )
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/nodehealth")
-        .doc(super::TAG, "Answers signs of life of the nodes of a pattern")
+        .doc(super::TAG, "Returns the heartbeats of the nodes of a pattern")
         .unaudited("it only reads")
         .body::<NodeHealthRequest>()
         .answer::<NodeHealthAnswer>(201, "the nodes")
@@ -41,7 +41,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "search_node_health",
             post(policy_health),
         )
-        .doc(super::TAG, "Answers signs of life of the nodes that follow policies")
+        .doc(super::TAG, "Returns the heartbeats of the nodes that use policies")
         .unaudited("it only reads")
         .body::<NodeHealthRequest>()
         .answer::<NodeHealthAnswer>(201, "the nodes")
