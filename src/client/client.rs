@@ -19,14 +19,14 @@ pub struct Client {
     organization: Option<HeaderValue>,
 }
 
-/// An answer as it came.
+/// A response as received.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// HTTP status.
     pub status: StatusCode,
-    /// Headers of the answer.
+    /// Headers of the response.
     pub headers: HeaderMap,
-    /// Body of the answer.
+    /// Body of the response.
     pub body: Bytes,
 }
 
@@ -52,7 +52,7 @@ pub struct Refusal {
 const ORGANIZATION: HeaderName = HeaderName::from_static("x-organization");
 
 impl Client {
-    /// A client that calls below `base` (`/v1` for exchanges, empty for an agbot's own API).
+    /// Creates a client that calls below `base` (`/v1` for exchanges, empty for an agbot's own API).
     ///
     /// # Errors
     /// [`ClientError::Request`] when the credentials do not fit a header.
@@ -75,7 +75,7 @@ impl Client {
         Self::new(self.transport.clone(), &self.base, credentials)
     }
 
-    /// The same connections and base for somebody whose headers `Authorization` and, where there is one, `X-Organization` are passed
+    /// Returns a client with the same connections and base for a caller whose headers `Authorization` and, where there is one, `X-Organization` are passed
     /// on as they came.
     #[must_use]
     pub fn with_authorization(&self, mut value: HeaderValue, organization: Option<HeaderValue>) -> Self {
@@ -84,7 +84,7 @@ impl Client {
         Self { transport, base, authorization: Some(value), organization }
     }
 
-    /// Reads JSON; `None` when there is nothing (404).
+    /// Reads JSON; `None` for status 404.
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200 and 404.
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// Reads text; `None` when there is nothing (404).
+    /// Reads text; `None` for status 404.
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200 and 404.
@@ -185,7 +185,7 @@ impl Client {
         }
     }
 
-    /// Asks a question by POST; `None` when nothing was found (404).
+    /// Sends a query by POST; `None` for status 404.
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200, 201 and 404.
@@ -202,10 +202,10 @@ impl Client {
         }
     }
 
-    /// Sends a JSON body, or none, and returns the answer whatever its status.
+    /// Sends a JSON body, or none, and returns the response whatever its status.
     ///
     /// # Errors
-    /// [`ClientError::Transport`] when no answer comes back.
+    /// [`ClientError::Transport`] without a response.
     pub async fn send(
         &self,
         method: Method,
@@ -218,7 +218,7 @@ impl Client {
     /// Like [`Client::send`], with further headers and another longest wait.
     ///
     /// # Errors
-    /// [`ClientError::Transport`] when no answer comes back.
+    /// [`ClientError::Transport`] without a response.
     pub async fn send_with(
         &self,
         method: Method,
@@ -285,7 +285,7 @@ impl Answer {
         decode(&self.body)
     }
 
-    /// The error that this answer means when its status is not an expected one.
+    /// Returns the error of a response with an unexpected status.
     pub fn unexpected(&self) -> ClientError {
         unexpected(self)
     }

@@ -1,4 +1,4 @@
-//! Who calls: an organization, an id inside it and a secret, sent as Basic authentication; or the token of an identity provider.
+//! Credentials of the caller: an organization, an id inside it and a secret, sent as Basic authentication; or the token of an identity provider.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 use crate::ClientError;
 
-/// Id that the exchange takes for the caller's own user.
+/// Id that the exchange resolves to the caller's own user.
 const OWN_USER: &str = "apikey";
 
 /// Credentials of a user, node or agbot. The `Debug` form hides the secret.
@@ -39,7 +39,7 @@ impl Credentials {
         Self { org: org.into(), id: OWN_USER.to_owned(), secret: token.into(), is_token: true }
     }
 
-    /// Whether this is the token of an identity provider.
+    /// Returns whether this is the token of an identity provider.
     pub fn is_bearer(&self) -> bool {
         self.is_token
     }

@@ -1,32 +1,32 @@
-//! How a call can fail.
+//! Errors of a call.
 
 use http::StatusCode;
 
-/// Why a call did not give the expected answer.
+/// The reason why a call did not give the expected response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The call could not be made as asked: bad address, bad certificate file.
+    /// The call could not be made: bad address, bad certificate file.
     #[error("the call cannot be made: {0}")]
     Request(String),
-    /// No answer came back.
+    /// No response was received.
     #[error("no answer from the hub: {reason}")]
     Transport {
-        /// Whether the same call may work later.
+        /// Whether the same call may succeed later.
         retryable: bool,
-        /// What went wrong, without address parameters or credentials.
+        /// The error, without address parameters or credentials.
         reason: String,
     },
-    /// The answer has an unexpected status.
+    /// The response has an unexpected status.
     #[error("the hub answered {status}{}", detail(.code, .msg))]
     Status {
         /// HTTP status.
         status: u16,
-        /// `code` of the answer, empty when it has none.
+        /// `code` of the response, empty when it has none.
         code: String,
-        /// `msg` of the answer, or its text.
+        /// `msg` of the response, or its text.
         msg: String,
     },
-    /// The answer is not of the expected shape.
+    /// The response does not have the expected shape.
     #[error("the hub's answer cannot be read: {0}")]
     Decode(String),
 }
@@ -46,7 +46,7 @@ fn detail(code: &str, msg: &str) -> String {
 }
 
 impl ClientError {
-    /// Tells whether the same call may work later.
+    /// Returns whether the same call may succeed later.
     ///
     /// # Source
     /// Agreement protocol 1.3: connection failures, 408, 429, 502, 503, 504, and 500 whose text contains "timed out".
@@ -59,7 +59,7 @@ impl ClientError {
         }
     }
 
-    /// The HTTP status of the answer, when there was one.
+    /// Returns the HTTP status of the response, if there was one.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
@@ -67,12 +67,12 @@ impl ClientError {
         }
     }
 
-    /// Tells whether the hub does not accept the credentials; for a node this means that it was deleted.
+    /// Returns whether the hub rejects the credentials; for a node this means that it was deleted.
     pub fn is_unauthorized(&self) -> bool {
         self.status() == Some(StatusCode::UNAUTHORIZED.as_u16())
     }
 
-    /// Tells whether the thing asked for does not exist or is not visible.
+    /// Returns whether the requested object does not exist or is not visible.
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(StatusCode::NOT_FOUND.as_u16())
     }

@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What may stand unencoded in a path segment (RFC 3986 unreserved, plus signs that ids often hold).
+/// Characters that stay unencoded in a path segment (RFC 3986 unreserved, plus characters common in ids).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')

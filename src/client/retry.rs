@@ -1,4 +1,4 @@
-//! The pauses before failed calls are made again.
+//! The backoff before failed calls are retried.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The client against routers made for the purpose, in process and over a real socket.
+//! The client against test routers, in process and over a real socket.
 
 use std::time::Duration;
 

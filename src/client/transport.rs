@@ -1,4 +1,4 @@
-//! How a request reaches the hub: over HTTP, or by a direct call into a router of the same process.
+//! The transport of requests to the hub: over HTTP, or by a direct call into a router of the same process.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use crate::ClientError;
 
-/// No answer of the API is larger; a larger one is refused instead of filling the memory.
+/// Maximum size of a response; a larger one is refused instead of filling the memory.
 const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
 
 /// Settings of an HTTP connection.
@@ -23,12 +23,12 @@ pub struct HttpSettings {
     pub ca_pem: Option<Vec<u8>>,
     /// Longest wait for a connection.
     pub connect_timeout: Duration,
-    /// Longest wait for a whole answer, unless a call asks for another.
+    /// Default timeout of a complete response.
     pub timeout: Duration,
 }
 
 impl HttpSettings {
-    /// Usual settings for a server: 10 s to connect, 45 s for an answer.
+    /// Default settings for a server: 10 s to connect, 45 s for a response.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

@@ -138,7 +138,7 @@ impl Client {
         Ok(found.unwrap_or_default().patterns)
     }
 
-    /// Asks an agbot whether a group member may start its agent upgrade. The answer is positive only with status
+    /// Requests permission for the agent upgrade of a group member. It is granted only with status
     /// 201 and `code` "201"; call it on the agbot's own address with the node's credentials.
     pub async fn ask_node_management(
         &self,

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::{Client, ClientError, Path};
 
-/// Time beyond the asked wait after which a parked poll counts as lost.
+/// Time beyond the requested wait after which a parked poll counts as lost.
 const SLACK: Duration = Duration::from_secs(15);
 
 impl Client {
@@ -18,7 +18,7 @@ impl Client {
     }
 
     /// Changes since a number, waiting up to `wait` for the first of them. Also returns how long the exchange took:
-    /// one that does not know the wish answers at once, and the caller must pause by itself.
+    /// one that does not support it responds at once, and the caller must pause itself.
     pub async fn wait_for_changes(
         &self,
         org: &str,

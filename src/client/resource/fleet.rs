@@ -15,7 +15,7 @@ use http::Method;
 use super::only;
 use crate::{Client, ClientError, Path};
 
-/// Name of a policy that nobody makes.
+/// Name of a policy that does not exist.
 const NO_POLICY: &str = "evenkeel-asks-for-rights";
 
 impl Client {
@@ -36,7 +36,7 @@ impl Client {
         self.post(Path::org(org, &[]), body).await
     }
 
-    /// The caller's own user in an organization and its name, `org/user`; a status other than 200 when the caller has none there.
+    /// Returns the caller's own user in an organization and its name, `org/user`; a status other than 200 when the caller has none there.
     pub async fn own_user(&self, org: &str) -> Result<Option<(String, UserAnswer)>, ClientError> {
         let found: Option<UsersAnswer> = self.get(Path::org(org, &["users", "apikey"])).await?;
         Ok(found.and_then(|mut found| found.users.pop_first()))
@@ -64,7 +64,7 @@ impl Client {
         Ok(found.and_then(|found| found.node_groups.into_iter().next()))
     }
 
-    /// Where a management policy stands on the members of an HA group, by `org/node`; `None` when there is no such group, or the exchange
+    /// Returns the statuses of a management policy on the members of an HA group, by `org/node`; `None` when there is no such group, or the exchange
     /// has no such route.
     pub async fn ha_group_status(
         &self,
@@ -117,10 +117,10 @@ impl Client {
         self.delete(Path::org(org, &["hagroups", group, "nodes", node])).await
     }
 
-    /// Whether the caller may read every node of an organization: asks for a search that takes this right, by a policy that does not exist.
+    /// Returns whether the caller may read every node of an organization: a search by a policy that does not exist requires this permission.
     ///
     /// # Errors
-    /// [`ClientError`] when the credentials are not accepted or the exchange does not answer.
+    /// [`ClientError`] when the credentials are rejected or the exchange does not respond.
     pub async fn may_read_all_nodes(&self, org: &str) -> Result<bool, ClientError> {
         let path = Path::org(org, &["business", "policies", NO_POLICY, "search"]);
         let answer =
@@ -128,7 +128,7 @@ impl Client {
         let error = answer.unexpected();
         match (answer.status.as_u16(), &error) {
             (200 | 201, _) => Ok(true),
-            // The search was allowed, and then there was nothing to search for.
+            // The search was allowed, but the policy does not exist.
             (400 | 404, ClientError::Status { msg, .. }) if msg.contains(NO_POLICY) => Ok(true),
             (403, _) => Ok(false),
             _ => Err(error),

@@ -1,6 +1,6 @@
 //! One method per operation of the APIs that agents, agbots and the command line use.
 //!
-//! Ids are given without organization. Lists are empty and single things `None` when the hub answers 404.
+//! Ids are given without organization. Lists are empty and single objects `None` for status 404.
 
 mod agbot;
 mod change;
@@ -10,7 +10,7 @@ mod node;
 mod policy;
 mod service;
 
-/// The only value of a map, or `None`: single reads answer with a map of one.
+/// Returns the only value of a map, or `None`: single reads return a map of one.
 fn only<T>(map: Option<std::collections::BTreeMap<String, T>>) -> Option<T> {
     map.and_then(|mut map| map.pop_first()).map(|(_, value)| value)
 }
