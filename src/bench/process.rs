@@ -28,10 +28,21 @@ pub struct Process {
 impl Process {
     /// Starts this program with other arguments; what it says goes to a file in `directory`.
     pub fn start(name: &'static str, arguments: &[&str], directory: &Path) -> Result<Process, Failure> {
+        let program =
+            std::env::current_exe().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
+        Process::start_program(&program, name, arguments, directory)
+    }
+
+    /// Starts a program; what it says goes to a file in `directory`.
+    pub fn start_program(
+        program: &Path,
+        name: &'static str,
+        arguments: &[&str],
+        directory: &Path,
+    ) -> Result<Process, Failure> {
         let broken = |error: std::io::Error| {
             Failure::new(ExitStatus::Failure, format!("the process {name} cannot be started: {error}"))
         };
-        let program = std::env::current_exe().map_err(broken)?;
         let log = directory.join(format!("{name}.log"));
         let file = File::create(&log).map_err(broken)?;
         // Settings of whoever measures must not reach what is measured.

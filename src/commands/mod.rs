@@ -2,7 +2,6 @@
 
 mod agbot;
 mod agbot_metrics;
-mod agent;
 mod exchange;
 mod home;
 mod hub;
@@ -44,7 +43,7 @@ enum Command {
     /// Runs an agbot alone, against any exchange; several on one database share the work.
     Agbot(agbot::AgbotArguments),
     /// Runs an edge agent, which keeps services running on this machine.
-    Agent(agent::AgentArguments),
+    Agent(evenkeel_agent_bin::AgentArguments),
     /// Prints the version of the agent; an agent asks a program so before it lets it take over.
     #[command(hide = true)]
     AgentVersion,
@@ -87,9 +86,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Up(arguments) => up::run(arguments),
         Command::Exchange(arguments) => exchange::run(arguments),
         Command::Agbot(arguments) => agbot::run(arguments),
-        Command::Agent(arguments) => agent::run(arguments),
+        Command::Agent(arguments) => evenkeel_agent_bin::run(arguments, &settings::KEYS),
         Command::AgentVersion => {
-            agent::print_version();
+            evenkeel_agent_bin::print_version();
             Ok(())
         }
         Command::Demo(arguments) => evenkeel_demo::run(arguments),

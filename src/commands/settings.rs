@@ -1,16 +1,15 @@
 //! The settings of the hub's commands, in groups. Each has one name as option, as environment variable and in the file.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use evenkeel_agbot::OtherAgbotsRule;
+pub use evenkeel_agent_bin::{ConfigFile, LogSettings, secret_of_setting, state_directory};
 use evenkeel_embedded_postgres::{BinarySource, PostgresSettings};
 use evenkeel_exchange::InvalidConstraints;
 use evenkeel_planner::settings::{FailureAction, UpdateOrder};
-use evenkeel_runtime::files::{default_state_directory, read_secret};
 use evenkeel_runtime::settings::SettingsFile;
-use evenkeel_runtime::telemetry::{self, LogFormat};
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 
 use super::limits::{HttpOptions, LimitOptions};
@@ -19,52 +18,34 @@ use super::tls::TlsOptions;
 /// Default number of connections of one process to the database.
 const DATABASE_CONNECTIONS: u32 = 16;
 
+/// The keys that a configuration file may have: those of every role.
+pub const KEYS: [&[&str]; 13] = [
+    LogSettings::KEYS,
+    DirectorySettings::KEYS,
+    DatabaseSettings::KEYS,
+    PostgresChoice::KEYS,
+    ListenSettings::KEYS,
+    AgbotListenSettings::KEYS,
+    ExchangeOptions::KEYS,
+    AgbotOptions::KEYS,
+    TlsOptions::KEYS,
+    HttpOptions::KEYS,
+    LimitOptions::KEYS,
+    super::oidc::KEYS,
+    SourceSettings::KEYS,
+];
+
 /// Names the configuration file.
 #[derive(Clone, Debug, Args)]
 pub struct ConfigArguments {
-    /// Configuration file (TOML); each option's long name is its key there.
-    #[arg(long, env = "EVENKEEL_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    file: ConfigFile,
 }
 
 impl ConfigArguments {
     /// Reads the file, if one is named.
     pub fn read(&self) -> Result<SettingsFile, Failure> {
-        let known = [
-            LogSettings::KEYS,
-            DirectorySettings::KEYS,
-            DatabaseSettings::KEYS,
-            PostgresChoice::KEYS,
-            ListenSettings::KEYS,
-            AgbotListenSettings::KEYS,
-            ExchangeOptions::KEYS,
-            AgbotOptions::KEYS,
-            TlsOptions::KEYS,
-            HttpOptions::KEYS,
-            LimitOptions::KEYS,
-            super::oidc::KEYS,
-            SourceSettings::KEYS,
-        ];
-        Ok(SettingsFile::read(self.config.as_deref(), &known)?)
-    }
-}
-
-settings! {
-    /// Settings of logging.
-    pub struct LogSettings {
-        /// Log filter: a level, or levels by module [default: info,sqlx=warn].
-        log: String = "log", "EVENKEEL_LOG";
-        /// Form of the log on standard error, text or json [default: text].
-        log_format: LogFormat = "log-format", "EVENKEEL_LOG_FORMAT";
-    }
-}
-
-impl LogSettings {
-    /// Starts logging.
-    pub fn start(&self) -> Result<(), Failure> {
-        let filter = self.log.as_deref().unwrap_or("info,sqlx=warn");
-        telemetry::start(self.log_format.unwrap_or_default(), filter)
-            .map_err(|error| Failure::from_error(ExitStatus::Usage, &error))
+        self.file.read(&KEYS)
     }
 }
 
@@ -84,13 +65,6 @@ impl DirectorySettings {
             None => Ok(state_directory()?.join("hub")),
         }
     }
-}
-
-/// The user's directory for state.
-pub fn state_directory() -> Result<PathBuf, Failure> {
-    let none =
-        || Failure::new(ExitStatus::Usage, "there is no home directory to keep the data in: give data-dir");
-    default_state_directory().ok_or_else(none)
 }
 
 settings! {
@@ -144,11 +118,6 @@ impl SourceSettings {
             _ => Err(Failure::new(ExitStatus::Usage, "give either from or from-file")),
         }
     }
-}
-
-/// Reads a secret from a file that a setting names.
-pub fn secret_of_setting(file: &Path) -> Result<Secret<String>, Failure> {
-    read_secret(file).map_err(|error| Failure::from_error(ExitStatus::Usage, &error))
 }
 
 settings! {

@@ -1,4 +1,8 @@
-//! `evenkeel agent`: the edge agent.
+//! The edge agent as a program: its options, and its start.
+//!
+//! `evenkeel agent` and the smaller program `evenkeel-agent` run it in the same way.
+
+mod options;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,10 +11,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use evenkeel_agent::upgrade::{self, End, Restart};
 use evenkeel_agent::{AgentError, AgentSettings, ApiListen, DriverKind, NodeIdentity};
-use evenkeel_runtime::{ExitStatus, Failure};
+use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 
-use super::serve::lifecycle;
-use super::settings::{ConfigArguments, LogSettings, secret_of_setting, state_directory};
+pub use options::{ConfigFile, LogSettings, secret_of_setting, state_directory};
+
+/// The keys that the agent knows in its configuration file.
+pub const KEYS: [&[&str]; 1] = [LogSettings::KEYS];
 
 /// The driver that runs services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -25,7 +31,7 @@ enum Driver {
 #[derive(Debug, Args)]
 pub struct AgentArguments {
     #[command(flatten)]
-    config: ConfigArguments,
+    config: ConfigFile,
     /// Address of the hub, such as https://hub.example:8443
     #[arg(long, env = "EVENKEEL_HUB", value_name = "URL")]
     hub: String,
@@ -91,9 +97,12 @@ pub struct AgentArguments {
     log: LogSettings,
 }
 
-/// Runs an agent until a signal ends it.
-pub fn run(arguments: AgentArguments) -> Result<(), Failure> {
-    let file = arguments.config.read()?;
+/// Runs an agent until a signal ends it; `known` are the keys that its configuration file may have.
+///
+/// # Errors
+/// With the status to end the process with.
+pub fn run(arguments: AgentArguments, known: &[&[&str]]) -> Result<(), Failure> {
+    let file = arguments.config.read(known)?;
     let log = arguments.log.clone().over(&file)?;
     log.start()?;
     let settings = arguments.settings()?;
@@ -106,7 +115,8 @@ pub fn run(arguments: AgentArguments) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
     let outcome = runtime.block_on(async {
-        let lifecycle = lifecycle()?;
+        let lifecycle =
+            Lifecycle::listen().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
         evenkeel_agent::run(settings, lifecycle.shutdown()).await.map_err(|error| ended(&error))
     });
     runtime.shutdown_background();
@@ -131,8 +141,14 @@ fn run_installed(settings: &AgentSettings) {
     tracing::error!(program = %program.display(), %error, "the upgraded agent cannot be started; version {own} runs");
 }
 
+/// The arguments to start this program, or another one that replaces it: only one of the two may need the word `agent`, and both
+/// take it.
 fn own_arguments() -> Vec<OsString> {
-    std::env::args_os().skip(1).collect()
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_none_or(|first| first != "agent") {
+        arguments.insert(0, "agent".into());
+    }
+    arguments
 }
 
 /// Prints the version that an agent of this program reports.
