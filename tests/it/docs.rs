@@ -225,6 +225,19 @@ fn the_page_of_the_architecture_has_a_row_for_every_crate() {
     assert_eq!(documented, crates.filter(|directory| !directory.is_empty()).collect());
 }
 
+#[test]
+fn pages_name_sources_that_exist() {
+    let sources = sources();
+    let exists =
+        |file: &str| sources.iter().any(|source| format!("/{}", source.path).ends_with(&format!("/{file}")));
+    for page in pages() {
+        let text = read(&page);
+        for file in text.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs")) {
+            assert!(exists(file), "{}: there is no {file}", name(&page));
+        }
+    }
+}
+
 /// Kinds that are logged and not stored as events.
 const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 
