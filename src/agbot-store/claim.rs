@@ -263,6 +263,7 @@ pub async fn insert_claims(
 }
 
 /// Moves a claim to its next phase; false when the row is gone or has another fencing number.
+#[expect(clippy::too_many_arguments, reason = "the columns of a row and its key")]
 pub async fn advance_claim(
     tx: &mut PgConnection,
     ha_group: &str,

@@ -141,6 +141,7 @@ impl Api {
     ///
     /// # Errors
     /// As [`Api::send`].
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request")]
     pub async fn send_within(
         &self,
         doing: &str,

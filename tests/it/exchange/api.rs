@@ -71,6 +71,7 @@ impl Api {
     }
 
     /// The same as if it came over a connection from this address.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request")]
     pub async fn send_from(
         &self,
         peer: Option<IpAddr>,
