@@ -3,7 +3,7 @@
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::ids::AgreementId;
 use evenkeel_wire::agreement::{Body, Message};
-use evenkeel_wire::exchange::agbot::AgreedWorkload;
+use evenkeel_wire::exchange::node_part::AgreementWorkload;
 use serde::{Deserialize, Serialize};
 
 /// An effect on the exchange. Each may be delivered twice.
@@ -18,7 +18,7 @@ pub(crate) enum Effect {
     /// Writes the agbot's record of the agreement.
     PutAgreement {
         /// The service.
-        service: AgreedWorkload,
+        service: AgreementWorkload,
         /// The state, as the exchange names it.
         state: String,
     },
@@ -36,7 +36,7 @@ impl Effect {
     pub(crate) fn record(agreement: &Agreement, state: &str) -> Self {
         // Without its organization, which is a separate field.
         let pattern = agreement.policy.pattern().unwrap_or_default().to_owned();
-        let service = AgreedWorkload {
+        let service = AgreementWorkload {
             orgid: agreement.policy.org().to_owned(),
             pattern,
             url: agreement.service_key.name().to_owned(),

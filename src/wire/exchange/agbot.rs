@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::lenient;
+use super::node_part::AgreementWorkload;
 
 /// Replaces or creates an agbot.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -88,28 +89,13 @@ pub struct AgbotsQuery {
     pub owner: Option<String>,
 }
 
-/// The service an agbot's agreement is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AgreedWorkload {
-    /// Organization of the service.
-    #[serde(deserialize_with = "lenient::text")]
-    pub orgid: String,
-    /// `org/pattern` or empty.
-    #[serde(deserialize_with = "lenient::text")]
-    pub pattern: String,
-    /// URL of the service.
-    #[serde(deserialize_with = "lenient::text")]
-    pub url: String,
-}
-
 /// Records an agreement of an agbot.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutAgbotAgreement {
     /// What it is about.
     #[serde(deserialize_with = "lenient::object")]
-    pub service: AgreedWorkload,
+    pub service: AgreementWorkload,
     /// State in the agbot's words; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
@@ -119,7 +105,7 @@ response! {
     /// An agreement of an agbot.
     pub struct AgbotAgreement {
         /// What it is about.
-        #[schema(value_type = AgreedWorkload)]
+        #[schema(value_type = AgreementWorkload)]
         service: Box<RawValue>,
         /// State.
         state: String,

@@ -45,6 +45,11 @@ pub fn optional_text<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Strin
     }
 }
 
+/// A text; `null` is the empty one.
+pub fn text_or_empty<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
+    Ok(optional_text(input)?.unwrap_or_default())
+}
+
 /// A list of texts; `null` is an empty list.
 pub fn texts<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
     Ok(optional_texts(input)?.unwrap_or_default())

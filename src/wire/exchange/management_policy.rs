@@ -50,12 +50,8 @@ pub struct AgentUpgradePolicy {
     #[serde(deserialize_with = "lenient::flag")]
     pub allow_downgrade: bool,
     /// Name of the manifest.
-    #[serde(deserialize_with = "text_or_empty")]
+    #[serde(deserialize_with = "lenient::text_or_empty")]
     pub manifest: String,
-}
-
-fn text_or_empty<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    Ok(lenient::optional_text(input)?.unwrap_or_default())
 }
 
 response! {

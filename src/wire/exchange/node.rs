@@ -134,7 +134,7 @@ pub struct RegisteredService {
     #[serde(default, deserialize_with = "lenient::objects")]
     pub properties: Vec<ServiceProperty>,
     /// Version; empty is any.
-    #[serde(default, deserialize_with = "text_or_empty")]
+    #[serde(default, deserialize_with = "lenient::text_or_empty")]
     pub version: String,
 }
 
@@ -144,10 +144,6 @@ fn active() -> String {
 
 fn active_or_text<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D::Error> {
     Ok(lenient::optional_text(input)?.unwrap_or_else(active))
-}
-
-fn text_or_empty<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    Ok(lenient::optional_text(input)?.unwrap_or_default())
 }
 
 /// A property of a registered service.

@@ -291,7 +291,7 @@ pub struct AgreedService {
     pub url: Option<String>,
 }
 
-/// The workload that an agreement of a node is about.
+/// The workload that an agreement is about, as a node or as an agbot records it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgreementWorkload {
@@ -301,7 +301,7 @@ pub struct AgreementWorkload {
     /// `org/pattern` or empty.
     #[serde(deserialize_with = "lenient::text")]
     pub pattern: String,
-    /// `org/url`, as agents send it.
+    /// `org/url` of a node, the bare URL of an agbot.
     #[serde(deserialize_with = "lenient::text")]
     pub url: String,
 }
@@ -389,18 +389,14 @@ pub struct PutUpgradeStatus {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UpgradedVersions {
     /// Of the software.
-    #[serde(deserialize_with = "text_or_empty")]
+    #[serde(deserialize_with = "lenient::text_or_empty")]
     pub software_version: String,
     /// Of the certificate.
-    #[serde(deserialize_with = "text_or_empty")]
+    #[serde(deserialize_with = "lenient::text_or_empty")]
     pub cert_version: String,
     /// Of the configuration.
-    #[serde(deserialize_with = "text_or_empty")]
+    #[serde(deserialize_with = "lenient::text_or_empty")]
     pub config_version: String,
-}
-
-fn text_or_empty<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    Ok(lenient::optional_text(input)?.unwrap_or_default())
 }
 
 response! {

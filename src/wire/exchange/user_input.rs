@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::lenient;
-use super::map_order::reorder;
+use super::shared::free_value;
 
 /// Values for one service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -38,8 +38,4 @@ pub struct UserInputValue {
     /// Any JSON.
     #[serde(default, deserialize_with = "free_value")]
     pub value: Value,
-}
-
-fn free_value<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Value, D::Error> {
-    Value::deserialize(input).map(reorder)
 }
