@@ -267,12 +267,7 @@ impl Client {
         body: Option<Bytes>,
     ) -> Result<ApiResponse, ClientError> {
         let answer = self.send(method, path, body).await?;
-        match answer.status {
-            StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT => {
-                Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
-            }
-            _ => Err(unexpected(&answer)),
-        }
+        answer.accepted()
     }
 }
 
@@ -283,6 +278,19 @@ impl Answer {
     /// [`ClientError::Decode`] when it has another shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
         decode(&self.body)
+    }
+
+    /// Returns the response to a write; an absent or unreadable body is an empty one.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200, 201 and 204.
+    pub fn accepted(&self) -> Result<ApiResponse, ClientError> {
+        match self.status {
+            StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT => {
+                Ok(self.json().unwrap_or_default())
+            }
+            _ => Err(unexpected(self)),
+        }
     }
 
     /// Returns the error of a response with an unexpected status.

@@ -5,16 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use clap::Args;
 use evenkeel_domain::policy::compatibility::service::service_id;
 use evenkeel_wire::agreement::keys::PrivateKey;
 use evenkeel_wire::signature;
-use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Map, Value};
 
-use super::service::{SERVICES, add_auth, part, put_policy};
-use crate::api::is_success;
+use super::service::{SERVICES, add_auth, put_policy};
 use crate::confirm::confirm_by;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Exit, Outcome};
@@ -243,8 +240,9 @@ pub fn id_of(body: &Map<String, Value>, org: &str) -> String {
 /// Creates or replaces; false when the user does not want to replace.
 async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) -> Outcome<bool> {
     let (org, name) = exchange.split(id);
-    let path = SERVICES.path_of(&org, Some(&name));
-    let is_there = exchange.api.find(&format!("reading service {id}"), &path).await?.is_some();
+    let client = &exchange.api.client;
+    let found = exchange.api.call(&format!("reading service {id}"), client.service(&org, &name)).await?;
+    let is_there = found.is_some();
     if is_there
         && !confirm_by(
             "-O",
@@ -255,11 +253,10 @@ async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) ->
         return Ok(false);
     }
     let doing = format!("publishing service {id}");
-    let (method, path) =
-        if is_there { (Method::PUT, path) } else { (Method::POST, SERVICES.path_of(&org, None)) };
-    let answer = exchange.api.attempt(&doing, method, &path, Some(body)).await?;
-    if !is_success(answer.status) {
-        return Err(exchange.api.failed(&doing, &answer.unexpected()));
+    if is_there {
+        exchange.api.call(&doing, client.put(SERVICES.path_of(&org, Some(&name)), body)).await?;
+    } else {
+        exchange.api.call(&doing, client.create_service(&org, body)).await?;
     }
     exchange.api.report_done(&format!("service {id} is {}", if is_there { "replaced" } else { "published" }));
     Ok(true)
@@ -267,14 +264,8 @@ async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) ->
 
 async fn put_key(exchange: &Exchange, id: &str, name: &str, pem: &str) -> Outcome {
     let doing = format!("storing key {name} with service {id}");
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    let path = part(exchange, id, "keys").push(name);
-    let pem = Bytes::copy_from_slice(pem.as_bytes());
-    let answer = exchange.api.send_within(&doing, Method::PUT, &path, Some(pem), headers, None).await?;
-    if !is_success(answer.status) {
-        return Err(exchange.api.failed(&doing, &answer.unexpected()));
-    }
+    let (org, service) = exchange.split(id);
+    exchange.api.call(&doing, exchange.api.client.put_service_key(&org, &service, name, pem)).await?;
     exchange.api.report_done(&format!("key {name} is stored with service {id}"));
     Ok(())
 }

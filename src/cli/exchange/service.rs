@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use evenkeel_client::Path;
+use evenkeel_wire::exchange::service::PutDockAuth;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -220,9 +221,14 @@ pub async fn add_auth(
     username: &str,
     token: &str,
 ) -> Outcome {
-    let body = json!({"registry": registry, "username": username, "token": token});
+    let (org, id) = exchange.split(service);
+    let login = PutDockAuth {
+        registry: registry.to_owned(),
+        username: Some(username.to_owned()),
+        token: token.to_owned(),
+    };
     let doing = format!("adding a login for {registry} to service {service}");
-    exchange.api.write(&doing, Method::POST, &part(exchange, service, "dockauths"), Some(&body)).await?;
+    exchange.api.call(&doing, exchange.api.client.add_service_dockauth(&org, &id, &login)).await?;
     exchange.api.report_done(&format!("service {service} has a login for {registry}"));
     Ok(())
 }
@@ -235,8 +241,8 @@ async fn list_key(context: &Context, exchange: &Exchange, service: &str, key: Op
         let names = keys.find(exchange).await?.unwrap_or_else(|| json!([]));
         return context.screen.show(&View::of(names));
     };
-    let pem = exchange.api.client.get_text(path.push(key)).await;
-    let pem = pem.map_err(|error| exchange.api.failed(&doing, &error))?;
+    let (org, id) = exchange.split(service);
+    let pem = exchange.api.call(&doing, exchange.api.client.service_key(&org, &id, key)).await?;
     let pem = pem
         .ok_or_else(|| CliError::not_found("key", key, &format!("hzn exchange service listkey {service}")))?;
     context.screen.show(&View::plain(pem.clone(), Value::String(pem)))
@@ -261,9 +267,11 @@ async fn list_auth(context: &Context, exchange: &Exchange, service: &str) -> Out
 }
 
 async fn save_deployment(exchange: &Exchange, service: &str, file: &std::path::Path) -> Outcome {
-    let found = SERVICES.read_one(exchange, service).await?;
-    let text = found.get("deployment").and_then(Value::as_str).unwrap_or_default();
-    std::fs::write(file, text).map_err(|error| CliError::file("writing", file, &error))?;
+    let (org, id) = exchange.split(service);
+    let doing = format!("reading service {service}");
+    let found = exchange.api.call(&doing, exchange.api.client.service(&org, &id)).await?;
+    let found = found.ok_or_else(|| SERVICES.missing(service))?;
+    std::fs::write(file, found.deployment).map_err(|error| CliError::file("writing", file, &error))?;
     note(format!("the deployment of service {service} is in {}", file.display()));
     Ok(())
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use evenkeel_wire::exchange::service::{DockAuthAnswer, ServiceAnswer, ServicesAnswer};
+use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth, ServiceAnswer, ServicesAnswer};
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -83,8 +83,17 @@ impl Client {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         let path = service_path(org, service, &["keys", key]);
         let body = Bytes::copy_from_slice(pem.as_bytes());
-        let answer = self.send_with(Method::PUT, &path, Some(body), headers, None).await?;
-        if answer.status == StatusCode::CREATED { answer.json() } else { Err(answer.unexpected()) }
+        self.send_with(Method::PUT, &path, Some(body), headers, None).await?.accepted()
+    }
+
+    /// Adds a registry login to a service.
+    pub async fn add_service_dockauth(
+        &self,
+        org: &str,
+        service: &str,
+        login: &PutDockAuth,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post(service_path(org, service, &["dockauths"]), login).await
     }
 
     /// Registry logins of a service.
