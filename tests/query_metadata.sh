@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 make_scratch
 start_postgres "$scratch/postgres" fsync=off
 export DATABASE_URL="$server/postgres"
-for migration in migrations/*.sql; do
+for migration in migrations/exchange/*.sql migrations/agbot/*.sql; do
     "$programs/psql" -q -v ON_ERROR_STOP=1 -d "$DATABASE_URL" -f "$migration"
 done
 mkdir -p "$scratch/sqlx"

@@ -10,3 +10,6 @@ pub mod offered;
 pub mod outbox;
 pub mod partition;
 pub mod rollout;
+
+/// Migrations of the agbot's tables.
+pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/agbot");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresSettings};
 use evenkeel_runtime::files::{DataDirectory, write_private_file};
 use evenkeel_runtime::{ExitStatus, Failure};
-use evenkeel_store::{Database, StoreError};
+use evenkeel_store::{Database, Schema, StoreError};
 use sqlx::{Connection as _, PgConnection};
 
 use super::process::Process;
@@ -97,7 +97,9 @@ impl Stage {
     pub async fn connect(&self) -> Result<Database, Failure> {
         let opened = Database::connect(self.url(), DATABASE_CONNECTIONS).await;
         let database = opened.map_err(|error| store_failed(&error))?;
-        database.migrate().await.map_err(|error| store_failed(&error))?;
+        let schema =
+            Schema::of_roles(&[&evenkeel_exchange_store::MIGRATIONS, &evenkeel_agbot_store::MIGRATIONS]);
+        database.migrate(&schema).await.map_err(|error| store_failed(&error))?;
         Ok(database)
     }
 

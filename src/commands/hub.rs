@@ -6,7 +6,7 @@ use evenkeel_exchange::{Exchange, ExchangeSettings, OidcSettings, StartError};
 use evenkeel_runtime::files::{DataDirectory, DataDirectoryError, read_or_make_secret};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
-use evenkeel_store::{Database, StoreError};
+use evenkeel_store::{Database, Schema, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::limits::LimitOptions;
@@ -106,10 +106,15 @@ impl OpenDatabase {
     }
 }
 
+/// The tables of all roles: each may share its database with the others.
+pub fn schema() -> Schema {
+    Schema::of_roles(&[&evenkeel_exchange_store::MIGRATIONS, &evenkeel_agbot_store::MIGRATIONS])
+}
+
 /// Connects and migrates.
 pub async fn connect(url: &Secret<String>, connections: u32) -> Result<Database, Failure> {
     let database = Database::connect(url.expose(), connections).await.map_err(|error| no_database(&error))?;
-    database.migrate().await.map_err(|error| no_database(&error))?;
+    database.migrate(&schema()).await.map_err(|error| no_database(&error))?;
     Ok(database)
 }
 

@@ -3,9 +3,8 @@
 use clap::Args;
 use evenkeel_runtime::Failure;
 use evenkeel_runtime::process::block_on;
-use evenkeel_store::Database;
 
-use super::hub::DatabaseArguments;
+use super::hub::{DatabaseArguments, schema};
 
 /// Options of `migrate`.
 #[derive(Debug, Args)]
@@ -14,13 +13,13 @@ pub struct MigrateArguments {
     database: DatabaseArguments,
 }
 
-/// Migrates and tells the version reached.
+/// Migrates and prints the version reached.
 pub fn run(arguments: MigrateArguments) -> Result<(), Failure> {
     let (_, database) = arguments.database.read()?;
     block_on(async move {
         let (open, _directory) = database.open().await?;
         open.close().await;
-        println!("{}", Database::schema_version());
+        println!("{}", schema().version());
         Ok(())
     })
 }

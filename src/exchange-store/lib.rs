@@ -33,3 +33,6 @@ pub mod service;
 pub mod service_part;
 pub mod signing_key;
 pub mod status;
+
+/// Migrations of the exchange's tables.
+pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/exchange");

@@ -1,17 +1,15 @@
-//! Connection pool, migrations and named, retried transactions.
+//! Connection pool and named, retried transactions.
 
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::migrate::{AppliedMigration, Migrate, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
 use crate::connections::{Connection, ConnectionUsage, Connections, TRUSTED, Transaction};
 use crate::error::StoreError;
-
-static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+use crate::schema::Schema;
 
 /// How long a transaction is retried after conflicts.
 const RETRY_LIMIT: Duration = Duration::from_secs(20);
@@ -26,11 +24,6 @@ const REASON_AFTER: Duration = Duration::from_secs(1);
 
 /// Multiple of that wait when the server does respond but all connections are in use.
 const BUSY_WAITS: u32 = 3;
-
-/// Commits durably, including everything that was committed before.
-const FLUSH_MIGRATIONS: &str = "-- database.migrate
-    SET synchronous_commit = on;
-    UPDATE _sqlx_migrations SET success = success WHERE version = (SELECT max(version) FROM _sqlx_migrations)";
 
 /// A pool of connections to one PostgreSQL database.
 #[derive(Clone, Debug)]
@@ -85,39 +78,15 @@ impl Database {
     ///
     /// # Errors
     /// [`StoreError::NewerSchema`] when a newer program migrated it.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
-        let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
+    pub async fn migrate(&self, schema: &Schema) -> Result<(), StoreError> {
         // A separate connection: the pool's statement timeout must not abort a long migration.
-        let mut connection = self.connect_without_limits().await?;
-        // One flush at the end suffices for all migrations: later ones never reach the disk before earlier ones.
-        sqlx::raw_sql("SET synchronous_commit = off").execute(&mut connection).await?;
-        connection.ensure_migrations_table("_sqlx_migrations").await.map_err(StoreError::Migration)?;
-        let applied =
-            connection.list_applied_migrations("_sqlx_migrations").await.map_err(StoreError::Migration)?;
-        if let Some(found) =
-            applied.iter().map(|migration| migration.version).max().filter(|found| *found > known)
-        {
-            return Err(StoreError::NewerSchema { found, known });
-        }
-        // This check costs less than the lock and the round trips of a run, and most starts find nothing to do.
-        if !is_complete(&applied) {
-            MIGRATOR.run(&mut connection).await.map_err(StoreError::Migration)?;
-            sqlx::raw_sql(FLUSH_MIGRATIONS).execute(&mut connection).await?;
-        }
-        connection.close().await?;
-        Ok(())
+        schema.migrate(self.connect_without_limits().await?).await
     }
 
     /// Opens a connection outside the pool, without a statement timeout.
     pub async fn connect_without_limits(&self) -> Result<PgConnection, StoreError> {
         let limits = [("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")];
         Ok(PgConnection::connect_with(&self.options.clone().options(limits)).await?)
-    }
-
-    /// Returns the newest schema version that this program knows.
-    #[must_use]
-    pub fn schema_version() -> i64 {
-        MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
     }
 
     /// Returns a connection for reads; release it after the last one.
@@ -165,12 +134,6 @@ impl Database {
     pub async fn close(&self) {
         self.connections.close().await;
     }
-}
-
-/// Returns whether exactly the known migrations have been applied.
-fn is_complete(applied: &[AppliedMigration]) -> bool {
-    let known = MIGRATOR.iter().map(|migration| (migration.version, &migration.checksum));
-    known.eq(applied.iter().map(|migration| (migration.version, &migration.checksum)))
 }
 
 /// Runs one named write, and retries it after a conflict with a competing one (serialization failure, deadlock).

@@ -7,11 +7,13 @@ pub mod error;
 mod batch;
 mod connections;
 mod database;
+mod schema;
 mod time;
 
 pub use batch::Batches;
 pub use connections::{Connection, ConnectionUsage, Transaction};
 pub use database::{AsStoreError, Database, Listener, listen, retry};
 pub use error::StoreError;
+pub use schema::Schema;
 pub use sqlx::PgConnection;
 pub use time::{from_sql, to_sql};

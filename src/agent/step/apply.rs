@@ -88,7 +88,10 @@ impl State {
                 self.queue_verifications(now);
                 Outcome::default()
             }
-            Event::CancelRequested { agreement, reason } => self.cancel(agreement, reason, now),
+            Event::CancelRequested { agreement, reason } => {
+                self.is_unregistering |= agreement.is_none() && reason == reason::NODE_UNREGISTERED;
+                self.cancel(agreement, reason, now)
+            }
             Event::Deleted => self.end_all_in_silence(now),
             Event::Tick => self.tick(now),
         }

@@ -116,6 +116,9 @@ pub struct State {
     /// Whether the exchange's record of this node was read since the start.
     #[serde(skip)]
     pub is_joined: bool,
+    /// Whether the node is being unregistered: it takes no proposal any more.
+    #[serde(skip)]
+    pub is_unregistering: bool,
 }
 
 /// An event.

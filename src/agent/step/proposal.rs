@@ -120,6 +120,9 @@ impl State {
         facts: &ProposalFacts,
         terms: &InternalPolicy,
     ) -> Result<(), String> {
+        if self.is_unregistering {
+            return Err("the node is being unregistered".to_owned());
+        }
         let mut producer = InternalPolicy::from_text(proposal.producer_policy)
             .map_err(|error| format!("the node's policy in it: {error}"))?;
         merge_builtin(&mut producer.properties, &self.builtin);

@@ -365,6 +365,15 @@ fn new_terms_are_taken_without_a_restart_and_other_updates_are_refused() {
 }
 
 #[test]
+fn node_that_is_being_unregistered_refuses_proposals() {
+    let mut state = node();
+    state.apply(Event::CancelRequested { agreement: None, reason: 116 }, NOW);
+    state.apply(proposal("a1", &terms("web", "site == north"), &producer()), NOW);
+    assert!(state.agreements.is_empty());
+    assert_eq!(send(&mut state, "a1"), Body::Reply { decision: false, device_id: NODE.to_owned() });
+}
+
+#[test]
 fn a_deleted_node_stops_its_services_and_sends_nothing() {
     let mut state = running();
     state.apply(Event::Deleted, NOW);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use evenkeel_embedded_postgres::{EmbeddedPostgres, PostgresSettings};
 use evenkeel_runtime::files::DataDirectory;
-use evenkeel_store::Database;
+use evenkeel_store::{Database, Schema};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
@@ -60,7 +60,9 @@ fn start() -> Server {
     let postgres = must(runtime.block_on(EmbeddedPostgres::start(&directory, &settings)), "PostgreSQL");
     runtime.block_on(async {
         let database = must(Database::connect(postgres.url().expose(), 2).await, "connecting");
-        must(database.migrate().await, "migrating");
+        let schema =
+            Schema::of_roles(&[&evenkeel_exchange_store::MIGRATIONS, &evenkeel_agbot_store::MIGRATIONS]);
+        must(database.migrate(&schema).await, "migrating");
         database.close().await;
     });
     Server { runtime, postgres, _directory: directory, _sweeper: sweeper }
