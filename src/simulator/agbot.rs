@@ -52,11 +52,11 @@ impl Agbot {
 /// Starts or restarts a process: it has no state and reads everything.
 pub(crate) fn start(world: &mut World, index: usize) {
     let now = world.now();
-    let deliberate = world.deliberate;
-    let seen = world.exchange.read_all().into_iter().filter_map(|event| deliberate.seen(event));
+    let (deliberate, fresh) = (world.deliberate, Agbot::new(world));
+    let read = world.exchange.read_all().into_iter();
+    let seen = read.filter_map(|event| deliberate.seen(event, &fresh.model));
     let events: Vec<Event> = seen.chain(world.database.read_all(now)).collect();
     let (feed, tail) = (world.exchange.feed.len(), Tail::at(world.database.log.len()));
-    let fresh = Agbot::new(world);
     let Some(agbot) = world.agbots.get_mut(index) else { return };
     let incarnation = agbot.incarnation + 1;
     *agbot = Agbot { incarnation, feed_position: feed, tail, ..fresh };
@@ -91,11 +91,11 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
         let wait = agbot.paused_until_millis - world.millis;
         return world.schedule(wait, ScheduledEvent::Poll { agbot: index, incarnation });
     }
-    renew_leases(world, index);
-    for event in new_events(world, index) {
+    for event in world.deliberate.assumed_statuses(&world.agbots[index].model, world.now()) {
         handle(world, index, &event, None);
     }
-    for event in world.deliberate.believed_statuses(&world.agbots[index].model, world.now()) {
+    renew_leases(world, index);
+    for event in new_events(world, index) {
         handle(world, index, &event, None);
     }
     request_unknown_records(world, index);
@@ -146,7 +146,8 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     let resources: BTreeSet<&Resource> = world.exchange.feed[agbot.feed_position..].iter().collect();
     let has_group = resources.iter().any(|resource| matches!(resource, Resource::Group(_)));
     let read = resources.into_iter().map(|resource| world.exchange.read(resource));
-    let mut events: Vec<Event> = read.filter_map(|event| world.deliberate.seen(event)).collect();
+    let model = &world.agbots[index].model;
+    let mut events: Vec<Event> = read.filter_map(|event| world.deliberate.seen(event, model)).collect();
     let feed = world.exchange.feed.len();
     // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
     if has_group && !catch_up(world, index) {

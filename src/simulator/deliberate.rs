@@ -2,9 +2,8 @@
 //!
 //! The planner is unchanged and has no switch for this. Its inputs are falsified: settings, policies, node statuses.
 
-use std::collections::BTreeMap;
-
 use evenkeel_planner::{
+    agreement::Agreement,
     event::Event,
     facts::{DeploymentPolicyFacts, NodeStatusFacts, ObservedService},
     ids::NodeId,
@@ -20,6 +19,8 @@ pub(crate) struct DeliberateFaults {
     pub ignores_minimum: bool,
     /// Agbots assume that no policy limits how many groups are updated at once.
     pub ignores_parallelism: bool,
+    /// Agbots assume that the instance of every final agreement runs.
+    pub trusts_agreements: bool,
     /// Agbots assume that nodes run exactly what the records say, and see no status report.
     pub trusts_records: bool,
     /// The outbox of an agbot is lost with its process.
@@ -40,9 +41,14 @@ impl DeliberateFaults {
     }
 
     /// Returns the event that an agbot sees instead of an event of the exchange; `None` when it sees none.
-    pub fn seen(self, event: Event) -> Option<Event> {
+    pub fn seen(self, event: Event, model: &Model) -> Option<Event> {
         match event {
             Event::NodeStatusChanged { .. } if self.trusts_records => None,
+            Event::NodeStatusChanged { node, status: Some(mut status) } => {
+                let reported = std::mem::take(&mut status.services);
+                status.services = self.assumed_services(model, &node, reported);
+                Some(Event::NodeStatusChanged { node, status: Some(status) })
+            }
             Event::DeploymentPolicyChanged { policy } => {
                 Some(Event::DeploymentPolicyChanged { policy: Box::new(self.policy(*policy)) })
             }
@@ -62,28 +68,43 @@ impl DeliberateFaults {
     }
 
     /// Returns the assumed statuses that differ from those in an agbot's model.
-    pub fn believed_statuses(self, model: &Model, now: Timestamp) -> Vec<Event> {
-        if !self.trusts_records {
+    pub fn assumed_statuses(self, model: &Model, now: Timestamp) -> Vec<Event> {
+        if !self.trusts_records && !self.trusts_agreements {
             return Vec::new();
         }
-        let mut services: BTreeMap<&NodeId, Vec<ObservedService>> = BTreeMap::new();
-        for agreement in model.agreements().filter(|one| one.finalized_at().is_some()) {
-            services.entry(&agreement.node).or_default().push(ObservedService {
-                agreement: Some(agreement.id.clone()),
-                service: agreement.service_key.clone(),
-                version: agreement.version.clone(),
-                is_running: true,
-            });
-        }
         let changed = model.nodes().filter_map(|record| {
-            let believed = services.remove(&record.facts.id).unwrap_or_default();
             let known = record.status.as_ref().map(|status| &status.services);
-            (known != Some(&believed)).then(|| (record.facts.id.clone(), believed))
+            let node = &record.facts.id;
+            let services = self.assumed_services(model, node, known.cloned().unwrap_or_default());
+            (known != Some(&services)).then(|| (node.clone(), services))
         });
         let event = |(node, services)| {
             let status = NodeStatusFacts { services, reported_at: Some(now), ..NodeStatusFacts::default() };
             Event::NodeStatusChanged { node, status: Some(Box::new(status)) }
         };
         changed.map(event).collect()
+    }
+
+    fn assumed_services(
+        self,
+        model: &Model,
+        node: &NodeId,
+        reported: Vec<ObservedService>,
+    ) -> Vec<ObservedService> {
+        if !self.trusts_records && !self.trusts_agreements {
+            return reported;
+        }
+        let mut services = if self.trusts_records { Vec::new() } else { reported };
+        let on_node = |one: &&Agreement| one.node == *node && one.finalized_at().is_some();
+        for agreement in model.agreements().filter(on_node) {
+            services.retain(|service| service.agreement.as_ref() != Some(&agreement.id));
+            services.push(ObservedService {
+                agreement: Some(agreement.id.clone()),
+                service: agreement.service_key.clone(),
+                version: agreement.version.clone(),
+                is_running: true,
+            });
+        }
+        services
     }
 }

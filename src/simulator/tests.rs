@@ -75,7 +75,7 @@ fn simulator_detects_that_the_minimum_available_is_not_checked() {
 #[test]
 fn simulator_detects_that_agreements_are_taken_for_running_instances() {
     let (failure, ..) =
-        run(200, 1_500, DeliberateFaults { trusts_records: true, ..DeliberateFaults::default() });
+        run(200, 1_500, DeliberateFaults { trusts_agreements: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner that counts promises must be caught");
     assert!(text.contains("the last running instance"), "{text}");
 }
