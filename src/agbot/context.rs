@@ -56,7 +56,7 @@ pub struct Context {
     pub key: PrivateKey,
     /// Its public half.
     pub public_key: PublicKey,
-    /// How long decisions take.
+    /// Durations of decisions.
     pub decision_times: Histogram,
     /// Policies that select nothing.
     pub inert: InertPolicies,

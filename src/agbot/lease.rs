@@ -85,7 +85,7 @@ impl Leases {
             }
         };
         self.leaving = shares.leaving;
-        // Before the exchange is read everything would look deleted: nothing may be decided until then.
+        // Before the exchange is read everything would count as deleted: nothing may be decided until then.
         if !context.is_loaded() {
             return Ok(BEFORE_LOADED);
         }

@@ -16,7 +16,7 @@ use evenkeel_wire::exchange::node_part::PutNodeStatus;
 
 /// Seconds that an undelivered message stays in an agbot's mailbox.
 const MESSAGE_TTL_SECS: i64 = 1800;
-/// How long an agbot's key is cached.
+/// Time for which an agbot's key is cached.
 const KEY_AGE: Duration = Duration::from_secs(60);
 
 /// The hub, called with the node's credentials.

@@ -53,7 +53,7 @@ pub enum AgentError {
     Journal {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// The messaging key cannot be used.
@@ -61,7 +61,7 @@ pub enum AgentError {
     Key {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// The local API cannot listen.

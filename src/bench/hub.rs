@@ -15,7 +15,7 @@ use super::stage::Stage;
 use super::statements::Recorder;
 
 const CONNECTIONS: usize = 32;
-/// Each node shows a sign of life this often, half of them by polls.
+/// Each node sends a heartbeat this often, half of them by polls.
 const PERIOD_SECS: f64 = 10.0;
 
 /// Runs the benchmark.

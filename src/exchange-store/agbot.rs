@@ -18,7 +18,7 @@ pub struct AgbotRow {
     pub owner_org: String,
     /// Account of the owner.
     pub owner: String,
-    /// Where the agbot can be reached.
+    /// Endpoint of the agbot.
     pub msg_end_point: String,
     /// Key for messages to the agbot.
     pub public_key: String,

@@ -17,7 +17,7 @@ pub struct ApiKey {
     pub account: String,
     /// Display name.
     pub label: Option<String>,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
     /// Last change.
     pub updated_at: Timestamp,

@@ -17,7 +17,7 @@ pub struct Change {
     pub id: String,
     /// Visibility class.
     pub category: &'static str,
-    /// What changed.
+    /// Kind of the changed resource.
     pub resource: &'static str,
     /// The operation.
     pub operation: &'static str,
@@ -59,7 +59,7 @@ pub struct SequencedChange {
     pub id: String,
     /// Visibility class.
     pub category: String,
-    /// What changed.
+    /// Kind of the changed resource.
     pub resource: String,
     /// The operation.
     pub operation: String,

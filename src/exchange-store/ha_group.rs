@@ -17,7 +17,7 @@ pub struct HaGroup {
     pub org: String,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
     /// Whether an administrator created it.
     pub is_admin: bool,

@@ -31,7 +31,7 @@ pub struct NodeRow {
     pub registered_services: JsonText,
     /// List of values for variables of services.
     pub user_input: JsonText,
-    /// Where the node can be reached.
+    /// Endpoint of the node.
     pub msg_end_point: String,
     /// Object with versions of the agent's parts.
     pub software_versions: JsonText,

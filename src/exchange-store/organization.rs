@@ -15,7 +15,7 @@ pub struct Organization {
     pub org_type: String,
     /// Display name.
     pub label: String,
-    /// What it is for.
+    /// Description.
     pub description: String,
     /// Texts by name; none when never set.
     pub tags: Option<Value>,

@@ -32,7 +32,7 @@ pub struct ServiceRow {
     pub version: String,
     /// Architecture.
     pub arch: String,
-    /// How many agreements share an instance.
+    /// Whether and how agreements share an instance.
     pub sharable: String,
     /// Object, as given; `null` when it was not given.
     pub match_hardware: Value,

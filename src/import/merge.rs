@@ -46,7 +46,7 @@ pub(super) async fn begin(tx: &mut PgConnection) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// How readers of the feed learn about the import.
+/// The effect of the import on the change feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feed {
     /// The feed here has only sequence numbers of the source, the last one `after`: it continues with the source's own changes.

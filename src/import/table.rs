@@ -65,7 +65,7 @@ pub type Rule = (&'static str, &'static str);
 pub struct Feed {
     /// Visibility class.
     pub category: &'static str,
-    /// What changed.
+    /// Kind of the changed resource.
     pub resource: &'static str,
     /// The column with the bare id.
     pub id: &'static str,

@@ -13,7 +13,7 @@ use crate::settings::allowed_url;
 use crate::token::{self, Person};
 use crate::{OidcError, OidcSettings, fetch};
 
-/// How long keys are valid without a new fetch: a key that the provider has revoked must not work forever.
+/// Validity of keys without a new fetch: a key that the provider has revoked must not work forever.
 const TRUSTED_FOR: Duration = Duration::from_secs(24 * 3600);
 /// Timeout of a request that waits for another one's fetch.
 const WAIT_LIMIT: Duration = Duration::from_secs(12);

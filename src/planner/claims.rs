@@ -53,7 +53,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What the holder does under the claim.
+/// The purpose of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "purpose")]
 pub enum Purpose {

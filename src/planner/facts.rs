@@ -254,7 +254,7 @@ impl DeploymentPolicyFacts {
 /// Orchestration 1.2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyOrchestration {
-    /// How many instances there are.
+    /// Number of instances.
     pub mode: Mode,
     /// The nodes on which it may run, in addition to properties and constraints.
     pub scope: PolicyScope,

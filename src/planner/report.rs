@@ -76,7 +76,7 @@ pub enum HoldReason {
         version: String,
         /// The reason the node reported.
         reason: CancelReason,
-        /// How it failed, as far as the node reports it.
+        /// The failure, as far as the node reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
@@ -252,7 +252,7 @@ pub enum Blocked {
     },
     /// Required user input has no value.
     UserInput {
-        /// What is missing.
+        /// The missing input.
         detail: String,
     },
     /// A policy cannot be read.

@@ -17,7 +17,7 @@ pub enum UpdateOrder {
     StartFirst,
 }
 
-/// What a failed step does to the rest of the rollout.
+/// The effect of a failed step on the remaining rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureAction {
@@ -54,7 +54,7 @@ impl FromStr for FailureAction {
     }
 }
 
-/// What happens when every other intended member is down.
+/// The rule for a member whose intended peers are all down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfflinePeerPolicy {
@@ -86,7 +86,7 @@ pub struct UpdateSettings {
     pub monitor_secs: u64,
     /// Share of failed slots that is tolerated.
     pub max_failure_ratio: f64,
-    /// What a failure beyond that share does.
+    /// The effect of a failure beyond that share.
     pub failure_action: FailureAction,
     /// Time a slot has from the stop of the old instance until the new one is seen running.
     #[serde(rename = "startTimeoutSeconds")]
@@ -171,7 +171,7 @@ impl UpdateOverrides {
 /// Seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannerSettings {
-    /// How HA groups are updated.
+    /// Update settings of HA groups.
     pub update: UpdateSettings,
     /// Silence after which a node counts as down.
     pub node_down_after_secs: u64,

@@ -1,4 +1,4 @@
-//! How a simulated agbot reads the records of all agbots: as in production, through the log of changed records.
+//! The record reader of a simulated agbot: as in production, through the log of changed records.
 //!
 //! Read events reach the engine later, and the record may have changed meanwhile. The log keeps the newest rows only; an agbot that
 //! falls behind reads all records. A read may fail.

@@ -25,7 +25,7 @@ use evenkeel_planner::{
 /// Start of simulated time; any instant will do.
 const EPOCH_MILLIS: i64 = 1_800_000_000_000;
 
-/// How long a message stays in a mailbox, seconds.
+/// Lifetime of a message in a mailbox, seconds.
 pub(crate) const MESSAGE_TTL_SECS: u64 = 120;
 
 /// A scheduled event.

@@ -32,7 +32,7 @@ impl<Work: Clone, Output> Batches<Work, Output> {
     /// Work whose batch failed or was abandoned by its writer is repeated, so it must be idempotent.
     ///
     /// # Errors
-    /// What `write` returns.
+    /// The error of `write`.
     pub async fn run<E, F>(&self, work: Work, write: impl Fn(Vec<Work>) -> F) -> Result<Output, E>
     where
         F: Future<Output = Result<Vec<Output>, E>>,

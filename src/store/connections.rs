@@ -14,7 +14,7 @@ use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
 
 use crate::error::StoreError;
 
-/// How long an idle connection is kept, and assumed alive by the pool.
+/// Time for which an idle connection is kept, and assumed alive by the pool.
 pub const TRUSTED: Duration = Duration::from_millis(500);
 /// Number of uses of a connection until the pool checks its age.
 const USES: u32 = 1_000;

@@ -11,13 +11,13 @@ use crate::connections::{Connection, ConnectionUsage, Connections, TRUSTED, Tran
 use crate::error::StoreError;
 use crate::schema::Schema;
 
-/// How long a transaction is retried after conflicts.
+/// Time for which a transaction is retried after conflicts.
 const RETRY_LIMIT: Duration = Duration::from_secs(20);
 
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a request waits for a connection when the server does not respond.
+/// Time for which a request waits for a connection when the server does not respond.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 /// Timeout of the diagnosis: an absent server refuses at once, and a silent one reports nothing.
 const REASON_AFTER: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What the agbot serves: policies and patterns, each for the nodes of certain organizations.
+//! The entries that the agbot serves: policies and patterns, each for the nodes of certain organizations.
 //!
 //! Source: agbot 1.2.
 

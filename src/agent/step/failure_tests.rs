@@ -1,4 +1,4 @@
-//! Which failures of services are reported to the hub, and for how long.
+//! Failures of services in reports to the hub, and their retention.
 
 use super::*;
 use crate::step::{Agreement, Command, ContainerState, Event, RunState};

@@ -25,7 +25,7 @@ pub struct Version {
     text: String,
     /// `None` is the version above all others.
     groups: Option<[i64; 3]>,
-    /// Where the pre-release begins in `text`; its length when there is none.
+    /// Start of the pre-release in `text`; its length when there is none.
     prerelease_at: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Which built-in properties a node must publish.
+//! Built-in properties that a node must publish.
 //!
 //! While one is missing, an existing agreement is kept: the node is about to publish it. Source: agreement protocol
 //! 3.3, last paragraph.

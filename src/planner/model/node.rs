@@ -94,7 +94,7 @@ impl NodeRecord {
     /// Returns what the constraints mean.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The error.
     pub(crate) fn constraint_tree(&self) -> Option<Result<&Expression, &str>> {
         self.policy.as_ref().map(|policy| policy.tree.as_ref().map_err(String::as_str))
     }

@@ -72,7 +72,7 @@ pub struct PolicyCheck<'a, S> {
     pub deployment_policy_id: &'a str,
     /// The deployment policy.
     pub deployment_policy: &'a DeploymentPolicy,
-    /// One policy for all versions, from a file; `None` looks up each service's own.
+    /// One policy for all versions, from a file; `None` uses each service's own.
     pub service_policy: Option<&'a ExternalPolicy>,
     /// Definitions from files, searched before `source` for the top-level service; only used with `service_policy`.
     pub given_services: &'a [ServiceDefinition],
