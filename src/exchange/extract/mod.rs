@@ -1,7 +1,11 @@
-//! Parts of a request as typed arguments of handlers.
+//! Request parts as typed arguments of handlers.
 
 mod body;
-mod parameters;
+mod caller;
+mod path;
+mod query;
 
-pub(crate) use body::{Body, ListBody, NoBody, RawBody, RequestBody};
-pub(crate) use parameters::{Parameters, Query};
+pub use body::{Body, ListBody, RawBody};
+pub use caller::CurrentCaller;
+pub use path::Path;
+pub use query::Query;

@@ -2,46 +2,52 @@
 //!
 //! Source: exchange contract 4.4.1.
 
+use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Permission, right};
+use axum::routing::{delete, get, put};
+use evenkeel_access::Access;
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
 use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodePolicyAnswer, PolicyPart, PutNodePolicy};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
+use http::Method;
 
 use super::{json, missing_node, node_change};
-use crate::ApiError;
+use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, Query};
-use crate::operation::audit::Subject;
-use crate::operation::row::{delete, get, put};
-use crate::operation::{Content, Op, Operation, ResourcePath};
+use crate::extract::{Body, CurrentCaller, Path, Query};
 use crate::routes::reference::{ConstraintWarnings, require_property_types};
 use crate::routes::shape::{found, no_content};
+use crate::{ApiError, Exchange};
 
 const TAG: &str = "node policy";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/policy";
 
-pub(super) fn operations() -> Vec<Operation> {
+pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get(PATH, "get_node_policy", get_policy)
+        endpoint(Method::GET, PATH, "get_node_policy", get(get_policy))
             .doc(TAG, "Answers the policy of a node")
             .answer::<NodePolicyAnswer>(200, "the policy"),
-        put(PATH, "replace_node_policy", replace_policy)
+        endpoint(Method::PUT, PATH, "replace_node_policy", put(replace_policy))
             .doc(TAG, "Replaces the policy of a node")
-            .audit(Subject::NodePolicy)
+            .query::<HeartbeatQuery>()
+            .body::<PutNodePolicy>()
             .answer::<ApiResponse>(201, "replaced"),
-        delete(PATH, "delete_node_policy", delete_policy)
+        endpoint(Method::DELETE, PATH, "delete_node_policy", delete(delete_policy))
             .doc(TAG, "Removes the policy of a node")
-            .audit(Subject::NodePolicy)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
-async fn get_policy(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+async fn get_policy(
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
     let row = node_part::find_policy(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
@@ -58,13 +64,16 @@ async fn get_policy(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Res
 }
 
 async fn replace_policy(
-    op: Op<ResourcePath, Query<HeartbeatQuery>>,
-    permission: Permission<right::NodeWrite>,
-    Body(request): Body<PutNodePolicy>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    Query(query): Query<HeartbeatQuery>,
+    request: Body<PutNodePolicy>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    let request = request.read()?;
     require_property_types(&request.properties)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = ConstraintWarnings::new(&exchange);
     warnings.check("constraints", &request.constraints)?;
     let deployment = checked("deployment", request.deployment, &mut warnings)?;
     let management = checked("management", request.management, &mut warnings)?;
@@ -80,16 +89,17 @@ async fn replace_policy(
         version: request.node_policy_version.unwrap_or_default(),
         updated_at: now,
     };
-    op.write(&permission, "node_policy.replace", async |mut tx| {
-        if !node::touch_node(&mut tx, org, id, now).await? {
-            return Err(missing_node(org, id));
-        }
-        node_part::upsert_policy(&mut tx, org, id, &row).await?;
-        tx.finish([node_change(org, id, "nodepolicies", "created/modified")])
-    })
-    .await?;
+    exchange
+        .write("node_policy.replace", async |mut tx| {
+            if !node::touch_node(&mut tx, &org, &id, now).await? {
+                return Err(missing_node(&org, &id));
+            }
+            node_part::upsert_policy(&mut tx, &org, &id, &row).await?;
+            tx.finish([node_change(&org, &id, "nodepolicies", "created/modified")])
+        })
+        .await?;
     if query.noheartbeat != Some(true) {
-        exchange.heartbeats().touch_node(org, id, now).await?;
+        exchange.heartbeats().touch_node(&org, &id, now).await?;
     }
     Ok(warnings.on(created("policy added or updated")))
 }
@@ -107,18 +117,20 @@ fn checked(
 }
 
 async fn delete_policy(
-    op: Op<ResourcePath>,
-    permission: Permission<right::NodeWrite>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
-    op.write(&permission, "node_policy.delete", async |mut tx| {
-        // The node first, as every write about a node: two of them must not wait for each other.
-        node::touch_node(&mut tx, org, id, exchange.now()).await?;
-        if !node_part::delete_policy(&mut tx, org, id).await? {
-            return Err(ApiError::not_found(format!("policy of node '{org}/{id}' not found")));
-        }
-        tx.finish([node_change(org, id, "nodepolicies", "deleted")])
-    })
-    .await?;
+    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
+    exchange
+        .write("node_policy.delete", async |mut tx| {
+            // The node first, as every write about a node: two of them must not wait for each other.
+            node::touch_node(&mut tx, &org, &id, exchange.now()).await?;
+            if !node_part::delete_policy(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("policy of node '{org}/{id}' not found")));
+            }
+            tx.finish([node_change(&org, &id, "nodepolicies", "deleted")])
+        })
+        .await?;
     Ok(no_content())
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::organization::{self, Filter, Organization};
 use evenkeel_wire::exchange::node::{AttributeQuery, HeartbeatIntervals};
 use evenkeel_wire::exchange::organization::{CloudAccount, OrganizationLimits, OrganizationsQuery};
@@ -14,8 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{answer, answers, part};
-use crate::extract::{ListBody, Query};
-use crate::operation::{Op, OrgPath};
+use crate::extract::{CurrentCaller, ListBody, Path, Query};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, found_or_empty, pattern_or_exact};
 use crate::{ApiError, Exchange};
@@ -24,10 +25,11 @@ const ATTRIBUTES: [&str; 7] =
     ["orgType", "label", "description", "lastUpdated", "tags", "limits", "heartbeatIntervals"];
 
 pub async fn list_organizations(
-    op: Op<(), Query<OrganizationsQuery>>,
-    _: Permission<right::OrgRead>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Query(query): Query<OrganizationsQuery>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, caller, parameters: Query(query), .. } = op;
+    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &caller.org, None).await?;
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
         return Err(ApiError::invalid_input("orgtype: only the type IBM can be asked for"));
     }
@@ -73,10 +75,12 @@ fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
 }
 
 pub async fn get_organization(
-    op: Op<OrgPath, Query<AttributeQuery>>,
-    _: Permission<right::OrgRead>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path(org): Path<String>,
+    Query(query): Query<AttributeQuery>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &org, Some(&org)).await?;
     if let Some(name) = query.attribute.as_deref().filter(|name| !ATTRIBUTES.contains(name)) {
         return Err(ApiError::invalid_input(format!("'{name}' is not an attribute of an organization")));
     }
@@ -114,11 +118,12 @@ fn retyped<T: DeserializeOwned + Serialize + Default>(stored: Option<Value>) -> 
 }
 
 pub async fn list_my_organizations(
-    op: Op,
-    _: Permission<right::MyOrgs>,
-    ListBody(accounts): ListBody<CloudAccount>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    accounts: ListBody<CloudAccount>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, .. } = op;
+    exchange.authorize(&caller, Access::MyOrgs, FactKind::Org, &caller.org, None).await?;
+    let accounts = accounts.read()?;
     let ids: Arc<Vec<String>> = Arc::new(accounts.into_iter().map(|account| account.id).collect());
     pages::answer(StatusCode::OK, r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page_of_accounts(exchange.clone(), ids.clone(), after)

@@ -1,7 +1,9 @@
 //! Changing one attribute of a pattern.
 
+use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Permission, right};
+use evenkeel_access::Access;
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::pattern::{PatchPattern, PatternService};
@@ -11,11 +13,10 @@ use serde_json::{Value, json};
 
 use super::write::{require_deployed_services, require_shared_type, validate_services};
 use super::{absent, change};
-use crate::ApiError;
 use crate::error::created;
-use crate::extract::Body;
-use crate::operation::{Op, ResourcePath};
+use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::reference::require_user_input;
+use crate::{ApiError, Exchange};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -30,22 +31,25 @@ enum Attribute {
 }
 
 pub(super) async fn patch_pattern(
-    op: Op<ResourcePath>,
-    permission: Permission<right::PatternWrite>,
-    Body(request): Body<PatchPattern>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    request: Body<PatchPattern>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
+    let request = request.read()?;
     validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;
-    op.write(&permission, "pattern.patch", async |mut tx| {
-        let mut row = pattern::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        require_references(&mut tx, org, &attribute).await?;
-        apply(&mut row, &attribute);
-        row.updated_at = exchange.now();
-        pattern::update(&mut tx, &row).await?;
-        tx.finish([change(org, id, "modified", row.is_public)])
-    })
-    .await?;
+    exchange
+        .write("pattern.patch", async |mut tx| {
+            let mut row = pattern::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            require_references(&mut tx, &org, &attribute).await?;
+            apply(&mut row, &attribute);
+            row.updated_at = exchange.now();
+            pattern::update(&mut tx, &row).await?;
+            tx.finish([change(&org, &id, "modified", row.is_public)])
+        })
+        .await?;
     Ok(created(format!("attribute '{name}' of pattern '{org}/{id}' updated")))
 }
 

@@ -1,7 +1,9 @@
 //! The policy of a service.
 
+use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Permission, right};
+use evenkeel_access::Access;
+use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, ServicePolicyRow};
 use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyAnswer};
@@ -11,18 +13,18 @@ use serde_json::json;
 
 use super::change;
 use super::get::absent;
-use crate::ApiError;
 use crate::error::created;
-use crate::extract::Body;
-use crate::operation::{Op, ResourcePath};
+use crate::extract::{Body, CurrentCaller, Path};
 use crate::routes::reference::{ConstraintWarnings, require_property_types};
 use crate::routes::shape::{found, no_content};
+use crate::{ApiError, Exchange};
 
 pub(super) async fn get_service_policy(
-    op: Op<ResourcePath>,
-    _: Permission<right::ServiceRead>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    exchange.authorize(&caller, Access::ServiceRead, FactKind::Service, &org, Some(&id)).await?;
     let row = service_part::find_policy(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
@@ -36,13 +38,15 @@ pub(super) async fn get_service_policy(
 }
 
 pub(super) async fn replace_service_policy(
-    op: Op<ResourcePath>,
-    permission: Permission<right::ServiceWrite>,
-    Body(request): Body<PutServicePolicy>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
+    request: Body<PutServicePolicy>,
 ) -> Result<Response, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    let request = request.read()?;
     require_property_types(&request.properties)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = ConstraintWarnings::new(&exchange);
     warnings.check("constraints", &request.constraints)?;
     let label = request.label.unwrap_or_default();
     let row = ServicePolicyRow {
@@ -52,27 +56,30 @@ pub(super) async fn replace_service_policy(
         constraints: json!(request.constraints),
         updated_at: exchange.now(),
     };
-    op.write(&permission, "service_policy.replace", async |mut tx| {
-        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        service_part::upsert_policy(&mut tx, org, id, &row).await?;
-        tx.finish([change(org, id, "servicepolicies", "created/modified", is_public)])
-    })
-    .await?;
+    exchange
+        .write("service_policy.replace", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            service_part::upsert_policy(&mut tx, &org, &id, &row).await?;
+            tx.finish([change(&org, &id, "servicepolicies", "created/modified", is_public)])
+        })
+        .await?;
     Ok(warnings.on(created("policy added or updated")))
 }
 
 pub(super) async fn delete_service_policy(
-    op: Op<ResourcePath>,
-    permission: Permission<right::ServiceWrite>,
+    State(exchange): State<Exchange>,
+    caller: CurrentCaller,
+    Path((org, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let Op { path: ResourcePath { org, id }, .. } = &op;
-    op.write(&permission, "service_policy.delete", async |mut tx| {
-        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        if !service_part::delete_policy(&mut tx, org, id).await? {
-            return Err(ApiError::not_found(format!("policy of service '{org}/{id}' not found")));
-        }
-        tx.finish([change(org, id, "servicepolicies", "deleted", is_public)])
-    })
-    .await?;
+    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
+    exchange
+        .write("service_policy.delete", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
+            if !service_part::delete_policy(&mut tx, &org, &id).await? {
+                return Err(ApiError::not_found(format!("policy of service '{org}/{id}' not found")));
+            }
+            tx.finish([change(&org, &id, "servicepolicies", "deleted", is_public)])
+        })
+        .await?;
     Ok(no_content())
 }
