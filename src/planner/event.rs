@@ -162,6 +162,11 @@ pub enum Event {
         /// The policy.
         policy: PolicyId,
     },
+    /// The organizations whose nodes and groups are read from now on; those of others are not known.
+    OrgsRead {
+        /// Their names.
+        orgs: BTreeSet<String>,
+    },
     /// The complete served policies and patterns of the other agbots of the exchange.
     OtherAgbotsChanged {
         /// Their served policies and patterns.

@@ -89,7 +89,7 @@ impl Focus {
             Event::NmpStatusChanged { status } => {
                 self.groups.extend(model.group_of.get(&status.node).cloned())
             }
-            Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } => {}
+            Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } | Event::OrgsRead { .. } => {}
         }
     }
 

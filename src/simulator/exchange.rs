@@ -10,6 +10,9 @@ use evenkeel_planner::{
     ids::{GroupId, NodeId, PolicyId, ServiceId},
 };
 
+/// The organization that the agbots serve.
+const SERVED_ORG: &str = "o";
+
 /// The resource of a change record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
@@ -136,7 +139,8 @@ impl Exchange {
             [Resource::Node(id.clone()), Resource::NodePolicy(id.clone()), Resource::NodeStatus(id.clone())]
         });
         let all: Vec<Resource> = services.chain(policies).chain(groups).chain(nodes).collect();
-        all.iter().map(|resource| self.read(resource)).collect()
+        let served = Event::OrgsRead { orgs: [SERVED_ORG.to_owned()].into() };
+        std::iter::once(served).chain(all.iter().map(|resource| self.read(resource))).collect()
     }
 
     pub fn heartbeats(&self) -> Event {

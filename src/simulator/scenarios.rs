@@ -97,6 +97,10 @@ pub(super) fn move_site(world: &mut World, name: &str, site: &str) {
 }
 
 pub(super) fn hold_agent_claim(world: &mut World, name: &str) {
+    record_claim(world, agent_claim(world, name));
+}
+
+fn agent_claim(world: &World, name: &str) -> Claim {
     let request = ClaimRequest {
         group: GroupId::new("o", "g"),
         scope: Scope::Agent,
@@ -107,7 +111,10 @@ pub(super) fn hold_agent_claim(world: &mut World, name: &str) {
         seen_running: Vec::new(),
         parallelism: 0,
     };
-    let claim = request.into_claim(900, world.now());
+    request.into_claim(900, world.now())
+}
+
+fn record_claim(world: &mut World, claim: Claim) {
     world.database.log.push(super::database::Row::Claim(claim.key()));
     world.database.claims.insert(claim.key(), claim);
 }
@@ -444,6 +451,29 @@ fn claim_is_released_when_its_reason_is_gone() {
         let limit = world.settings.lock_stale_secs + world.settings.node_down_after_secs;
         assert!(world.run_until(limit, |world| world.database.claims.is_empty()), "{what}");
     }
+}
+
+/// E6: members of groups whose organization is not served are granted agent upgrades, too; nothing but the deadline ends such a
+/// claim, because the agbot does not see the group.
+#[test]
+fn claim_of_a_group_that_is_not_read_ends_at_its_deadline() {
+    let mut world = lab(&["n1", "n2"]);
+    let claim = Claim { group: GroupId::new("elsewhere", "g"), ..agent_claim(&world, "n1") };
+    record_claim(&mut world, claim);
+    world.run_for(1_700);
+    assert_eq!(claims(&world).len(), 1);
+    assert!(world.run_until(300, |world| world.database.claims.is_empty()));
+}
+
+/// E6: a management policy that was deleted and created again may be executed again.
+#[test]
+fn claim_for_a_management_policy_that_was_created_again_is_kept() {
+    let mut world = lab(&["n1", "n2"]);
+    agbot::handle(&mut world, 0, &Event::NmpRemoved { nmp: NmpId::new("o", "m") }, None);
+    world.run_for(60);
+    hold_agent_claim(&mut world, "n1");
+    world.run_for(600);
+    assert_eq!(claims(&world).len(), 1);
 }
 
 /// E5-S4: two agbots, one row; a partition's change of owner breaks nothing.

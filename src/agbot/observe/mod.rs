@@ -165,9 +165,6 @@ async fn events_of(
         "policy" => read::deployment_policy(context, served_entries, &PolicyId::new(org, &change.id)).await,
         "pattern" => read::pattern(context, served_entries, org, &change.id).await,
         "service" | "servicepolicies" => read::service(context, org, &change.id).await,
-        "mgmtpolicy" if change.operation == "deleted" => {
-            Ok(vec![Event::NmpRemoved { nmp: NmpId::new(org, &change.id) }])
-        }
         "mgmtpolicy" => read::management_policy(context, &NmpId::new(org, &change.id)).await,
         _ => Ok(Vec::new()),
     }

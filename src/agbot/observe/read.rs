@@ -42,7 +42,8 @@ pub async fn everything(
         patterns(context, served_entries, org, &mut found, &mut events, &mut keys).await?;
     }
     services(context, keys, &mut found, &mut events).await?;
-    let mut all = gone(context, &found);
+    let mut all = vec![Event::OrgsRead { orgs: served_entries.node_orgs() }];
+    all.extend(gone(context, &found));
     all.append(&mut events);
     Ok(all)
 }
@@ -100,14 +101,15 @@ async fn management_policies(context: &Context, org: &str) -> Result<(), ClientE
     Ok(())
 }
 
-/// Reads one management policy to check whether it is inert.
+/// Reads one management policy: whether it is inert, or was deleted.
 ///
 /// # Errors
 /// When the exchange does not respond.
 pub async fn management_policy(context: &Context, id: &NmpId) -> Result<Vec<Event>, ClientError> {
-    if let Some(policy) = context.client.management_policy(id.org(), id.name()).await? {
-        context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints()?.into());
-    }
+    let Some(policy) = context.client.management_policy(id.org(), id.name()).await? else {
+        return Ok(vec![Event::NmpRemoved { nmp: id.clone() }]);
+    };
+    context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints()?.into());
     Ok(Vec::new())
 }
 

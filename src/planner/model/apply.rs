@@ -52,6 +52,7 @@ impl Model {
             }
             Event::DeploymentPolicyChanged { policy } => self.put_policy(policy),
             Event::DeploymentPolicyRemoved { policy } => self.remove_policy(policy),
+            Event::OrgsRead { orgs } => self.read_orgs.clone_from(orgs),
             Event::OtherAgbotsChanged { others } => self.other_agbots.clone_from(others),
             Event::HaGroupChanged { group } => self.put_group(group),
             Event::HaGroupRemoved { group } => self.remove_group(group),
@@ -61,7 +62,7 @@ impl Model {
             }
             Event::NmpRemoved { nmp } => {
                 self.nmp_status.retain(|(one, _), _| one != nmp);
-                self.removed_nmps.insert(nmp.clone());
+                self.removed_nmps.insert(nmp.clone(), now);
             }
             Event::Message { message } => self.apply_message(message, now),
             Event::Tick => self.forget_old(now),
@@ -366,6 +367,8 @@ impl Model {
                 }
             }
         }
+        let claims_end_after = self.settings.lock_stale_secs;
+        self.removed_nmps.retain(|_, at| secs_since(*at, now) < claims_end_after);
         let agreements = &self.agreements;
         self.denied.retain(|id| agreements.contains_key(id));
     }

@@ -66,6 +66,8 @@ pub struct Model {
     pub(crate) consumers: BTreeMap<PolicyId, Consumers>,
     indexes: Indexes,
     pub(crate) other_agbots: OtherAgbots,
+    /// Organizations whose nodes and groups are read: only what is missing in one of them was deleted.
+    pub(crate) read_orgs: BTreeSet<String>,
     pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,
     pub(crate) group_of: BTreeMap<NodeId, GroupId>,
     pub(crate) agreements: BTreeMap<AgreementId, Agreement>,
@@ -92,7 +94,8 @@ pub struct Model {
     pub(crate) rollbacks: BTreeMap<PolicyId, BTreeSet<GroupId>>,
     /// Status per (management policy, node): none inside when the exchange has no record, absent when not read.
     pub(crate) nmp_status: BTreeMap<(NmpId, NodeId), Option<String>>,
-    pub(crate) removed_nmps: BTreeSet<NmpId>,
+    /// When a management policy was last found to be deleted.
+    pub(crate) removed_nmps: BTreeMap<NmpId, Timestamp>,
     pub(crate) leases: BTreeMap<u32, u64>,
     /// Until when a command counts as in flight, or is not retried.
     pub(crate) pending: BTreeMap<CommandKey, Timestamp>,

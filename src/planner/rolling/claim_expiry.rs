@@ -38,7 +38,7 @@ fn plan(pass: &mut Pass<'_>, claim: &Claim) {
 /// Returns the reason to release a claim, if there is one.
 fn reason_to_release(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     let model = pass.model;
-    let Some(group) = model.group(&claim.group) else { return Some(ReleaseReason::GroupRemoved) };
+    let Some(group) = model.group(&claim.group) else { return reason_without_group(pass, claim) };
     if model.node(&claim.node).is_none() {
         return Some(ReleaseReason::NodeRemoved);
     }
@@ -56,10 +56,22 @@ fn reason_to_release(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     }
 }
 
+/// Returns the reason to release a claim whose group is not known. A group of an organization that is not read may exist: members
+/// of such groups are granted agent upgrades, too.
+fn reason_without_group(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
+    if pass.model.read_orgs.contains(claim.group.org()) {
+        return Some(ReleaseReason::GroupRemoved);
+    }
+    match &claim.scope {
+        Scope::Policy(_) => Some(ReleaseReason::NotWanted),
+        Scope::Agent => (pass.now >= claim.deadline).then_some(ReleaseReason::DeadlinePassed),
+    }
+}
+
 fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     let Purpose::AgentUpgrade { nmp } = &claim.purpose else { return None };
     let model = pass.model;
-    if model.removed_nmps.contains(nmp) {
+    if model.removed_nmps.get(nmp).is_some_and(|&at| at >= claim.since) {
         return Some(ReleaseReason::PolicyRemoved);
     }
     match model.nmp_status.get(&(nmp.clone(), claim.node.clone())) {
