@@ -28,9 +28,17 @@ pub enum AgbotError {
     /// A message could not be sealed.
     #[error("a message cannot be sealed")]
     Envelope(#[from] EnvelopeError),
-    /// A row of the agbot's database has an unexpected shape.
-    #[error("a record of the agbot cannot be read")]
+    /// A record cannot be put into its stored form.
+    #[error("a record of the agbot cannot be written")]
     Record(#[from] serde_json::Error),
+    /// A row of the agbot's database has an unexpected shape. Nothing may be decided without it.
+    #[error("the agbot's record of {record} cannot be read; is it of a newer version?")]
+    UnreadableRecord {
+        /// The kind and the key of the record.
+        record: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
     /// A precondition no longer holds; nothing was done.
     #[error("{0}")]
     Refused(String),

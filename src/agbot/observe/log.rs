@@ -15,6 +15,8 @@ use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId};
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
 use evenkeel_runtime::worker::Worker;
 use jiff::SignedDuration;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::records::claim_of;
@@ -147,13 +149,14 @@ fn new_to_model(context: &Context, mut events: Vec<Event>) -> Vec<Event> {
 fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
     let mut events = Vec::new();
     for record in records.agreements {
-        events.push(Event::AgreementRecorded { agreement: Box::new(serde_json::from_value(record)?) });
+        events.push(Event::AgreementRecorded { agreement: Box::new(decoded("agreement", record, &["id"])?) });
     }
     for row in records.usage {
         events.push(usage_event(row)?);
     }
     for record in records.rollouts {
-        events.push(Event::RolloutRecorded { rollout: Box::new(serde_json::from_value(record)?) });
+        let rollout = decoded("rollout", record, &["policy", "group"])?;
+        events.push(Event::RolloutRecorded { rollout: Box::new(rollout) });
     }
     for row in records.claims {
         events.push(Event::ClaimRecorded { claim: Box::new(claim_of(row)?) });
@@ -161,12 +164,24 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
     Ok(events)
 }
 
+/// Decodes a record whose key is in these fields.
+fn decoded<T: DeserializeOwned>(kind: &str, record: Value, key: &[&str]) -> Result<T, AgbotError> {
+    T::deserialize(&record).map_err(|source| {
+        let values: Vec<&str> = key.iter().filter_map(|field| record.get(field)?.as_str()).collect();
+        AgbotError::UnreadableRecord { record: format!("{kind} {}", values.join(" of ")), source }
+    })
+}
+
 fn usage_event(row: UsageRow) -> Result<Event, AgbotError> {
+    let unreadable = |source| AgbotError::UnreadableRecord {
+        record: format!("the use of policy {} on node {}", row.policy, row.node),
+        source,
+    };
     Ok(Event::UsageRecorded {
         node: NodeId::from_text(&row.node),
         policy: PolicyId::from_text(&row.policy),
-        usage: row.usage.map(serde_json::from_value).transpose()?,
-        backoff: row.backoff.map(serde_json::from_value).transpose()?,
+        usage: row.usage.map(serde_json::from_value).transpose().map_err(unreadable)?,
+        backoff: row.backoff.map(serde_json::from_value).transpose().map_err(unreadable)?,
     })
 }
 
@@ -232,4 +247,21 @@ fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
     let rollouts =
         rollouts.map(|(group, policy)| RecordKey::Rollout(text(group.as_str()), text(policy.as_str())));
     agreements.chain(usage).chain(claims).chain(rollouts).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreadable_record_is_named() {
+        let record =
+            serde_json::json!({"group": "o/g", "policy": "o/p", "state": {"state": "of-a-newer-version"}});
+        let found = Records { rollouts: vec![record], ..Records::default() };
+        let error = recorded(found).err().map(|error| error.to_string());
+        assert_eq!(
+            error.as_deref(),
+            Some("the agbot's record of rollout o/p of o/g cannot be read; is it of a newer version?")
+        );
+    }
 }

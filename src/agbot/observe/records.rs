@@ -13,14 +13,18 @@ use crate::AgbotError;
 /// # Errors
 /// When purpose or phase cannot be read.
 pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
+    let unreadable = |source| AgbotError::UnreadableRecord {
+        record: format!("the claim of {} ({})", row.ha_group, row.scope),
+        source,
+    };
     Ok(Claim {
         group: GroupId::from_text(&row.ha_group),
         scope: Scope::from_text(&row.scope),
         node: NodeId::from_text(&row.node),
-        purpose: serde_json::from_value(row.purpose)?,
+        purpose: serde_json::from_value(row.purpose).map_err(unreadable)?,
         version: row.version,
         fencing: row.fencing.unsigned_abs(),
-        phase: serde_json::from_value(serde_json::Value::String(row.phase))?,
+        phase: serde_json::from_value(serde_json::Value::String(row.phase)).map_err(unreadable)?,
         since: row.since,
         phase_since: row.phase_at,
         deadline: row.deadline,
