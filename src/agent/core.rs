@@ -215,8 +215,14 @@ impl Core {
             // The caller may have stopped waiting.
             Order::Hub(give) => drop(give.send(self.current_hub().await)),
             Order::Hush(done) => {
-                self.session = None;
-                self.acknowledgements.push(done);
+                let ended = self.session.take().map(Session::end);
+                tokio::spawn(async move {
+                    if let Some(ended) = ended {
+                        ended.await;
+                    }
+                    // The caller may have stopped waiting.
+                    let _unheard = done.send(());
+                });
             }
             Order::Replace(replacement) => self.replacement = Some(replacement),
             Order::Forget(done) => {
@@ -431,7 +437,12 @@ impl Core {
 
     /// Ends; services continue unless the settings stop them.
     async fn end(&mut self) -> Result<(), AgentError> {
-        let hub = self.session.take().map(|session| session.hub.clone());
+        let mut hub = None;
+        if let Some(session) = self.session.take() {
+            hub = Some(session.hub.clone());
+            // A worker's last call must not follow the report of the stop.
+            session.end().await;
+        }
         // Another program continues with the services: the one that takes over, or the supervising one.
         let is_continued = self.replacement.is_some() || upgrade::is_watched();
         if self.settings.stops_services && !is_continued {

@@ -29,7 +29,7 @@ pub(crate) enum Order {
     Configure(oneshot::Sender<()>),
     /// Return the hub of the registered node.
     Hub(oneshot::Sender<Option<Arc<Hub>>>),
-    /// End the workers that talk to the hub.
+    /// End the workers that talk to the hub; done when the last call of each is over.
     Hush(oneshot::Sender<()>),
     /// Remove the registration and everything that belongs to it.
     Forget(oneshot::Sender<()>),

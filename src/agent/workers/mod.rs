@@ -9,7 +9,7 @@ mod package;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use observer::observe;
 
@@ -31,6 +31,15 @@ pub(crate) struct Session {
     /// The hub.
     pub hub: Arc<Hub>,
     stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Session {
+    /// Ends the workers. What the returned future waits for is their last call.
+    pub fn end(self) -> impl Future<Output = ()> + Send + use<> {
+        let tasks = self.tasks.clone();
+        async move { tasks.wait().await }
+    }
 }
 
 impl Drop for Session {
@@ -47,7 +56,7 @@ pub(crate) fn begin(
     machine: Arc<Machine>,
     pattern: String,
 ) -> Session {
-    let stop = CancellationToken::new();
+    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let signals = Arc::new(Signals::default());
     let machine_arch = machine.arch;
     let contact = |call| Contact::new(call, settings.hub_root(), format!("{}/{}", hub.org, hub.id));
@@ -64,11 +73,12 @@ pub(crate) fn begin(
     let mailbox = mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone());
     let arch = machine_arch;
     let management = management::Management { hub: hub.clone(), handle, settings, signals, arch };
-    tokio::spawn(stop.clone().run_until_cancelled_owned(feed.run()));
-    tokio::spawn(stop.clone().run_until_cancelled_owned(mailbox.run()));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(feed.run()));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(mailbox.run()));
     // Upgrades are left to the supervising program.
     if !upgrade::is_watched() {
-        tokio::spawn(stop.clone().run_until_cancelled_owned(management.run()));
+        tasks.spawn(stop.clone().run_until_cancelled_owned(management.run()));
     }
-    Session { hub, stop }
+    tasks.close();
+    Session { hub, stop, tasks }
 }

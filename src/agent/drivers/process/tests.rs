@@ -107,9 +107,16 @@ async fn a_process_that_ends_is_started_again() {
     );
     driver.start(&service(&script)).await.unwrap();
     until(&driver, RunState::Restarting).await;
+    let count = || std::fs::read_to_string(directory.path().join("count")).unwrap().lines().count();
+    timeout(Duration::from_secs(10), async {
+        while count() < 3 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("it is started twice again");
     until(&driver, RunState::Running).await;
-    let count = std::fs::read_to_string(directory.path().join("count")).unwrap();
-    assert_eq!(count.lines().count(), 3);
+    assert_eq!(count(), 3);
     driver.stop(KEY).await.unwrap();
 }
 
