@@ -30,7 +30,7 @@ struct Row {
 }
 
 macro_rules! table {
-    ($($access:ident, $verb:literal, $kind:literal, $own:literal, $other:literal, $shared:literal, $doc:literal;)*) => {
+    ($($access:ident, $verb:tt, $kind:literal, $own:literal, $other:literal, $shared:literal, $doc:literal;)*) => {
         /// The access that a request needs, the first column of the permission table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Access { $(#[doc = $doc] $access,)* }
@@ -43,6 +43,41 @@ macro_rules! table {
         const TABLE: &[Row] = &[$(Row {
             access: Access::$access, words: ($verb, $kind), own: $own, other: $other, shared: $shared,
         },)*];
+
+        /// The rows of the permission table as types, for [`Permission`](crate::Permission).
+        pub mod right {
+            use super::Access;
+            use crate::permission::{Right, WriteRight};
+
+            $(
+                #[doc = $doc]
+                #[derive(Debug, Clone, Copy)]
+                pub enum $access {}
+
+                impl Right for $access {
+                    const ACCESS: Access = Access::$access;
+                }
+
+                write_right!($access $verb);
+            )*
+
+            // A search keeps where the searches of its agbot stand.
+            impl WriteRight for NodesSearch {}
+        }
+    };
+}
+
+/// Marks a right that allows changes, by the verb of its row.
+macro_rules! write_right {
+    ($access:ident "READ") => {};
+    ($access:ident "READ_AGENT_CONFIG_MGMT") => {};
+    ($access:ident "READ_MY_ORG") => {};
+    ($access:ident "READ_AUDIT") => {};
+    ($access:ident "STATUS") => {};
+    ($access:ident "ORGSTATUS") => {};
+    ($access:ident "MAXCHANGEID") => {};
+    ($access:ident $verb:tt) => {
+        impl WriteRight for $access {}
     };
 }
 

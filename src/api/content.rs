@@ -61,13 +61,13 @@ impl Content {
 
     /// JSON that a handler reads as a type.
     #[must_use]
-    pub(crate) fn read<T: ToSchema + DeserializeOwned>() -> Content {
+    pub fn read<T: ToSchema + DeserializeOwned>() -> Content {
         Content::Json(Json { check: Some(check::<T>), ..Json::of::<T>() })
     }
 
     /// A JSON list that a handler reads as a list of a type.
     #[must_use]
-    pub(crate) fn read_list<T: ToSchema + DeserializeOwned>() -> Content {
+    pub fn read_list<T: ToSchema + DeserializeOwned>() -> Content {
         Content::Json(Json { check: Some(check::<Vec<T>>), ..Json::list_of::<T>() })
     }
 

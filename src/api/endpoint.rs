@@ -46,6 +46,10 @@ pub struct Operation {
     pub is_public: bool,
     /// Why no audit record tells of it, when it is no read.
     pub unaudited: Option<&'static str>,
+    /// Kind of the resource whose state its audit record shows; none for actions and messages.
+    pub subject: Option<&'static str>,
+    /// Whether it is found before the router is asked.
+    pub is_fast: bool,
     /// Where its paths begin.
     pub prefixes: &'static [&'static str],
 }
@@ -69,14 +73,14 @@ impl Operation {
     }
 }
 
-/// One operation with what carries it out on a state `S`.
-pub struct Endpoint<S> {
+/// One operation with its handler `H`.
+pub struct Endpoint<H> {
     operation: Operation,
-    router: MethodRouter<S>,
+    handler: H,
     is_mounted: bool,
 }
 
-impl<S> Deref for Endpoint<S> {
+impl<H> Deref for Endpoint<H> {
     type Target = Operation;
 
     fn deref(&self) -> &Operation {
@@ -84,13 +88,8 @@ impl<S> Deref for Endpoint<S> {
     }
 }
 
-/// Starts the row of one operation. `router` is `axum::routing::get(handler)` and the like, matching `method`.
-pub fn endpoint<S>(
-    method: Method,
-    path: &'static str,
-    operation: &'static str,
-    router: MethodRouter<S>,
-) -> Endpoint<S> {
+/// Starts the row of one operation.
+pub fn endpoint<H>(method: Method, path: &'static str, operation: &'static str, handler: H) -> Endpoint<H> {
     let operation = Operation {
         method,
         paths: vec![path],
@@ -102,12 +101,14 @@ pub fn endpoint<S>(
         answers: Vec::new(),
         is_public: false,
         unaudited: None,
+        subject: None,
+        is_fast: false,
         prefixes: &[PREFIX],
     };
-    Endpoint { operation, router, is_mounted: true }
+    Endpoint { operation, handler, is_mounted: true }
 }
 
-impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
+impl<H> Endpoint<H> {
     /// The same handler under another path.
     #[must_use]
     pub fn alias(mut self, path: &'static str) -> Self {
@@ -127,6 +128,20 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
     pub fn doc(mut self, tag: &'static str, summary: &'static str) -> Self {
         self.operation.tag = tag;
         self.operation.summary = summary;
+        self
+    }
+
+    /// Parameters besides those of the path.
+    #[must_use]
+    pub fn parameters(mut self, parameters: Vec<Parameter>) -> Self {
+        self.operation.parameters.extend(parameters);
+        self
+    }
+
+    /// Body of the request.
+    #[must_use]
+    pub fn request(mut self, content: Content) -> Self {
+        self.operation.request = content;
         self
     }
 
@@ -198,6 +213,20 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         self
     }
 
+    /// Kind of the resource whose state its audit record shows.
+    #[must_use]
+    pub fn audit(mut self, subject: impl Into<&'static str>) -> Self {
+        self.operation.subject = Some(subject.into());
+        self
+    }
+
+    /// Found by its path before the router is asked: for what every agent sends all the time.
+    #[must_use]
+    pub fn fast(mut self) -> Self {
+        self.operation.is_fast = true;
+        self
+    }
+
     /// Only described: a path with a parameter in this place serves it, for a path of its own would hide that one's other methods.
     #[must_use]
     pub fn served_elsewhere(mut self) -> Self {
@@ -205,20 +234,26 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         self
     }
 
-    /// Adds the operation and its aliases to a router, below `base`; `wrap` may put something around it under each path.
-    pub fn mount(
+    /// Adds the operation and its aliases to a router, below `base`; `route` makes what answers under each path.
+    pub fn mount<S: Clone + Send + Sync + 'static>(
         &self,
         base: &str,
         mut router: Router<S>,
-        wrap: impl Fn(&'static str, MethodRouter<S>) -> MethodRouter<S>,
+        route: impl Fn(&'static str, &H) -> MethodRouter<S>,
     ) -> Router<S> {
         if !self.is_mounted {
             return router;
         }
         for path in &self.operation.paths {
-            router = router.route(&format!("{base}{path}"), wrap(path, self.router.clone()));
+            router = router.route(&format!("{base}{path}"), route(path, &self.handler));
         }
         router
+    }
+
+    /// What carries it out.
+    #[must_use]
+    pub fn handler(&self) -> &H {
+        &self.handler
     }
 
     /// What the document tells of it.

@@ -84,7 +84,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let others = setup.health.router().merge(super::home::router(&setup.health, "exchange", true));
     let router = exchange.router_beside(&[], others);
-    setup.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
+    setup.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.fast_path()));
     tracing::info!(exchange.url = %setup.url(address), "the exchange is ready");
     lifecycle.shutdown().cancelled().await;
     lifecycle.finish_tasks(TASK_LIMIT).await;

@@ -165,7 +165,7 @@ async fn serve(
     let home = super::home::router(&setup.health, "hub", true);
     let others = api.router().merge(setup.health.router()).merge(home);
     let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
-    setup.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.shortcut()));
+    setup.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.fast_path()));
     let agbot = start_in_hub(directory, exchange, database, &password, &settings.agbot, shutdown.clone());
     let outcome = match shutdown.run_until_cancelled(agbot).await {
         Some(Ok(agbot)) => {

@@ -1,12 +1,12 @@
 //! The exchange: the REST record of who and what exists, wire-compatible with the Open Horizon exchange.
 //!
-//! Handlers under [`routes`] parse, ask [`state::Exchange::authorize`], call the store and shape the answer. Rules of permission live
-//! in `evenkeel_access`, SQL in `evenkeel_store`, JSON shapes in `evenkeel_wire::exchange`.
+//! Each [`operation`] is declared by one row beside its handler under [`routes`]; a handler takes the permission that it needs. Rules
+//! of permission live in `evenkeel_access`, SQL in `evenkeel_exchange_store`, JSON shapes in `evenkeel_wire::exchange`.
 
-pub mod endpoint;
 pub mod error;
 pub mod feed;
 pub mod openapi;
+pub mod operation;
 pub mod routes;
 pub mod state;
 
@@ -16,16 +16,13 @@ mod configuration;
 mod conversation;
 mod dot_segments;
 mod extract;
-mod front;
 mod heartbeat;
 mod housekeeping;
 mod limit;
 mod notice;
-mod operation;
 mod request_times;
 mod seed;
 mod settings;
-mod shortcut;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;

@@ -38,7 +38,7 @@ const EXAMPLES: [&str; 16] = [
 #[must_use]
 pub fn part() -> Part {
     Part {
-        operations: routes::all().iter().map(crate::endpoint::Endpoint::described).collect(),
+        operations: routes::all().iter().map(crate::operation::Operation::described).collect(),
         examples: &EXAMPLES,
     }
 }

@@ -3,8 +3,6 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use evenkeel_access::{Access, Caller, Decision, Facts, Target, decide, decide_with_facts};
-use evenkeel_exchange_store::facts::{self, FactKind};
 use evenkeel_exchange_store::secret;
 use evenkeel_metrics::Metrics;
 use evenkeel_oidc::{OidcError, Provider};
@@ -24,7 +22,6 @@ use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::housekeeping::{Cleanup, HeartbeatWriter};
 use crate::limit::{Limiter, TrustedProxies};
-use crate::notice::CREDENTIAL;
 use crate::operation::transaction;
 use crate::request_times::RequestTimes;
 use crate::settings::ExchangeSettings;
@@ -287,79 +284,8 @@ impl Exchange {
         }
     }
 
-    /// Loads what a permission decision needs to know of a resource; `None` when it does not exist.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    pub async fn facts(&self, kind: FactKind, org: &str, id: &str) -> Result<Option<Facts>, ApiError> {
-        let mut connection = self.0.database.acquire().await?;
-        let found = facts::find_facts(&mut connection, kind, org, id).await?;
-        connection.release();
-        Ok(found)
-    }
-
     /// The kinds of credentials that are accepted, as a 401 names them.
     pub(crate) fn challenge(&self) -> &'static str {
         if self.bearer_logins().is_some() { BASIC_AND_BEARER } else { BASIC }
-    }
-
-    /// Asks the permission table.
-    ///
-    /// # Errors
-    /// 403 with the words of the contract, or 404 when the caller may not learn whether the resource exists.
-    pub async fn authorize(
-        &self,
-        caller: &Caller,
-        access: Access,
-        kind: FactKind,
-        org: &str,
-        id: Option<&str>,
-    ) -> Result<(), ApiError> {
-        let target = Target { org, id };
-        let decision = match (decide(caller, access, target), id) {
-            (Decision::NeedsFacts, Some(id)) => {
-                let facts = Box::pin(self.facts(kind, org, id)).await?;
-                match decide_with_facts(caller, access, target, facts.as_ref()) {
-                    // What was deleted a moment ago is no secret: the route answers, as it would in its own organization.
-                    Decision::NotFound if self.feed().remembers(org, id, resource_word(kind)) => {
-                        let gone = Facts { owner: None, is_public: false };
-                        decide_with_facts(caller, access, target, Some(&gone))
-                    }
-                    decision => decision,
-                }
-            }
-            (decision, _) => decision,
-        };
-        if decision == Decision::Allow {
-            return Ok(());
-        }
-        let name = id.map_or_else(
-            || format!("{org}/*"),
-            |id| if kind == FactKind::Org { org.to_owned() } else { format!("{org}/{id}") },
-        );
-        match decision {
-            Decision::Allow => Ok(()),
-            Decision::NotFound => Err(ApiError::not_found(format!("resource '{name}' not found"))),
-            Decision::Deny | Decision::NeedsFacts => {
-                let (verb, word) = access.words();
-                Err(ApiError::access_denied(format!(
-                    "Access denied: '{caller}' does not have authorization: {verb} {word}={name}"
-                )))
-            }
-        }
-    }
-}
-
-/// The word of the feed for a kind of resource; accounts appear there only as credentials.
-fn resource_word(kind: FactKind) -> &'static str {
-    match kind {
-        FactKind::Org => "org",
-        FactKind::User => CREDENTIAL,
-        FactKind::Node => "node",
-        FactKind::Agbot => "agbot",
-        FactKind::Service => "service",
-        FactKind::Pattern => "pattern",
-        FactKind::DeploymentPolicy => "policy",
-        FactKind::ManagementPolicy => "mgmtpolicy",
     }
 }

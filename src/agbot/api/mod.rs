@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use axum::{Json, Router};
 use evenkeel_api::{Endpoint, Part, endpoint};
 use evenkeel_wire::agbot::agreement::AgreementsAnswer;
@@ -85,19 +85,21 @@ impl FromRequestParts<AgbotApi> for Running {
 fn router(api: AgbotApi) -> Router {
     let endpoints = endpoints();
     let below = |base: &str, router: Router<AgbotApi>| {
-        endpoints.iter().fold(router, |router, endpoint| endpoint.mount(base, router, |_, methods| methods))
+        endpoints
+            .iter()
+            .fold(router, |router, endpoint| endpoint.mount(base, router, |_, methods| methods.clone()))
     };
     below("", below(evenkeel_api::PREFIX, Router::new())).with_state(api)
 }
 
-fn endpoints() -> Vec<Endpoint<AgbotApi>> {
+fn endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
     let mut all = upgrade_endpoints();
     all.extend(administration_endpoints());
     all.extend(status_endpoints());
     all.into_iter().map(Endpoint::at_root_too).collect()
 }
 
-fn upgrade_endpoints() -> Vec<Endpoint<AgbotApi>> {
+fn upgrade_endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
     vec![
         endpoint(
             Method::POST,
@@ -121,7 +123,7 @@ fn upgrade_endpoints() -> Vec<Endpoint<AgbotApi>> {
     ]
 }
 
-fn administration_endpoints() -> Vec<Endpoint<AgbotApi>> {
+fn administration_endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
     vec![
         endpoint(
             Method::POST,
@@ -159,7 +161,7 @@ fn administration_endpoints() -> Vec<Endpoint<AgbotApi>> {
     ]
 }
 
-fn status_endpoints() -> Vec<Endpoint<AgbotApi>> {
+fn status_endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
     vec![
         endpoint(Method::GET, CLAIMS, "list_upgrades", get(status::list_upgrades))
             .doc(TAG, "Answers who holds the claims of a group and who waits for them")

@@ -1,11 +1,8 @@
 //! The audit record: who did what, from where, with which outcome; one for each write, in the transaction of the write.
 //!
-//! [`request`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Nothing of a body, a credential
-//! or a token is in a record. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
 
-pub(crate) mod request;
 pub(crate) mod seal;
-mod subject;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -18,8 +18,8 @@ use http::{HeaderMap, header};
 use uuid::Uuid;
 
 use super::remembered::Remembered;
-use crate::audit::request::run_login;
 use crate::notice::forget_login;
+use crate::operation::audit::AuditedRequest;
 use crate::operation::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
 
@@ -166,9 +166,9 @@ impl BearerLogins {
         let caller = Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None };
         if found.as_ref() != Some(&wanted) {
             let may_link = self.provider.settings().link_existing_users;
-            let work = exchange.write("account.provide", |tx| provide(exchange, tx, &wanted, who, may_link));
-            let made = run_login(caller.clone(), address, work).await;
-            made.map_err(|error| {
+            let audited = Arc::new(AuditedRequest::of_login(caller.clone(), address));
+            let work = |tx| provide(exchange, tx, &wanted, who, may_link);
+            exchange.write(Some(&audited), "account.provide", work).await.map_err(|error| {
                 error.explain("account_org_fk", || {
                     ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
                 })

@@ -2,89 +2,84 @@
 //!
 //! Source: exchange contract 1.1 and 1.4.
 
-use std::convert::Infallible;
+use std::future::ready;
 
 use axum::body::HttpBody;
-use axum::extract::{FromRequest, Request};
+use axum::extract::Request;
 use bytes::{Bytes, BytesMut};
+use evenkeel_api::Content;
 use futures_util::{FutureExt, TryFutureExt};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use memchr::memmem;
 use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
 
-use crate::{ApiError, Exchange};
+use crate::ApiError;
+
+/// The body of a request as an argument of a handler.
+///
+/// Callers without the right get 403 whatever they send: a wrong body is an error only after the right was granted.
+pub(crate) trait RequestBody: Sized + Send + 'static {
+    /// Receives the body.
+    ///
+    /// # Errors
+    /// 400 when it is absent or not of this shape, 413 when it is too large, 415 when it is not declared as JSON.
+    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send;
+
+    /// The body as the API document shows it.
+    fn content() -> Content;
+}
 
 /// A required JSON body that is an object.
-///
-/// Callers without the right get 403 whatever they send: a handler reads the body after it has asked for the right.
-#[must_use]
-pub struct Body<T>(Result<T, ApiError>);
+pub(crate) struct Body<T>(pub(crate) T);
 
 /// A required JSON body that is a list.
-#[must_use]
-pub struct ListBody<T>(Result<Vec<T>, ApiError>);
+pub(crate) struct ListBody<T>(pub(crate) Vec<T>);
 
 /// A body of any type, as bytes.
-#[must_use]
-pub struct RawBody(Result<Bytes, ApiError>);
+pub(crate) struct RawBody(pub(crate) Bytes);
 
-impl<T> Body<T> {
-    /// Takes what was sent.
-    ///
-    /// # Errors
-    /// 400 when it is absent, no object or not of this shape, 413 when it is too large, 415 when it is not said to be JSON.
-    pub fn read(self) -> Result<T, ApiError> {
-        self.0
+/// No body: whatever is sent is left alone.
+pub(crate) struct NoBody;
+
+impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for Body<T> {
+    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
+        json_bytes(request, max_bytes).map(|bytes| parse_object(&bytes?).map(Self))
+    }
+
+    fn content() -> Content {
+        Content::read::<T>()
     }
 }
 
-impl<T> ListBody<T> {
-    /// Takes what was sent.
-    ///
-    /// # Errors
-    /// As those of [`Body::read`].
-    pub fn read(self) -> Result<Vec<T>, ApiError> {
-        self.0
+impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for ListBody<T> {
+    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
+        json_bytes(request, max_bytes).map(|bytes| parse(&bytes?).map(Self))
+    }
+
+    fn content() -> Content {
+        Content::read_list::<T>()
     }
 }
 
-impl RawBody {
-    /// Takes what was sent.
-    ///
-    /// # Errors
-    /// 413 when it is too large.
-    pub fn read(self) -> Result<Bytes, ApiError> {
-        self.0
+impl RequestBody for RawBody {
+    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
+        raw_bytes(request, max_bytes).map(|bytes| bytes.map(Self))
+    }
+
+    fn content() -> Content {
+        Content::TEXT
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Exchange> for Body<T> {
-    type Rejection = Infallible;
-
-    fn from_request(
-        request: Request,
-        exchange: &Exchange,
-    ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        Self::of(request, exchange).map(Ok)
+impl RequestBody for NoBody {
+    fn receive(_: Request, _: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
+        ready(Ok(Self))
     }
-}
 
-impl<T: DeserializeOwned> Body<T> {
-    /// Waits for the body of a request.
-    pub(crate) fn of(request: Request, exchange: &Exchange) -> impl Future<Output = Self> + Send + use<T> {
-        json_bytes(request, exchange).map(|bytes| Self(bytes.and_then(|bytes| parse_object(&bytes))))
-    }
-}
-
-impl<T: DeserializeOwned> FromRequest<Exchange> for ListBody<T> {
-    type Rejection = Infallible;
-
-    fn from_request(
-        request: Request,
-        exchange: &Exchange,
-    ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        json_bytes(request, exchange).map(|bytes| Ok(Self(bytes.and_then(|bytes| parse(&bytes)))))
+    fn content() -> Content {
+        Content::None
     }
 }
 
@@ -113,12 +108,9 @@ fn escapes_nul(json: &[u8]) -> bool {
 }
 
 /// The bytes of a body that says it is JSON.
-fn json_bytes(
-    request: Request,
-    exchange: &Exchange,
-) -> impl Future<Output = Result<Bytes, ApiError>> + Send + use<> {
+fn json_bytes(request: Request, max_bytes: usize) -> impl Future<Output = Result<Bytes, ApiError>> + Send {
     let is_json = has_json_type(request.headers());
-    raw_bytes(request, exchange).map(move |bytes| {
+    raw_bytes(request, max_bytes).map(move |bytes| {
         let bytes = bytes?;
         if bytes.is_empty() {
             return Err(ApiError::Plain {
@@ -137,23 +129,9 @@ fn json_bytes(
     })
 }
 
-impl FromRequest<Exchange> for RawBody {
-    type Rejection = Infallible;
-
-    fn from_request(
-        request: Request,
-        exchange: &Exchange,
-    ) -> impl Future<Output = Result<Self, Infallible>> + Send {
-        raw_bytes(request, exchange).map(|bytes| Ok(Self(bytes)))
-    }
-}
-
 /// The bytes of a body. The rest of the request is let go at once: what waits for the body would carry it along.
-fn raw_bytes(
-    request: Request,
-    exchange: &Exchange,
-) -> impl Future<Output = Result<Bytes, ApiError>> + Send + use<> {
-    let body = Limited::new(request.into_body(), exchange.max_body_bytes());
+fn raw_bytes(request: Request, max_bytes: usize) -> impl Future<Output = Result<Bytes, ApiError>> + Send {
+    let body = Limited::new(request.into_body(), max_bytes);
     gather(body).map_err(|error| {
         let (status, message) = if error.is::<LengthLimitError>() {
             (StatusCode::PAYLOAD_TOO_LARGE, "the request body is larger than this exchange accepts")
@@ -197,6 +175,8 @@ fn has_json_type(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use axum::body::Body;
     use futures_util::stream;
 

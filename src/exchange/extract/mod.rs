@@ -1,11 +1,7 @@
-//! Request parts as typed arguments of handlers.
+//! Parts of a request as typed arguments of handlers.
 
 mod body;
-mod caller;
-mod path;
-mod query;
+mod parameters;
 
-pub use body::{Body, ListBody, RawBody};
-pub use caller::CurrentCaller;
-pub use path::Path;
-pub use query::Query;
+pub(crate) use body::{Body, ListBody, NoBody, RawBody, RequestBody};
+pub(crate) use parameters::{Parameters, Query};

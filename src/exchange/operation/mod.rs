@@ -1,3 +1,16 @@
-//! What every operation of the API has in common.
+//! The operation is the unit of the API: one row declares it, one path carries it out.
+//!
+//! [`row`] declares, [`pipeline`] receives a request and calls the handler, [`authorize`] asks the permission table, [`transaction`]
+//! writes, [`audit`] records, [`router`] and [`fast_path`] find the operation that a request asks for.
 
+pub(crate) mod audit;
+pub(crate) mod authorize;
+pub(crate) mod fast_path;
+pub(crate) mod pipeline;
+pub(crate) mod router;
+pub(crate) mod row;
 pub(crate) mod transaction;
+
+pub use row::{Content, Operation};
+
+pub(crate) use pipeline::{Op, OrgPath, PartPath, ResourcePath};

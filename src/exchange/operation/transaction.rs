@@ -11,7 +11,7 @@ use evenkeel_exchange_store::change::{self, Change};
 use evenkeel_store::{Database, PgConnection, StoreError, Transaction, retry};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::audit::request::AuditedRequest;
+use super::audit::AuditedRequest;
 use crate::{ApiError, Exchange};
 
 /// How long a write waits for a permit; clients give up at 45 seconds.
@@ -24,7 +24,7 @@ pub(crate) fn permit_count(database: &Database) -> usize {
 }
 
 impl Exchange {
-    /// Runs one named write in a transaction of its own and commits what it [finishes](WriteTx::finish) with.
+    /// Runs one named write of a request in a transaction of its own and commits what it [finishes](WriteTx::finish) with.
     ///
     /// The rows, the changes for the feed and the audit record of the request are committed together. It returns when they are on disk
     /// and polls of this exchange see them: the commit that sequences the changes flushes both. A write that lost against a competing one
@@ -34,6 +34,7 @@ impl Exchange {
     /// Those of `work` and of the store; 503 when no connection is free in time or the write kept losing.
     pub(crate) async fn write<T, F>(
         &self,
+        audited: Option<&Arc<AuditedRequest>>,
         name: &'static str,
         work: impl Fn(WriteTx) -> F,
     ) -> Result<T, ApiError>
@@ -42,7 +43,7 @@ impl Exchange {
     {
         retry(name, || async {
             let permit = self.write_permit().await?;
-            let finished = work(self.begin().await?).await?;
+            let finished = work(self.begin(audited).await?).await?;
             self.commit(finished, permit).await
         })
         .await
@@ -56,9 +57,9 @@ impl Exchange {
         Ok(permit.ok_or(StoreError::Contention { name: "write" })?)
     }
 
-    async fn begin(&self) -> Result<WriteTx, ApiError> {
+    async fn begin(&self, audited: Option<&Arc<AuditedRequest>>) -> Result<WriteTx, ApiError> {
         let mut write = WriteTx { tx: self.database().begin().await?, audited: None };
-        if let Some(request) = AuditedRequest::current() {
+        if let Some(request) = audited.cloned() {
             let subject = request.subject().cloned();
             let state_before = match &subject {
                 Some(subject) if !request.finds_nothing() => audit::lock_state(&mut write, subject).await?,

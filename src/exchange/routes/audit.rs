@@ -1,21 +1,18 @@
 //! The audit record of an organization: reading it, and checking its chain.
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::get;
-use evenkeel_access::{Access, Role};
+use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::audit_chain::{self, AuditFilter, Chain};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::audit::{
     AuditAnswer, AuditQuery, AuditVerifyAnswer, AuditVerifyQuery, BrokenRecord, ChainPlace, ChainWalk,
     NO_HASH, hex,
 };
-use http::Method;
 use jiff::Timestamp;
 
 use crate::audit::seal::{seal_all, shown};
-use crate::endpoint::{Endpoint, endpoint};
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::row::get;
+use crate::operation::{Op, Operation, OrgPath};
 use crate::routes::shape::found;
 use crate::{ApiError, Exchange};
 
@@ -35,31 +32,22 @@ const REPORTS: [&str; 6] = [
 ];
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
+pub fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, "/orgs/{organization}/audit", "list_audit_records", get(list_records))
+        get("/orgs/{organization}/audit", "list_audit_records", list_records)
             .doc(TAG, "Lists who did what in an organization, in pages, oldest or newest first")
-            .query::<AuditQuery>()
             .answer::<AuditAnswer>(200, "the records; none when there are no more"),
-        endpoint(
-            Method::GET,
-            "/orgs/{organization}/audit/verify",
-            "verify_audit_records",
-            get(verify_records),
-        )
-        .doc(TAG, "Walks the chain of audit records and names the first one that is wrong or missing")
-        .query::<AuditVerifyQuery>()
-        .answer::<AuditVerifyAnswer>(200, "whether the chain holds"),
+        get("/orgs/{organization}/audit/verify", "verify_audit_records", verify_records)
+            .doc(TAG, "Walks the chain of audit records and names the first one that is wrong or missing")
+            .answer::<AuditVerifyAnswer>(200, "whether the chain holds"),
     ]
 }
 
 async fn list_records(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<AuditQuery>,
+    op: Op<OrgPath, Query<AuditQuery>>,
+    _: Permission<right::AuditRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AuditRead, FactKind::Org, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let limit = within("limit", query.limit.unwrap_or(USUAL_LIMIT), 1, MOST_LISTED)?;
     let mut after = within("after", query.after.unwrap_or(0), 0, i64::MAX)?;
     let (since, until) =
@@ -100,12 +88,10 @@ async fn list_records(
 }
 
 async fn verify_records(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<AuditVerifyQuery>,
+    op: Op<OrgPath, Query<AuditVerifyQuery>>,
+    _: Permission<right::AuditRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AuditRead, FactKind::Org, &org, None).await?;
+    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let limit = within("limit", query.limit.unwrap_or(MOST_CHECKED), 1, MOST_CHECKED)?;
     let after = query.after.map(|after| within("after", after, 0, i64::MAX)).transpose()?;
     seal_all(exchange.database()).await?;

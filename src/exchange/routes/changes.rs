@@ -7,27 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::Request;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
-use evenkeel_access::{Access, Caller, Role};
+use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_exchange_store::change::{self, SequencedChange};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::changes::{
     ChangedResource, ChangesAnswer, ChangesRequest, CleanupRequest, MaxChangeId, NumberedAt,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use futures_util::Stream;
-use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::endpoint::{Content, Endpoint, endpoint};
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::{Body, Parameters};
 use crate::feed::Selection;
 use crate::feed::visibility::View;
 use crate::notice::forget_changes;
+use crate::operation::row::{delete, get, post};
+use crate::operation::{Content, Op, Operation, OrgPath};
 use crate::{API_VERSION, ApiError, Exchange};
 
 const TAG: &str = "changes";
@@ -38,37 +36,33 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 const LOOK_BACK: SignedDuration = SignedDuration::from_secs(10);
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
+pub fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::POST, "/orgs/{organization}/changes", "poll_changes", post(poll_changes))
+        post("/orgs/{organization}/changes", "poll_changes", poll_changes)
             .doc(TAG, "Answers what changed since a number; `Prefer: wait=N` waits up to N seconds for something to happen")
-            .body::<ChangesRequest>()
             .unaudited("it only reads")
+            .fast()
             .header("Prefer", "`wait=N`: how many seconds to wait for something to happen, at most 60.", "wait=30")
             .answer::<ChangesAnswer>(201, "what changed"),
-        endpoint(Method::GET, "/orgs/{organization}/changes/stream", "stream_changes", get(stream_changes))
+        get("/orgs/{organization}/changes/stream", "stream_changes", stream_changes)
             .header("Last-Event-ID", "Number of the last change seen; without it only new changes are sent.", "42")
             .doc(TAG, "Sends changes as server-sent events, from the number in `Last-Event-ID` on")
             .answer_with(200, "one event for each change", Content::Text("text/event-stream")),
-        endpoint(Method::DELETE, "/orgs/{organization}/changes/cleanup", "delete_changes", delete(delete_changes))
+        delete("/orgs/{organization}/changes/cleanup", "delete_changes", delete_changes)
             .doc(TAG, "Removes changes of an organization (for tests)")
-            .body::<CleanupRequest>()
             .answer_with(204, "removed", Content::None),
-        endpoint(Method::GET, "/changes/maxchangeid", "get_max_change_id", get(get_max_change_id))
+        get("/changes/maxchangeid", "get_max_change_id", get_max_change_id)
             .doc(TAG, "Answers the last number of the feed")
             .answer::<MaxChangeId>(200, "the number"),
     ]
 }
 
 pub(crate) async fn poll_changes(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    WantedWait(patience): WantedWait,
-    request: Body<ChangesRequest>,
+    op: Op<OrgPath, WantedWait>,
+    _: Permission<right::OrgRead>,
+    Body(request): Body<ChangesRequest>,
 ) -> Result<Response, ApiError> {
-    authorize_feed(&exchange, &caller, &org).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: OrgPath { org }, parameters: WantedWait(timeout), .. } = op;
     if request.max_records < 0 {
         return Err(ApiError::invalid_input("maxRecords must not be negative"));
     }
@@ -78,29 +72,29 @@ pub(crate) async fn poll_changes(
     let orgs = request.org_list.unwrap_or_default();
     let view = View { caller: &caller, org: &org, orgs: &orgs };
     let mut selection = exchange.feed().select(from, limit, |change| view.shows(change)).await?;
-    let patience = match caller.role {
-        Role::Node if patience.is_zero() => {
+    let timeout = match caller.role {
+        Role::Node if timeout.is_zero() => {
             exchange.conversations().expected_wait(&caller.org, &caller.id, || exchange.now())
         }
-        _ => patience,
+        _ => timeout,
     };
-    if selection.changes.is_empty() && limit > 0 && !patience.is_zero() {
+    if selection.changes.is_empty() && limit > 0 && !timeout.is_zero() {
         // Large: it must not make the path of every poll large, too.
-        selection = Box::pin(parked(&exchange, &view, from, limit, selection.last, patience)).await?;
+        selection = Box::pin(parked(&exchange, &view, from, limit, selection.last, timeout)).await?;
     }
     Ok((StatusCode::CREATED, Json(answer(selection, limit))).into_response())
 }
 
-/// Waits for changes after `seen` that the caller sees, until the patience is over.
+/// Waits for changes after `seen` that the caller sees, until the timeout.
 async fn parked(
     exchange: &Exchange,
     view: &View<'_>,
     from: i64,
     limit: usize,
     seen: i64,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Selection, ApiError> {
-    let until = tokio::time::Instant::now() + patience;
+    let until = tokio::time::Instant::now() + timeout;
     let mut selection = Selection { changes: Vec::new(), last: seen };
     while selection.changes.is_empty()
         && tokio::time::Instant::now() < until
@@ -112,10 +106,6 @@ async fn parked(
         selection = exchange.feed().select(next, limit, |change| view.shows(change)).await?;
     }
     Ok(selection)
-}
-
-async fn authorize_feed(exchange: &Exchange, caller: &Caller, org: &str) -> Result<(), ApiError> {
-    exchange.authorize(caller, Access::OrgRead, FactKind::Org, org, Some(org)).await
 }
 
 /// A poll of a node or agbot counts as a heartbeat.
@@ -161,11 +151,19 @@ impl WantedWait {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for WantedWait {
-    type Rejection = Infallible;
+impl Parameters for WantedWait {
+    fn read(request: &Request) -> Result<Self, ApiError> {
+        Ok(WantedWait::of(request.headers()))
+    }
+}
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(WantedWait::of(&parts.headers))
+/// The sequence number of the last change that a reader of the stream has seen.
+pub(crate) struct LastEventId(Option<i64>);
+
+impl Parameters for LastEventId {
+    fn read(request: &Request) -> Result<Self, ApiError> {
+        let seen = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
+        Ok(LastEventId(seen.and_then(|value| value.parse().ok())))
     }
 }
 
@@ -211,16 +209,10 @@ fn numbered_at(change: &SequencedChange) -> NumberedAt {
 }
 
 async fn stream_changes(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    headers: HeaderMap,
+    op: Op<OrgPath, LastEventId>,
+    _: Permission<right::OrgRead>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    authorize_feed(&exchange, &caller, &org).await?;
-    let seen = headers
-        .get("last-event-id")
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.parse().ok());
+    let Op { exchange, caller, path: OrgPath { org }, parameters: LastEventId(seen), .. } = op;
     let from = seen.map_or(exchange.feed().last() + 1, |seen: i64| seen.saturating_add(1));
     let start = StreamState { exchange, caller, org, next: from, waiting: Vec::new().into_iter() };
     Ok(Sse::new(futures_util::stream::unfold(start, next_event)).keep_alive(KeepAlive::default()))
@@ -228,7 +220,7 @@ async fn stream_changes(
 
 struct StreamState {
     exchange: Exchange,
-    caller: CurrentCaller,
+    caller: Arc<Caller>,
     org: String,
     next: i64,
     waiting: std::vec::IntoIter<Arc<SequencedChange>>,
@@ -275,16 +267,14 @@ fn ended(state: &StreamState, error: &(dyn std::error::Error + 'static)) {
 }
 
 async fn delete_changes(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<CleanupRequest>,
+    op: Op<OrgPath>,
+    permission: Permission<right::AdminAction>,
+    Body(request): Body<CleanupRequest>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AdminAction, FactKind::Org, &org, None).await?;
-    let request = request.read()?;
-    let removed = exchange
-        .write("change.delete_of_org", async |mut tx| {
-            let removed = change::delete_of_org(&mut tx, &org, &request.resources).await?;
+    let Op { path: OrgPath { org }, .. } = &op;
+    let removed = op
+        .write(&permission, "change.delete_of_org", async |mut tx| {
+            let removed = change::delete_of_org(&mut tx, org, &request.resources).await?;
             tx.finish_with([forget_changes()], removed)
         })
         .await?;
@@ -294,10 +284,7 @@ async fn delete_changes(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn get_max_change_id(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-) -> Result<Json<MaxChangeId>, ApiError> {
-    exchange.authorize(&caller, Access::MaxChangeId, FactKind::Org, &caller.org, None).await?;
+async fn get_max_change_id(op: Op, _: Permission<right::MaxChangeId>) -> Result<Json<MaxChangeId>, ApiError> {
+    let Op { exchange, .. } = op;
     Ok(Json(MaxChangeId { max_change_id: exchange.feed().last() }))
 }

@@ -5,12 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, post, put};
-use evenkeel_access::{Access, Account};
+use evenkeel_access::{Account, Permission, right};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_wire::exchange::management_policy::{
@@ -21,7 +18,7 @@ use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::shared::{OneProperty, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -30,54 +27,52 @@ use super::reference::ConstraintWarnings;
 use super::shape::{
     attribute_of, found, found_or_empty, no_content, pattern_or_exact, require_below_limit, show_absent_lists,
 };
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::extract::{Body, Query};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, post, put};
+use crate::operation::{Content, Op, Operation, OrgPath, ResourcePath};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "management policies";
 const LIST: &str = "/orgs/{organization}/managementpolicies";
 const ONE: &str = "/orgs/{organization}/managementpolicies/{policy}";
-const KIND: FactKind = FactKind::ManagementPolicy;
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
+pub fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, LIST, "list_management_policies", get(list_management_policies))
+        get(LIST, "list_management_policies", list_management_policies)
             .doc(TAG, "Lists the management policies of an organization")
-            .query::<ManagementPoliciesQuery>()
             .answer::<ManagementPoliciesAnswer>(200, "the policies")
             .answer::<ManagementPoliciesAnswer>(404, "there is none"),
-        endpoint(Method::GET, ONE, "get_management_policy", get(get_management_policy))
+        get(ONE, "get_management_policy", get_management_policy)
             .doc(TAG, "Reads a management policy, or one attribute of it")
-            .query::<AttributeQuery>()
             .answer_with(
                 200,
                 "the policy or the attribute",
                 Content::either::<ManagementPoliciesAnswer, AttributeAnswer>(),
             )
             .answer_with(404, "there is none", Content::either::<ManagementPoliciesAnswer, ApiResponse>()),
-        endpoint(Method::POST, ONE, "create_management_policy", post(create_management_policy))
+        post(ONE, "create_management_policy", create_management_policy)
             .doc(TAG, "Publishes a management policy")
-            .body::<PostManagementPolicy>()
+            .audit(Subject::ManagementPolicy)
             .answer::<ApiResponse>(201, "published"),
-        endpoint(Method::PUT, ONE, "replace_management_policy", put(replace_management_policy))
+        put(ONE, "replace_management_policy", replace_management_policy)
             .doc(TAG, "Replaces a management policy; its owner stays")
-            .body::<PostManagementPolicy>()
+            .audit(Subject::ManagementPolicy)
             .answer::<ApiResponse>(201, "replaced"),
-        endpoint(Method::DELETE, ONE, "delete_management_policy", delete(delete_management_policy))
+        delete(ONE, "delete_management_policy", delete_management_policy)
             .doc(TAG, "Removes a management policy with the statuses that nodes report for it")
+            .audit(Subject::ManagementPolicy)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
 async fn list_management_policies(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<ManagementPoliciesQuery>,
+    op: Op<OrgPath, Query<ManagementPoliciesQuery>>,
+    _: Permission<right::ManagementPolicyRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ManagementPolicyRead, KIND, &org, None).await?;
+    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = ManagementPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
@@ -106,12 +101,10 @@ async fn page(
 }
 
 async fn get_management_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<AttributeQuery>,
+    op: Op<ResourcePath, Query<AttributeQuery>>,
+    _: Permission<right::ManagementPolicyRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ManagementPolicyRead, KIND, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = management_policy::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
     let Some(row) = row else {
         let management_policy = BTreeMap::new();
@@ -133,77 +126,62 @@ async fn get_management_policy(
 }
 
 async fn create_management_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostManagementPolicy>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ManagementPolicyWrite>,
+    Body(request): Body<PostManagementPolicy>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
-    let request = request.read()?;
-    let mut warnings = ConstraintWarnings::new(&exchange);
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(&org, &id, caller.account(), request, exchange.now())?;
-    exchange
-        .write("management_policy.create", async |mut tx| {
-            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-            let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-            require_below_limit(
-                "management policies",
-                owned,
-                exchange.settings().limits.management_policies,
-            )?;
-            management_policy::insert(&mut tx, &row).await?;
-            tx.finish([change(&org, &id, "created")])
+    let row = row(org, id, caller.account(), request, exchange.now())?;
+    op.write(&permission, "management_policy.create", async |mut tx| {
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+        let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("management policies", owned, exchange.settings().limits.management_policies)?;
+        management_policy::insert(&mut tx, &row).await?;
+        tx.finish([change(org, id, "created")])
+    })
+    .await
+    .map_err(|error: ApiError| {
+        let exists = || ApiError::exists_forbidden(format!("management policy '{org}/{id}' already exists"));
+        error.explain("management_policy_org_policy_key", exists).explain("management_policy_org_fk", || {
+            ApiError::not_found(format!("organization '{org}' not found"))
         })
-        .await
-        .map_err(|error: ApiError| {
-            let exists =
-                || ApiError::exists_forbidden(format!("management policy '{org}/{id}' already exists"));
-            error
-                .explain("management_policy_org_policy_key", exists)
-                .explain("management_policy_org_fk", || {
-                    ApiError::not_found(format!("organization '{org}' not found"))
-                })
-        })?;
+    })?;
     Ok(warnings.on(created(format!("management policy '{org}/{id}' created"))))
 }
 
 async fn replace_management_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostManagementPolicy>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ManagementPolicyWrite>,
+    Body(request): Body<PostManagementPolicy>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
-    let request = request.read()?;
-    let mut warnings = ConstraintWarnings::new(&exchange);
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(&org, &id, caller.account(), request, exchange.now())?;
-    exchange
-        .write("management_policy.replace", async |mut tx| {
-            if !management_policy::update(&mut tx, &row).await? {
-                return Err(absent(&org, &id));
-            }
-            tx.finish([change(&org, &id, "modified")])
-        })
-        .await?;
+    let row = row(org, id, caller.account(), request, exchange.now())?;
+    op.write(&permission, "management_policy.replace", async |mut tx| {
+        if !management_policy::update(&mut tx, &row).await? {
+            return Err(absent(org, id));
+        }
+        tx.finish([change(org, id, "modified")])
+    })
+    .await?;
     Ok(warnings.on(created("management policy updated")))
 }
 
 async fn delete_management_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ManagementPolicyWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ManagementPolicyWrite, KIND, &org, Some(&id)).await?;
-    exchange
-        .write("management_policy.delete", async |mut tx| {
-            if !management_policy::delete(&mut tx, &org, &id).await? {
-                return Err(absent(&org, &id));
-            }
-            tx.finish([change(&org, &id, "deleted")])
-        })
-        .await?;
+    let Op { path: ResourcePath { org, id }, .. } = &op;
+    op.write(&permission, "management_policy.delete", async |mut tx| {
+        if !management_policy::delete(&mut tx, org, id).await? {
+            return Err(absent(org, id));
+        }
+        tx.finish([change(org, id, "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }
 

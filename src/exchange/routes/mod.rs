@@ -23,25 +23,25 @@ mod mailbox;
 mod pages;
 mod signing_key;
 
-use crate::endpoint::Endpoint;
+use crate::operation::Operation;
 
 /// Every operation of the exchange.
 #[must_use]
-pub fn all() -> Vec<Endpoint> {
-    let mut endpoints = Vec::new();
-    endpoints.extend(utility::endpoints());
-    endpoints.extend(administration::endpoints());
-    endpoints.extend(audit::endpoints());
-    endpoints.extend(changes::endpoints());
-    endpoints.extend(node::endpoints());
-    endpoints.extend(agbot::endpoints());
-    endpoints.extend(search::endpoints());
-    endpoints.extend(organization::endpoints());
-    endpoints.extend(user::endpoints());
-    endpoints.extend(ha_group::endpoints());
-    endpoints.extend(service::endpoints());
-    endpoints.extend(pattern::endpoints());
-    endpoints.extend(deployment_policy::endpoints());
-    endpoints.extend(management_policy::endpoints());
-    endpoints
+pub fn all() -> Vec<Operation> {
+    let mut operations = Vec::new();
+    operations.extend(utility::operations());
+    operations.extend(administration::operations());
+    operations.extend(audit::operations());
+    operations.extend(changes::operations());
+    operations.extend(node::operations());
+    operations.extend(agbot::operations());
+    operations.extend(search::operations());
+    operations.extend(organization::operations());
+    operations.extend(user::operations());
+    operations.extend(ha_group::operations());
+    operations.extend(service::operations());
+    operations.extend(pattern::operations());
+    operations.extend(deployment_policy::operations());
+    operations.extend(management_policy::operations());
+    operations
 }

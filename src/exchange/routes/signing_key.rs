@@ -4,31 +4,30 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, put};
-use evenkeel_access::Access;
+use evenkeel_access::{Permission, Right, WriteRight, right};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::signing_key::{self, KeyHolder};
 use evenkeel_exchange_store::{pattern, service};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{Method, StatusCode, header};
+use http::{StatusCode, header};
 
 use super::pages::{self, PAGE_ROWS, Page};
 use super::shape::no_content;
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{CurrentCaller, Path, RawBody};
+use crate::extract::RawBody;
+use crate::operation::audit::Subject as AuditSubject;
+use crate::operation::row::{delete, get, put};
+use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
 use crate::{ApiError, Exchange};
 
 /// What the routes of services and patterns differ in.
 pub(super) trait Keys: Send + Sync + 'static {
     const HOLDER: KeyHolder;
-    const KIND: FactKind;
-    const READ: Access;
-    const WRITE: Access;
+    type Read: Right;
+    type Write: WriteRight;
+    const SUBJECT: AuditSubject;
     /// Word for people and category of changes.
     const WORD: &'static str;
     const RESOURCE: &'static str;
@@ -41,9 +40,9 @@ pub(super) struct ServiceKeys;
 
 impl Keys for ServiceKeys {
     const HOLDER: KeyHolder = KeyHolder::Service;
-    const KIND: FactKind = FactKind::Service;
-    const READ: Access = Access::ServiceSecretsRead;
-    const WRITE: Access = Access::ServiceWrite;
+    type Read = right::ServiceSecretsRead;
+    type Write = right::ServiceWrite;
+    const SUBJECT: AuditSubject = AuditSubject::ServiceKey;
     const WORD: &'static str = "service";
     const RESOURCE: &'static str = "servicekeys";
     const OPERATIONS: [&'static str; 5] = [
@@ -60,9 +59,9 @@ pub(super) struct PatternKeys;
 
 impl Keys for PatternKeys {
     const HOLDER: KeyHolder = KeyHolder::Pattern;
-    const KIND: FactKind = FactKind::Pattern;
-    const READ: Access = Access::PatternRead;
-    const WRITE: Access = Access::PatternWrite;
+    type Read = right::PatternRead;
+    type Write = right::PatternWrite;
+    const SUBJECT: AuditSubject = AuditSubject::PatternKey;
     const WORD: &'static str = "pattern";
     const RESOURCE: &'static str = "patternkeys";
     const OPERATIONS: [&'static str; 5] = [
@@ -75,47 +74,47 @@ impl Keys for PatternKeys {
 }
 
 /// The routes of the keys of services or patterns; `aliases` pairs other paths of the collection and of one key.
-pub(super) fn key_endpoints<K: Keys>(
+pub(super) fn key_operations<K: Keys>(
     tag: &'static str,
     all: &'static str,
     one: &'static str,
     aliases: &[(&'static str, &'static str)],
-) -> Vec<Endpoint> {
+) -> Vec<Operation> {
     let [list_name, delete_all_name, get_name, put_name, delete_name] = K::OPERATIONS;
     let of_all = vec![
-        endpoint(Method::GET, all, list_name, get(list_keys::<K>))
+        get(all, list_name, list_keys::<K>)
             .doc(tag, "Lists the names of signing keys")
             .answer_with(200, "the names", Content::list::<String>())
             .answer_with(404, "there is none", Content::list::<String>().or::<ApiResponse>()),
-        endpoint(Method::DELETE, all, delete_all_name, delete(delete_keys::<K>))
+        delete(all, delete_all_name, delete_keys::<K>)
             .doc(tag, "Removes all signing keys")
+            .audit(K::SUBJECT)
             .answer_with(204, "removed", Content::None),
     ];
     let of_one = vec![
-        endpoint(Method::GET, one, get_name, get(get_key::<K>))
-            .doc(tag, "Reads a signing key as text")
-            .answer_with(200, "the key", Content::TEXT),
-        endpoint(Method::PUT, one, put_name, put(replace_key::<K>))
+        get(one, get_name, get_key::<K>).doc(tag, "Reads a signing key as text").answer_with(
+            200,
+            "the key",
+            Content::TEXT,
+        ),
+        put(one, put_name, replace_key::<K>)
             .doc(tag, "Stores a signing key; the body is taken as it is, whatever its type")
-            .text_body()
+            .audit(K::SUBJECT)
             .answer::<ApiResponse>(201, "stored"),
-        endpoint(Method::DELETE, one, delete_name, delete(delete_key::<K>))
+        delete(one, delete_name, delete_key::<K>)
             .doc(tag, "Removes a signing key")
+            .audit(K::SUBJECT)
             .answer_with(204, "removed", Content::None),
     ];
-    let with = |endpoint: Endpoint, pick: fn(&(&'static str, &'static str)) -> &'static str| {
+    let with = |endpoint: Operation, pick: fn(&(&'static str, &'static str)) -> &'static str| {
         aliases.iter().fold(endpoint, |endpoint, alias| endpoint.alias(pick(alias)))
     };
     let of_all = of_all.into_iter().map(|endpoint| with(endpoint, |alias| alias.0));
     of_all.chain(of_one.into_iter().map(|endpoint| with(endpoint, |alias| alias.1))).collect()
 }
 
-async fn list_keys<K: Keys>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, K::READ, K::KIND, &org, Some(&id)).await?;
+async fn list_keys<K: Keys>(op: Op<ResourcePath>, _: Permission<K::Read>) -> Result<Response, ApiError> {
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let holder = Arc::new((org, id));
     pages::answer(StatusCode::OK, "[", "]", move |after: Option<String>| {
         page::<K>(exchange.clone(), holder.clone(), after)
@@ -136,12 +135,8 @@ async fn page<K: Keys>(
     Ok(Page::array(names, PAGE_ROWS, String::clone, |name| name)?)
 }
 
-async fn get_key<K: Keys>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, key)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, K::READ, K::KIND, &org, Some(&id)).await?;
+async fn get_key<K: Keys>(op: Op<PartPath>, _: Permission<K::Read>) -> Result<Response, ApiError> {
+    let Op { exchange, path: PartPath { org, id, part: key }, .. } = op;
     let mut connection = exchange.database().acquire().await?;
     let content = signing_key::find_content(&mut connection, K::HOLDER, &org, &id, &key).await?;
     let status = if content.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
@@ -150,57 +145,51 @@ async fn get_key<K: Keys>(
 }
 
 async fn replace_key<K: Keys>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, key)): Path<(String, String, String)>,
-    content: RawBody,
+    op: Op<PartPath>,
+    permission: Permission<K::Write>,
+    RawBody(content): RawBody,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, K::WRITE, K::KIND, &org, Some(&id)).await?;
-    let content = content.read()?;
-    exchange
-        .write("signing_key.replace", async |mut tx| {
-            let is_public = visibility::<K>(&mut tx, &org, &id).await?;
-            signing_key::upsert(&mut tx, K::HOLDER, (&org, &id, &key), &content, exchange.now()).await?;
-            tx.finish([change::<K>(&org, &id, "created/modified", is_public)])
-        })
-        .await?;
+    let Op { exchange, path: PartPath { org, id, part: key }, .. } = &op;
+    op.write(&permission, "signing_key.replace", async |mut tx| {
+        let is_public = visibility::<K>(&mut tx, org, id).await?;
+        signing_key::upsert(&mut tx, K::HOLDER, (org, id, key), &content, exchange.now()).await?;
+        tx.finish([change::<K>(org, id, "created/modified", is_public)])
+    })
+    .await?;
     Ok(created("key added or updated"))
 }
 
 async fn delete_keys<K: Keys>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<K::Write>,
 ) -> Result<Response, ApiError> {
-    remove::<K>(&exchange, &caller, &org, &id, None).await
+    let ResourcePath { org, id } = &op.path;
+    remove::<K, _>(&op, &permission, (org, id), None).await
 }
 
 async fn delete_key<K: Keys>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, key)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<K::Write>,
 ) -> Result<Response, ApiError> {
-    remove::<K>(&exchange, &caller, &org, &id, Some(&key)).await
+    let PartPath { org, id, part } = &op.path;
+    remove::<K, _>(&op, &permission, (org, id), Some(part)).await
 }
 
-async fn remove<K: Keys>(
-    exchange: &Exchange,
-    caller: &CurrentCaller,
-    org: &str,
-    id: &str,
+async fn remove<K: Keys, P>(
+    op: &Op<P>,
+    permission: &Permission<K::Write>,
+    (org, id): (&str, &str),
     key: Option<&str>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, K::WRITE, K::KIND, org, Some(id)).await?;
-    exchange
-        .write("signing_key.delete", async |mut tx| {
-            let is_public = visibility::<K>(&mut tx, org, id).await?;
-            if signing_key::delete(&mut tx, K::HOLDER, org, id, key).await? == 0 {
-                let which = key.map_or_else(|| "any key".to_owned(), |key| format!("key '{key}'"));
-                return Err(ApiError::not_found(format!("{which} of {} '{org}/{id}' not found", K::WORD)));
-            }
-            tx.finish([change::<K>(org, id, "deleted", is_public)])
-        })
-        .await?;
+    op.write(permission, "signing_key.delete", async |mut tx| {
+        let is_public = visibility::<K>(&mut tx, org, id).await?;
+        if signing_key::delete(&mut tx, K::HOLDER, org, id, key).await? == 0 {
+            let which = key.map_or_else(|| "any key".to_owned(), |key| format!("key '{key}'"));
+            return Err(ApiError::not_found(format!("{which} of {} '{org}/{id}' not found", K::WORD)));
+        }
+        tx.finish([change::<K>(org, id, "deleted", is_public)])
+    })
+    .await?;
     Ok(no_content())
 }
 

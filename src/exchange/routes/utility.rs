@@ -6,39 +6,39 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json};
 use evenkeel_wire::exchange::utility::TestAnswer;
-use http::{Method, header};
+use http::header;
 use serde_json::Value;
 
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::openapi::Served;
+use crate::operation::row::get_public;
+use crate::operation::{Content, Operation};
 use crate::{API_VERSION, ApiError};
 
 const TAG: &str = "administration";
 const YAML: &str = "text/vnd.yaml";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
+pub fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, "/admin/version", "get_version", get(get_version))
+        get_public("/admin/version", "get_version", get(get_version))
             .doc(TAG, "Answers the version of the API")
-            .answer_with(200, "the version and a line feed", Content::TEXT)
-            .public(),
-        endpoint(Method::GET, "/test", "test", get(test))
+            .answer_with(200, "the version and a line feed", Content::TEXT),
+        get_public("/test", "test", get(test))
             .doc(TAG, "Answers that the exchange is there")
-            .answer::<TestAnswer>(200, "it is there")
-            .public(),
-        endpoint(Method::GET, "/swagger", "get_documentation_page", get(get_documentation_page))
+            .answer::<TestAnswer>(200, "it is there"),
+        get_public("/swagger", "get_documentation_page", get(get_documentation_page))
             .doc(TAG, "Leads to the browsable API document")
-            .answer_with(200, "a page", Content::Text("text/html"))
-            .public(),
-        endpoint(Method::GET, "/api-docs/swagger.json", "get_document", get(get_document))
+            .answer_with(200, "a page", Content::Text("text/html")),
+        get_public("/api-docs/swagger.json", "get_document", get(get_document))
             .doc(TAG, "Answers the API document")
-            .answer::<Value>(200, "the document as JSON")
-            .public(),
-        endpoint(Method::GET, "/api-docs/swagger.yaml", "get_document_as_yaml", get(get_document_as_yaml))
+            .answer::<Value>(200, "the document as JSON"),
+        get_public("/api-docs/swagger.yaml", "get_document_as_yaml", get(get_document_as_yaml))
             .doc(TAG, "Answers the API document for readers of YAML")
-            .answer_with(200, "the document: JSON, which every reader of YAML 1.2 takes", Content::Text(YAML))
-            .public(),
+            .answer_with(
+                200,
+                "the document: JSON, which every reader of YAML 1.2 takes",
+                Content::Text(YAML),
+            ),
     ]
 }
 

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use evenkeel_exchange::endpoint::Endpoint;
+use evenkeel_exchange::operation::Operation;
 use evenkeel_exchange::routes;
 use http::{Method, StatusCode};
 
@@ -84,7 +84,7 @@ fn position(method: &Method) -> usize {
         .unwrap_or(4)
 }
 
-fn lines(endpoint: &Endpoint) -> Vec<&'static Line> {
+fn lines(endpoint: &Operation) -> Vec<&'static Line> {
     let path = endpoint.paths[0];
     let mut lines = vec![&HOME_LINE];
     if ["{service}", "{pattern}"].iter().any(|name| path.contains(name))
@@ -101,7 +101,7 @@ fn lines(endpoint: &Endpoint) -> Vec<&'static Line> {
 }
 
 /// The statuses that all callers get. What a successful write did is undone before the next.
-async fn walk(world: &mut World, endpoint: &Endpoint, template: &str, aim: Aim) -> Vec<StatusCode> {
+async fn walk(world: &mut World, endpoint: &Operation, template: &str, aim: Aim) -> Vec<StatusCode> {
     let mut statuses = Vec::new();
     let path = path(world, endpoint, template, aim);
     let body = body(endpoint, aim);
@@ -123,7 +123,7 @@ fn write_title(table: &mut String, tag: &str) {
     let _ = writeln!(table, "\n{tag:<87} {columns}");
 }
 
-fn write_line(table: &mut String, endpoint: &Endpoint, line: &Line, statuses: &[StatusCode]) {
+fn write_line(table: &mut String, endpoint: &Operation, line: &Line, statuses: &[StatusCode]) {
     let columns: String = statuses.iter().map(|status| format!("{:>7}", status.as_u16())).collect();
     let _ = writeln!(
         table,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_exchange::endpoint::{Content, Endpoint};
+use evenkeel_exchange::operation::{Content, Operation};
 use evenkeel_exchange::routes;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ const POLICY: &str = "/orgs/acme/business/policies/pol";
 const RETRY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Every operation that reads JSON, with a path to something that is there.
-fn readers(world: &World) -> Vec<(Endpoint, String)> {
-    let reads_json = |endpoint: &Endpoint| matches!(endpoint.request, Content::Json(_));
+fn readers(world: &World) -> Vec<(Operation, String)> {
+    let reads_json = |endpoint: &Operation| matches!(endpoint.request, Content::Json(_));
     routes::all()
         .into_iter()
         .filter(reads_json)
@@ -168,7 +168,7 @@ async fn caller_without_permission_is_refused_whatever_the_body() {
     ];
     let mut refused = 0;
     // Whether a user may change a group depends on its members, which are looked at after the body.
-    let by_right_alone = |endpoint: &Endpoint, caller: Caller| {
+    let by_right_alone = |endpoint: &Operation, caller: Caller| {
         !(endpoint.operation.contains("ha_group") && caller.title == "user")
     };
     for (endpoint, path) in readers(&world) {

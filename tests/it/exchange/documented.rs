@@ -1,6 +1,6 @@
 //! The table of routes tells truly which operations read a body.
 
-use evenkeel_exchange::endpoint::Content;
+use evenkeel_exchange::operation::Content;
 use evenkeel_exchange::routes;
 use http::StatusCode;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! A good request for every operation: what its path names and what its body holds.
 
-use evenkeel_exchange::endpoint::{Content, Endpoint};
+use evenkeel_exchange::operation::{Content, Operation};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub struct Aim {
 }
 
 /// The path of an operation with its names filled in.
-pub fn path(world: &World, endpoint: &Endpoint, template: &str, aim: Aim) -> String {
+pub fn path(world: &World, endpoint: &Operation, template: &str, aim: Aim) -> String {
     template
         .split('/')
         .map(|segment| match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
@@ -110,7 +110,7 @@ pub fn parts(org: &str) -> Vec<(Method, String, Value)> {
 }
 
 /// The body of an operation; `None` for those without one.
-pub fn body(endpoint: &Endpoint, aim: Aim) -> Option<Value> {
+pub fn body(endpoint: &Operation, aim: Aim) -> Option<Value> {
     match endpoint.request {
         Content::None => None,
         Content::Text(_) => Some(json!("key")),

@@ -1,88 +1,71 @@
 //! Actions of the root user.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, ROOT_NAME, ROOT_ORG};
+use evenkeel_access::{Permission, ROOT_NAME, ROOT_ORG, right};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::{account, organization, seed};
 use evenkeel_wire::exchange::administration::{ConfigurationChange, EmptyToken};
 
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller};
+use crate::extract::Body;
 use crate::notice::{forget_login, reload_everywhere, set_everywhere};
+use crate::operation::Op;
 use crate::routes::shape::found;
-use crate::{ApiError, Exchange, configuration};
-
-async fn authorize(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
-    exchange.authorize(caller, Access::AdminAction, FactKind::Org, &caller.org, None).await
-}
+use crate::{ApiError, configuration};
 
 /// Leaves a row that every running exchange obeys, this one too, before the answer.
-async fn tell_all(exchange: &Exchange, row: Change) -> Result<(), ApiError> {
-    exchange.write("administration.tell_all", async |tx| tx.finish([row.clone()])).await
+async fn record_for_all(
+    op: &Op,
+    permission: &Permission<right::AdminAction>,
+    row: Change,
+) -> Result<(), ApiError> {
+    op.write(permission, "administration.tell_all", async |tx| tx.finish([row.clone()])).await
 }
 
 pub async fn set_configuration(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    request: Body<ConfigurationChange>,
+    op: Op,
+    permission: Permission<right::AdminAction>,
+    Body(request): Body<ConfigurationChange>,
 ) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller).await?;
-    let request = request.read()?;
-    let mut settings = (*exchange.settings()).clone();
+    let mut settings = (*op.exchange.settings()).clone();
     configuration::set(&mut settings, &request.var_path, &request.value)?;
-    tell_all(&exchange, set_everywhere(&request.var_path, request.value.trim())).await?;
+    record_for_all(&op, &permission, set_everywhere(&request.var_path, request.value.trim())).await?;
     Ok(created("Config value set successfully"))
 }
 
 pub async fn reload_configuration(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
+    op: Op,
+    permission: Permission<right::AdminAction>,
 ) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller).await?;
-    tell_all(&exchange, reload_everywhere()).await?;
+    record_for_all(&op, &permission, reload_everywhere()).await?;
     Ok(created("Reload successful"))
 }
 
-pub async fn clear_caches(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller).await?;
-    tell_all(&exchange, forget_login("*", "*")).await?;
+pub async fn clear_caches(op: Op, permission: Permission<right::AdminAction>) -> Result<Response, ApiError> {
+    record_for_all(&op, &permission, forget_login("*", "*")).await?;
     Ok(created("cache cleared"))
 }
 
-pub async fn get_drop_token(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller).await?;
+pub async fn get_drop_token(_: Op, _: Permission<right::AdminAction>) -> Result<Response, ApiError> {
     Ok(found(EmptyToken { token: String::new() }))
 }
 
 /// Empties the exchange, but for the root user, who could not ask for the first rows otherwise.
-pub async fn drop_database(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller).await?;
-    exchange
-        .write("administration.drop_database", async |mut tx| {
-            let root_org = organization::lock_organization(&mut tx, ROOT_ORG).await?;
-            let root = account::lock_account(&mut tx, ROOT_ORG, ROOT_NAME).await?;
-            let dropped = seed::delete_everything(&mut tx).await?;
-            if let (Some(root_org), Some(root)) = (root_org, root) {
-                organization::insert_organization(&mut tx, &root_org).await?;
-                account::insert_account(&mut tx, &root).await?;
-            }
-            let mut changes: Vec<Change> =
-                dropped.iter().filter(|org| *org != ROOT_ORG).map(|org| gone(org)).collect();
-            changes.push(forget_login("*", "*"));
-            tx.finish(changes)
-        })
-        .await?;
+pub async fn drop_database(op: Op, permission: Permission<right::AdminAction>) -> Result<Response, ApiError> {
+    op.write(&permission, "administration.drop_database", async |mut tx| {
+        let root_org = organization::lock_organization(&mut tx, ROOT_ORG).await?;
+        let root = account::lock_account(&mut tx, ROOT_ORG, ROOT_NAME).await?;
+        let dropped = seed::delete_everything(&mut tx).await?;
+        if let (Some(root_org), Some(root)) = (root_org, root) {
+            organization::insert_organization(&mut tx, &root_org).await?;
+            account::insert_account(&mut tx, &root).await?;
+        }
+        let mut changes: Vec<Change> =
+            dropped.iter().filter(|org| *org != ROOT_ORG).map(|org| gone(org)).collect();
+        changes.push(forget_login("*", "*"));
+        tx.finish(changes)
+    })
+    .await?;
     Ok(created("db deleted successfully"))
 }
 
@@ -97,11 +80,7 @@ fn gone(org: &str) -> Change {
     }
 }
 
-pub async fn init_database(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller).await?;
-    exchange.seed().await?;
+pub async fn init_database(op: Op, _: Permission<right::AdminAction>) -> Result<Response, ApiError> {
+    op.exchange.seed().await?;
     Ok(created("db initialized successfully"))
 }

@@ -2,26 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG};
+use evenkeel_access::{MULTI_TENANT_ORG, Permission, right};
 use evenkeel_exchange_store::agent_file::{self, AgentFiles};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::administration::{AgentFileVersions, PutAgentFileVersions};
 use evenkeel_wire::exchange::time::wire_time;
 
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, OrgPath};
 use crate::routes::shape::{found, no_content};
-use crate::{ApiError, Exchange};
 
 pub async fn get_agent_files(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
+    op: Op<OrgPath>,
+    _: Permission<right::AgentFilesRead>,
 ) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller, Access::AgentFilesRead, &org).await?;
+    let Op { exchange, path: OrgPath { org }, .. } = op;
+    require_shared_org(&org)?;
     let mut connection = exchange.database().acquire().await?;
     let (files, updated_at) = agent_file::find_versions(&mut connection, MULTI_TENANT_ORG)
         .await?
@@ -35,13 +34,12 @@ pub async fn get_agent_files(
 }
 
 pub async fn replace_agent_files(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<PutAgentFileVersions>,
+    op: Op<OrgPath>,
+    permission: Permission<right::AgentFilesWrite>,
+    Body(request): Body<PutAgentFileVersions>,
 ) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller, Access::AgentFilesWrite, &org).await?;
-    let request = request.read()?;
+    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    require_shared_org(org)?;
     check_unique("agentSoftwareVersions", &request.agent_software_versions)?;
     check_unique("agentConfigVersions", &request.agent_config_versions)?;
     check_unique("agentCertVersions", &request.agent_cert_versions)?;
@@ -50,33 +48,30 @@ pub async fn replace_agent_files(
         config: request.agent_config_versions,
         cert: request.agent_cert_versions,
     };
-    exchange
-        .write("agent_file.replace", async |mut tx| {
-            agent_file::upsert_versions(&mut tx, MULTI_TENANT_ORG, &files, exchange.now()).await?;
-            tx.finish([change()])
-        })
-        .await?;
+    op.write(&permission, "agent_file.replace", async |mut tx| {
+        agent_file::upsert_versions(&mut tx, MULTI_TENANT_ORG, &files, exchange.now()).await?;
+        tx.finish([change()])
+    })
+    .await?;
     Ok(created(format!("attribute 'AgentFileVersion' of org '{MULTI_TENANT_ORG}' updated")))
 }
 
 pub async fn delete_agent_files(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
+    op: Op<OrgPath>,
+    permission: Permission<right::AgentFilesWrite>,
 ) -> Result<Response, ApiError> {
-    authorize(&exchange, &caller, Access::AgentFilesWrite, &org).await?;
-    exchange
-        .write("agent_file.delete", async |mut tx| {
-            agent_file::clear_versions(&mut tx, MULTI_TENANT_ORG).await?;
-            tx.finish([change()])
-        })
-        .await?;
+    let Op { path: OrgPath { org }, .. } = &op;
+    require_shared_org(org)?;
+    op.write(&permission, "agent_file.delete", async |mut tx| {
+        agent_file::clear_versions(&mut tx, MULTI_TENANT_ORG).await?;
+        tx.finish([change()])
+    })
+    .await?;
     Ok(no_content())
 }
 
-/// Whatever the path says, the right is that for the multi-tenant organization; then the path must name it.
-async fn authorize(exchange: &Exchange, caller: &Caller, access: Access, org: &str) -> Result<(), ApiError> {
-    exchange.authorize(caller, access, FactKind::Org, MULTI_TENANT_ORG, None).await?;
+/// Requires the path to name the multi-tenant organization: the right is for that one, whatever the path names.
+fn require_shared_org(org: &str) -> Result<(), ApiError> {
     if org != MULTI_TENANT_ORG {
         return Err(ApiError::invalid_input(format!(
             "organization: agent files belong to '{MULTI_TENANT_ORG}' only"

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_exchange_store::organization;
 use evenkeel_exchange_store::status::{self, Counts, Scope};
 use evenkeel_wire::exchange::administration::{AdminStatus, OrganizationStatus, StatusCounts};
 use http::StatusCode;
 
-use crate::extract::{CurrentCaller, Path};
+use crate::operation::{Op, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::found;
 use crate::{ApiError, Exchange};
@@ -21,11 +19,8 @@ const HEALTHY: &str = "Exchange server operating normally";
 const SCHEMA_LEVEL: i64 = 62;
 const HIDDEN: i64 = -1;
 
-pub async fn get_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AdminStatus, FactKind::Org, &caller.org, None).await?;
+pub async fn get_status(op: Op, _: Permission<right::AdminStatus>) -> Result<Response, ApiError> {
+    let Op { exchange, caller, .. } = op;
     let account = caller.account();
     let mut shared = vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
     shared.dedup();
@@ -52,11 +47,10 @@ pub async fn get_status(
 }
 
 pub async fn get_organization_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
+    op: Op<OrgPath>,
+    _: Permission<right::OrgRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &org, Some(&org)).await?;
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let mut connection = exchange.database().acquire().await?;
     if organization::find_organization(&mut connection, &org).await?.is_none() {
         return Err(ApiError::not_found(format!("organization '{org}' not found")));
@@ -77,10 +71,10 @@ pub async fn get_organization_status(
 }
 
 pub async fn get_organizations_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
+    op: Op,
+    _: Permission<right::AdminOrgStatus>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AdminOrgStatus, FactKind::Org, &caller.org, None).await?;
+    let Op { exchange, caller, .. } = op;
     let shared = [caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
     let only = (caller.role == Role::OrgAdmin).then(|| Arc::new(shared));
     let is_hidden = caller.role == Role::HubAdmin;

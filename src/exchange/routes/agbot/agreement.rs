@@ -4,24 +4,23 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, post, put};
-use evenkeel_access::{Access, Role};
+use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::agreement::{self, AgbotAgreementRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_wire::exchange::agbot::{
     AgbotAgreement, AgbotAgreementsAnswer, ConfirmAgreement, PutAgbotAgreement,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{Method, StatusCode};
+use http::StatusCode;
 
 use super::agbot_change;
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, post, put};
+use crate::operation::{Content, Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::no_content;
@@ -31,54 +30,45 @@ const TAG: &str = "agbot agreement";
 const ALL: &str = "/orgs/{organization}/agbots/{agreementbot}/agreements";
 const ONE: &str = "/orgs/{organization}/agbots/{agreementbot}/agreements/{agreement}";
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_agbot_agreements", get(list_agreements))
+        get(ALL, "list_agbot_agreements", list_agreements)
             .doc(TAG, "Lists the agreements of an agbot")
             .answer::<AgbotAgreementsAnswer>(200, "the agreements")
             .answer::<AgbotAgreementsAnswer>(404, "there is none"),
-        endpoint(Method::GET, ONE, "get_agbot_agreement", get(get_agreement))
+        get(ONE, "get_agbot_agreement", get_agreement)
             .doc(TAG, "Answers an agreement of an agbot")
             .answer::<AgbotAgreementsAnswer>(200, "the agreement")
             .answer::<AgbotAgreementsAnswer>(404, "it is not there"),
-        endpoint(Method::PUT, ONE, "replace_agbot_agreement", put(replace_agreement))
+        put(ONE, "replace_agbot_agreement", replace_agreement)
             .doc(TAG, "Records an agreement of an agbot")
-            .body::<PutAgbotAgreement>()
+            .audit(Subject::AgbotAgreement)
             .answer::<ApiResponse>(201, "recorded"),
-        endpoint(Method::DELETE, ALL, "delete_agbot_agreements", delete(delete_agreements))
+        delete(ALL, "delete_agbot_agreements", delete_agreements)
             .doc(TAG, "Removes all agreements of an agbot")
+            .audit(Subject::AgbotAgreement)
             .answer_with(204, "removed", Content::None),
-        endpoint(Method::DELETE, ONE, "delete_agbot_agreement", delete(delete_agreement))
+        delete(ONE, "delete_agbot_agreement", delete_agreement)
             .doc(TAG, "Removes an agreement of an agbot")
+            .audit(Subject::AgbotAgreement)
             .answer_with(204, "removed", Content::None),
-        endpoint(
-            Method::POST,
-            "/orgs/{organization}/agreements/confirm",
-            "confirm_agreement",
-            post(confirm_agreement),
-        )
-        .doc(TAG, "Confirms that an agreement of the caller's agbots is active")
-        .unaudited("it only reads")
-        .body::<ConfirmAgreement>()
-        .answer::<ApiResponse>(201, "it is active"),
+        post("/orgs/{organization}/agreements/confirm", "confirm_agreement", confirm_agreement)
+            .doc(TAG, "Confirms that an agreement of the caller's agbots is active")
+            .unaudited("it only reads")
+            .answer::<ApiResponse>(201, "it is active"),
     ]
 }
 
 async fn list_agreements(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
-async fn get_agreement(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, agreement)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+async fn get_agreement(op: Op<PartPath>, _: Permission<right::AgbotRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
     read(exchange, org, id, Some(agreement)).await
 }
 
@@ -122,88 +112,78 @@ fn keyed_answer(row: AgbotAgreementRow) -> (String, AgbotAgreement) {
 }
 
 async fn replace_agreement(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, agreement)): Path<(String, String, String)>,
-    request: Body<PutAgbotAgreement>,
+    op: Op<PartPath>,
+    permission: Permission<right::AgbotWrite>,
+    Body(request): Body<PutAgbotAgreement>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = &op;
     let limit = exchange.settings().limits.agreements;
     let row = AgbotAgreementRow {
-        agreement,
+        agreement: agreement.clone(),
         service: json(&request.service)?,
         state: request.state,
         updated_at: exchange.now(),
     };
-    exchange
-        .write("agbot_agreement.replace", async |mut tx| {
-            if limit > 0
-                && lock_agbot_parts(&mut tx, &org, &id).await?
-                && agreement::count_others_of_agbot(&mut tx, &org, &id, &row.agreement).await? >= limit
-            {
-                return Err(ApiError::access_denied(format!(
-                    "an agbot may have {limit} agreements, no more"
-                )));
-            }
-            agreement::upsert_of_agbot(&mut tx, &org, &id, &row).await.map_err(|error| {
-                ApiError::from(error).explain("agbot_agreement_agbot_fk", || {
-                    ApiError::not_found(format!("agbot '{org}/{id}' not found"))
-                })
-            })?;
-            tx.finish([agbot_change(&org, &id, "agbotagreements", "created/modified")])
-        })
-        .await?;
+    op.write(&permission, "agbot_agreement.replace", async |mut tx| {
+        if limit > 0
+            && lock_agbot_parts(&mut tx, org, id).await?
+            && agreement::count_others_of_agbot(&mut tx, org, id, &row.agreement).await? >= limit
+        {
+            return Err(ApiError::access_denied(format!("an agbot may have {limit} agreements, no more")));
+        }
+        agreement::upsert_of_agbot(&mut tx, org, id, &row).await.map_err(|error| {
+            ApiError::from(error).explain("agbot_agreement_agbot_fk", || {
+                ApiError::not_found(format!("agbot '{org}/{id}' not found"))
+            })
+        })?;
+        tx.finish([agbot_change(org, id, "agbotagreements", "created/modified")])
+    })
+    .await?;
     Ok(created("agreement added or updated"))
 }
 
 async fn delete_agreements(
-    state: State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::AgbotWrite>,
 ) -> Result<Response, ApiError> {
-    remove(&state, &caller, &org, &id, None).await
+    let ResourcePath { org, id } = &op.path;
+    remove(&op, &permission, (org, id), None).await
 }
 
 async fn delete_agreement(
-    state: State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, agreement)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::AgbotWrite>,
 ) -> Result<Response, ApiError> {
-    remove(&state, &caller, &org, &id, Some(&agreement)).await
+    let PartPath { org, id, part } = &op.path;
+    remove(&op, &permission, (org, id), Some(part)).await
 }
 
-async fn remove(
-    exchange: &Exchange,
-    caller: &CurrentCaller,
-    org: &str,
-    id: &str,
+async fn remove<P>(
+    op: &Op<P>,
+    permission: &Permission<right::AgbotWrite>,
+    (org, id): (&str, &str),
     agreement: Option<&str>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::AgbotWrite, FactKind::Agbot, org, Some(id)).await?;
-    exchange
-        .write("agbot_agreement.delete", async |mut tx| {
-            if agreement::delete_of_agbot(&mut tx, org, id, agreement).await? == 0 {
-                return Err(ApiError::not_found(match agreement {
-                    Some(agreement) => format!("agreement '{agreement}' of agbot '{org}/{id}' not found"),
-                    None => format!("no agreements of agbot '{org}/{id}' found"),
-                }));
-            }
-            tx.finish([agbot_change(org, id, "agbotagreements", "deleted")])
-        })
-        .await?;
+    op.write(permission, "agbot_agreement.delete", async |mut tx| {
+        if agreement::delete_of_agbot(&mut tx, org, id, agreement).await? == 0 {
+            return Err(ApiError::not_found(match agreement {
+                Some(agreement) => format!("agreement '{agreement}' of agbot '{org}/{id}' not found"),
+                None => format!("no agreements of agbot '{org}/{id}' found"),
+            }));
+        }
+        tx.finish([agbot_change(org, id, "agbotagreements", "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }
 
 /// Confirms an agreement to its agbot, to agbots of the same owner, and to that owner.
 async fn confirm_agreement(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<ConfirmAgreement>,
+    op: Op<OrgPath>,
+    _: Permission<right::AgreementConfirm>,
+    Body(request): Body<ConfirmAgreement>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgreementConfirm, FactKind::Agbot, &org, None).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, .. } = op;
     let agbot = (caller.role == Role::Agbot).then_some((caller.org.as_str(), caller.id.as_str()));
     let owner = caller.account();
     let mut connection = exchange.database().acquire().await?;

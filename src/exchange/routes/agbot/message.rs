@@ -4,23 +4,21 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, post};
-use evenkeel_access::{Access, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage};
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_exchange_store::{agbot, node};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, MessagesQuery, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{Method, StatusCode};
+use http::StatusCode;
 
 use super::agbot_change;
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::extract::{Body, Query};
+use crate::operation::row::{delete, get, post};
+use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
 use crate::routes::mailbox::{Place, check_space, expiry, limit, long_expired, parse_id};
 use crate::routes::pages::{self, Page};
 use crate::routes::shape::{found, no_content};
@@ -30,33 +28,29 @@ const TAG: &str = "agbot message";
 const ALL: &str = "/orgs/{organization}/agbots/{agreementbot}/msgs";
 const ONE: &str = "/orgs/{organization}/agbots/{agreementbot}/msgs/{msgid}";
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_agbot_messages", get(list_messages))
+        get(ALL, "list_agbot_messages", list_messages)
             .doc(TAG, "Lists the messages to an agbot, oldest first")
-            .query::<MessagesQuery>()
             .answer::<AgbotMessagesAnswer>(200, "the messages")
             .answer::<AgbotMessagesAnswer>(404, "there is none"),
-        endpoint(Method::POST, ALL, "create_agbot_message", post(create_message))
+        post(ALL, "create_agbot_message", create_message)
             .doc(TAG, "Sends a message of a node to an agbot")
-            .body::<PostMessage>()
             .answer::<ApiResponse>(201, "sent"),
-        endpoint(Method::GET, ONE, "get_agbot_message", get(get_message))
+        get(ONE, "get_agbot_message", get_message)
             .doc(TAG, "Answers a message to an agbot")
             .answer::<AgbotMessagesAnswer>(200, "the message"),
-        endpoint(Method::DELETE, ONE, "delete_agbot_message", delete(delete_message))
+        delete(ONE, "delete_agbot_message", delete_message)
             .doc(TAG, "Removes a message to an agbot")
             .answer_with(204, "removed, or not there", Content::None),
     ]
 }
 
 async fn list_messages(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<MessagesQuery>,
+    op: Op<ResourcePath, Query<MessagesQuery>>,
+    _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let (mailbox, now, wanted) = (Arc::new((org, id)), exchange.now(), limit(query.maxmsgs));
     pages::answer(StatusCode::OK, r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
         let place = place.unwrap_or_else(|| Place::first(now, wanted));
@@ -83,12 +77,8 @@ async fn page(
     Ok(page)
 }
 
-async fn get_message(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, number)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+async fn get_message(op: Op<PartPath>, _: Permission<right::AgbotRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
     let rows = message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?;
@@ -111,42 +101,38 @@ fn shape(row: MessageRow) -> AgbotMessage {
 }
 
 async fn create_message(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostMessage>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::AgbotMessage>,
+    Body(request): Body<PostMessage>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotMessage, FactKind::Agbot, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     if caller.role != Role::Node {
         return Err(ApiError::invalid_input(format!(
-            "'{}' is not a node: only nodes send messages to agbots",
-            caller.0
+            "'{caller}' is not a node: only nodes send messages to agbots"
         )));
     }
     let now = exchange.now();
     let capacity = exchange.settings().limits.messages;
-    let number = exchange
-        .write("agbot_message.create", async |mut tx| {
+    let number = op
+        .write(&permission, "agbot_message.create", async |mut tx| {
             let public_key = node::find_public_key(&mut tx, &caller.org, &caller.id)
                 .await?
                 .filter(|key| !key.is_empty())
                 .ok_or_else(|| {
                     ApiError::invalid_input(format!(
-                        "node '{}' has no public key, it cannot send messages",
-                        caller.0
+                        "node '{caller}' has no public key, it cannot send messages"
                     ))
                 })?;
-            message::delete_to_agbot(&mut tx, &org, &id, None, long_expired(now)).await?;
-            if !agbot::has_agbot(&mut tx, &org, &id).await? {
+            message::delete_to_agbot(&mut tx, org, id, None, long_expired(now)).await?;
+            if !agbot::has_agbot(&mut tx, org, id).await? {
                 return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
             }
-            if capacity > 0 && lock_agbot_parts(&mut tx, &org, &id).await? {
-                check_space(message::count_to_agbot(&mut tx, &org, &id).await?, capacity)?;
+            if capacity > 0 && lock_agbot_parts(&mut tx, org, id).await? {
+                check_space(message::count_to_agbot(&mut tx, org, id).await?, capacity)?;
             }
             let new = NewMessage {
-                org: &org,
-                receiver: &id,
+                org,
+                receiver: id,
                 sender_org: &caller.org,
                 sender: &caller.id,
                 public_key: &public_key,
@@ -159,24 +145,22 @@ async fn create_message(
                     ApiError::not_found(format!("agbot '{org}/{id}' not found"))
                 })
             })?;
-            tx.finish_with([agbot_change(&org, &id, "agbotmsgs", "created")], number)
+            tx.finish_with([agbot_change(org, id, "agbotmsgs", "created")], number)
         })
         .await?;
     Ok(created(format!("agbot msg {number} inserted")))
 }
 
 async fn delete_message(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, number)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::AgbotWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
-    let number = parse_id(&number)?;
-    exchange
-        .write("agbot_message.delete", async |mut tx| {
-            message::delete_to_agbot(&mut tx, &org, &id, Some(number), exchange.now()).await?;
-            tx.finish([])
-        })
-        .await?;
+    let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
+    let number = parse_id(number)?;
+    op.write(&permission, "agbot_message.delete", async |mut tx| {
+        message::delete_to_agbot(&mut tx, org, id, Some(number), exchange.now()).await?;
+        tx.finish([])
+    })
+    .await?;
     Ok(no_content())
 }

@@ -1,47 +1,43 @@
 //! Changing one attribute of an agbot.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::Access;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::agbot::{self, AgbotRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 
 use super::agbot_change;
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
 use crate::notice::forget_login;
-use crate::{ApiError, Exchange};
+use crate::operation::{Op, ResourcePath};
 
 pub(super) async fn patch_agbot(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PatchAgbot>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::AgbotWrite>,
+    Body(request): Body<PatchAgbot>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let attribute = first_attribute(&request)?;
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),
         None => None,
     };
     let now = exchange.now();
-    exchange
-        .write("agbot.patch", async |mut tx| {
-            let mut row = agbot::lock_agbot(&mut tx, &org, &id)
-                .await?
-                .ok_or_else(|| ApiError::not_found(format!("agbot '{org}/{id}' not found")))?;
-            apply(&mut row, attribute, &request);
-            row.seen_at = now;
-            agbot::update_agbot(&mut tx, &row, token_hash.as_deref()).await?;
-            let mut changes = vec![agbot_change(&org, &id, "agbot", "modified")];
-            if token_hash.is_some() {
-                changes.push(forget_login(&org, &id));
-            }
-            tx.finish(changes)
-        })
-        .await?;
+    op.write(&permission, "agbot.patch", async |mut tx| {
+        let mut row = agbot::lock_agbot(&mut tx, org, id)
+            .await?
+            .ok_or_else(|| ApiError::not_found(format!("agbot '{org}/{id}' not found")))?;
+        apply(&mut row, attribute, &request);
+        row.seen_at = now;
+        agbot::update_agbot(&mut tx, &row, token_hash.as_deref()).await?;
+        let mut changes = vec![agbot_change(org, id, "agbot", "modified")];
+        if token_hash.is_some() {
+            changes.push(forget_login(org, id));
+        }
+        tx.finish(changes)
+    })
+    .await?;
     Ok(created(format!("attribute '{attribute}' of agbot '{org}/{id}' updated")))
 }
 

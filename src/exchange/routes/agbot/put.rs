@@ -1,70 +1,66 @@
 //! Creating an agbot or replacing its attributes.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Account, LoginKind, Role, is_reserved_name};
+use evenkeel_access::{Account, LoginKind, Permission, Role, is_reserved_name, right};
 use evenkeel_exchange_store::agbot::{self, AgbotRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_exchange_store::node_limit::{count_agbots, lock_owner};
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
 use super::agbot_change;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
+use crate::operation::{Op, ResourcePath};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn replace_agbot(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PutAgbot>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::AgbotWrite>,
+    Body(request): Body<PutAgbot>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     if request.token.is_empty() {
         return Err(ApiError::invalid_input("the token specified must not be blank"));
     }
     let token_hash = exchange.credentials().hasher().hash(&request.token).await?;
     let owner = caller.account();
     let now = exchange.now();
-    exchange
-        .write("agbot.replace", async |mut tx| {
-            let mut row = AgbotRow {
-                org: org.clone(),
-                agbot: id.clone(),
-                name: request.name.clone(),
-                owner_org: owner.org.clone(),
-                owner: owner.name.clone(),
-                msg_end_point: request.msg_end_point.clone().unwrap_or_default(),
-                public_key: request.public_key.clone(),
-                seen_at: now,
-            };
-            let mut existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
-            if existing.is_none() {
-                lock_name(&mut tx, &org, &id).await?;
-                existing = agbot::lock_agbot(&mut tx, &org, &id).await?;
-            }
-            match existing {
-                Some(existing) => {
-                    if caller.role == Role::Agbot {
-                        (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
-                    }
-                    agbot::update_agbot(&mut tx, &row, Some(&token_hash)).await?;
+    op.write(&permission, "agbot.replace", async |mut tx| {
+        let mut row = AgbotRow {
+            org: org.clone(),
+            agbot: id.clone(),
+            name: request.name.clone(),
+            owner_org: owner.org.clone(),
+            owner: owner.name.clone(),
+            msg_end_point: request.msg_end_point.clone().unwrap_or_default(),
+            public_key: request.public_key.clone(),
+            seen_at: now,
+        };
+        let mut existing = agbot::lock_agbot(&mut tx, org, id).await?;
+        if existing.is_none() {
+            lock_name(&mut tx, org, id).await?;
+            existing = agbot::lock_agbot(&mut tx, org, id).await?;
+        }
+        match existing {
+            Some(existing) => {
+                if caller.role == Role::Agbot {
+                    (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
                 }
-                None => {
-                    check_new(&exchange, &mut tx, &row, &owner).await?;
-                    agbot::insert_agbot(&mut tx, &row, &token_hash).await.map_err(|error| {
-                        ApiError::from(error)
-                            .explain("agbot_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
-                    })?;
-                }
+                agbot::update_agbot(&mut tx, &row, Some(&token_hash)).await?;
             }
-            tx.finish([agbot_change(&org, &id, "agbot", "created/modified"), forget_login(&org, &id)])
-        })
-        .await?;
+            None => {
+                check_new(exchange, &mut tx, &row, &owner).await?;
+                agbot::insert_agbot(&mut tx, &row, &token_hash).await.map_err(|error| {
+                    ApiError::from(error)
+                        .explain("agbot_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
+                })?;
+            }
+        }
+        tx.finish([agbot_change(org, id, "agbot", "created/modified"), forget_login(org, id)])
+    })
+    .await?;
     Ok(created("agbot added or updated"))
 }
 

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, MULTI_TENANT_ORG, Role};
+use evenkeel_access::{MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_exchange_store::agbot::{self, AgbotFilter, AgbotRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::agbot::{AgbotAnswer, AgbotsAnswer, AgbotsQuery};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::time::wire_time;
@@ -15,19 +13,18 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::error::created;
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::node::MASKED;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, found, pattern_or_exact};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_agbots(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<AgbotsQuery>,
+    op: Op<OrgPath, Query<AgbotsQuery>>,
+    _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = AgbotFilter {
         id: query.idfilter.map(pattern_or_exact),
         name: query.name.map(pattern_or_exact),
@@ -62,12 +59,10 @@ async fn page(
 }
 
 pub(super) async fn get_agbot(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<AttributeQuery>,
+    op: Op<ResourcePath, Query<AttributeQuery>>,
+    _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = agbot::find_agbot(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
@@ -111,11 +106,10 @@ fn attribute_value(name: &str, agbot: &AgbotAnswer) -> Result<Option<Value>, Api
 
 /// Records a heartbeat.
 pub(super) async fn heartbeat_agbot(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    _: Permission<right::AgbotWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = op;
     let is_itself = caller.role == Role::Agbot;
     if !is_itself && !agbot::has_agbot(&mut *exchange.database().acquire().await?, &org, &id).await? {
         return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));

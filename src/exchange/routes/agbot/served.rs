@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
+use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::served_entry::{self, ServedFilter, ServedRow, Subject};
 use http::StatusCode;
@@ -14,7 +13,7 @@ use serde::Serialize;
 
 use super::agbot_change;
 use crate::error::created;
-use crate::extract::{CurrentCaller, Path};
+use crate::operation::{Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
@@ -39,13 +38,11 @@ pub(super) trait Kind: Send + Sync + 'static {
 
 pub(super) async fn read<K: Kind>(
     exchange: Exchange,
-    caller: CurrentCaller,
-    org: String,
-    id: String,
+    caller: &Caller,
+    (org, id): (String, String),
     filter: ServedFilter,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotRead, FactKind::Agbot, &org, Some(&id)).await?;
-    let is_seen = sees_served(&exchange, &caller, &org, &id).await?;
+    let is_seen = sees_served(&exchange, caller, &org, &id).await?;
     let wanted = Arc::new((org, id, filter, is_seen));
     pages::answer(StatusCode::OK, K::OPEN, "}}", move |after: Option<String>| {
         page::<K>(exchange.clone(), wanted.clone(), after)
@@ -71,82 +68,75 @@ async fn page<K: Kind>(
 }
 
 pub(super) async fn get_entry<K: Kind>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, entry)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: PartPath { org, id, part: entry }, .. } = op;
     let filter = ServedFilter { entry: Some(entry), ..ServedFilter::default() };
-    read::<K>(exchange, caller, org, id, filter).await
+    read::<K>(exchange, &caller, (org, id), filter).await
 }
 
 /// Adds an entry for a caller who may.
 pub(super) async fn create<K: Kind>(
-    exchange: &Exchange,
-    org: &str,
-    id: &str,
+    op: &Op<ResourcePath>,
+    permission: &Permission<right::AgbotWrite>,
     row: &ServedRow,
 ) -> Result<Response, ApiError> {
+    let ResourcePath { org, id } = &op.path;
     let [word, _] = K::WORDS;
     let [is_there, no_agbot] = K::CONSTRAINTS;
-    exchange
-        .write(K::TRANSACTIONS[0], async |mut tx| {
-            served_entry::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
-                ApiError::from(error)
-                    .explain(is_there, || {
-                        ApiError::conflict(format!(
-                            "{word} '{}' of agbot '{org}/{id}' already exists",
-                            row.entry
-                        ))
-                    })
-                    .explain(no_agbot, || {
-                        ApiError::access_denied(format!(
-                            "{word} '{}' not inserted: agbot '{org}/{id}' not found",
-                            row.entry
-                        ))
-                    })
-            })?;
-            tx.finish([agbot_change(org, id, K::RESOURCE, "created")])
-        })
-        .await?;
+    op.write(permission, K::TRANSACTIONS[0], async |mut tx| {
+        served_entry::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
+            ApiError::from(error)
+                .explain(is_there, || {
+                    ApiError::conflict(format!("{word} '{}' of agbot '{org}/{id}' already exists", row.entry))
+                })
+                .explain(no_agbot, || {
+                    ApiError::access_denied(format!(
+                        "{word} '{}' not inserted: agbot '{org}/{id}' not found",
+                        row.entry
+                    ))
+                })
+        })?;
+        tx.finish([agbot_change(org, id, K::RESOURCE, "created")])
+    })
+    .await?;
     Ok(created(format!("{word} {} added", row.entry)))
 }
 
 pub(super) async fn delete_entries<K: Kind>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::AgbotWrite>,
 ) -> Result<Response, ApiError> {
-    remove::<K>(&exchange, &caller, &org, &id, None).await
+    let ResourcePath { org, id } = &op.path;
+    remove::<K, _>(&op, &permission, (org, id), None).await
 }
 
 pub(super) async fn delete_entry<K: Kind>(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, entry)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::AgbotWrite>,
 ) -> Result<Response, ApiError> {
-    remove::<K>(&exchange, &caller, &org, &id, Some(&entry)).await
+    let PartPath { org, id, part } = &op.path;
+    remove::<K, _>(&op, &permission, (org, id), Some(part)).await
 }
 
-async fn remove<K: Kind>(
-    exchange: &Exchange,
-    caller: &CurrentCaller,
-    org: &str,
-    id: &str,
+async fn remove<K: Kind, P>(
+    op: &Op<P>,
+    permission: &Permission<right::AgbotWrite>,
+    (org, id): (&str, &str),
     entry: Option<&str>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::AgbotWrite, FactKind::Agbot, org, Some(id)).await?;
     let [word, words] = K::WORDS;
-    exchange
-        .write(K::TRANSACTIONS[1], async |mut tx| {
-            if served_entry::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
-                return Err(ApiError::not_found(match entry {
-                    Some(entry) => format!("{word} '{entry}' of agbot '{org}/{id}' not found"),
-                    None => format!("no {words} of agbot '{org}/{id}' found"),
-                }));
-            }
-            tx.finish([agbot_change(org, id, K::RESOURCE, "deleted")])
-        })
-        .await?;
+    op.write(permission, K::TRANSACTIONS[1], async |mut tx| {
+        if served_entry::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
+            return Err(ApiError::not_found(match entry {
+                Some(entry) => format!("{word} '{entry}' of agbot '{org}/{id}' not found"),
+                None => format!("no {words} of agbot '{org}/{id}' found"),
+            }));
+        }
+        tx.finish([agbot_change(org, id, K::RESOURCE, "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }
 

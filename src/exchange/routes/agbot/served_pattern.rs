@@ -2,24 +2,22 @@
 //!
 //! Source: exchange contract 4.5.
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, post};
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
     PostServedPattern, ServedPattern, ServedPatternsAnswer, ServedPatternsQuery,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
 use super::served::{self, Kind, require_addable};
-use crate::endpoint::{Content, Endpoint, endpoint};
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::ApiError;
+use crate::extract::{Body, Query};
+use crate::operation::audit;
+use crate::operation::row::{delete, get, post};
+use crate::operation::{Content, Op, Operation, ResourcePath};
 use crate::routes::shape::pattern_or_exact;
-use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot pattern";
 const ALL: &str = "/orgs/{organization}/agbots/{agreementbot}/patterns";
@@ -49,60 +47,58 @@ impl Kind for Served {
     }
 }
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_served_patterns", get(list_patterns))
+        get(ALL, "list_served_patterns", list_patterns)
             .alias(ALL_ALIAS)
             .doc(TAG, "Lists the patterns that an agbot serves")
-            .query::<ServedPatternsQuery>()
             .answer::<ServedPatternsAnswer>(200, "the patterns")
             .answer::<ServedPatternsAnswer>(404, "there is none"),
-        endpoint(Method::POST, ALL, "create_served_pattern", post(create_pattern))
+        post(ALL, "create_served_pattern", create_pattern)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve a pattern")
-            .body::<PostServedPattern>()
+            .audit(audit::Subject::AgbotPattern)
             .answer::<ApiResponse>(201, "added")
             .answer::<ApiResponse>(409, "it is served already"),
-        endpoint(Method::DELETE, ALL, "delete_served_patterns", delete(served::delete_entries::<Served>))
+        delete(ALL, "delete_served_patterns", served::delete_entries::<Served>)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve no patterns")
+            .audit(audit::Subject::AgbotPattern)
             .answer_with(204, "removed", Content::None),
-        endpoint(Method::GET, ONE, "get_served_pattern", get(served::get_entry::<Served>))
+        get(ONE, "get_served_pattern", served::get_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Answers one of the patterns that an agbot serves")
             .answer::<ServedPatternsAnswer>(200, "the entry")
             .answer::<ServedPatternsAnswer>(404, "it is not there"),
-        endpoint(Method::DELETE, ONE, "delete_served_pattern", delete(served::delete_entry::<Served>))
+        delete(ONE, "delete_served_pattern", served::delete_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Makes an agbot no longer serve one of the patterns")
+            .audit(audit::Subject::AgbotPattern)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
 async fn list_patterns(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<ServedPatternsQuery>,
+    op: Op<ResourcePath, Query<ServedPatternsQuery>>,
+    _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_pattern.map(pattern_or_exact),
         subject_org: query.deployment_pattern_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
     };
-    served::read::<Served>(exchange, caller, org, id, filter).await
+    served::read::<Served>(exchange, &caller, (org, id), filter).await
 }
 
 async fn create_pattern(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostServedPattern>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::AgbotWrite>,
+    Body(request): Body<PostServedPattern>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
-    let request = request.read()?;
-    require_addable(&caller, &org)?;
+    let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = &op;
+    require_addable(caller, org)?;
     let node_org = request.node_orgid.unwrap_or_else(|| request.pattern_orgid.clone());
     let row = ServedRow {
         entry: format!("{}_{}_{node_org}", request.pattern_orgid, request.pattern),
@@ -111,5 +107,5 @@ async fn create_pattern(
         node_org,
         updated_at: exchange.now(),
     };
-    served::create::<Served>(&exchange, &org, &id, &row).await
+    served::create::<Served>(&op, &permission, &row).await
 }

@@ -2,24 +2,22 @@
 //!
 //! Source: exchange contract 4.5.
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, post};
-use evenkeel_access::{Access, Caller, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
     PostServedPolicy, ServedPoliciesAnswer, ServedPoliciesQuery, ServedPolicy,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
 use super::served::{self, Kind, require_addable};
-use crate::endpoint::{Content, Endpoint, endpoint};
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::ApiError;
+use crate::extract::{Body, Query};
+use crate::operation::audit;
+use crate::operation::row::{delete, get, post};
+use crate::operation::{Content, Op, Operation, ResourcePath};
 use crate::routes::shape::pattern_or_exact;
-use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot policy";
 const ALL: &str = "/orgs/{organization}/agbots/{agreementbot}/businesspols";
@@ -49,61 +47,59 @@ impl Kind for Served {
     }
 }
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_served_policies", get(list_policies))
+        get(ALL, "list_served_policies", list_policies)
             .alias(ALL_ALIAS)
             .doc(TAG, "Lists the deployment policies that an agbot serves")
-            .query::<ServedPoliciesQuery>()
             .answer::<ServedPoliciesAnswer>(200, "the deployment policies")
             .answer::<ServedPoliciesAnswer>(404, "there is none"),
-        endpoint(Method::POST, ALL, "create_served_policy", post(create_policy))
+        post(ALL, "create_served_policy", create_policy)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve a deployment policy")
-            .body::<PostServedPolicy>()
+            .audit(audit::Subject::AgbotPolicy)
             .answer::<ApiResponse>(201, "added")
             .answer::<ApiResponse>(409, "it is served already"),
-        endpoint(Method::DELETE, ALL, "delete_served_policies", delete(served::delete_entries::<Served>))
+        delete(ALL, "delete_served_policies", served::delete_entries::<Served>)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve no deployment policies")
+            .audit(audit::Subject::AgbotPolicy)
             .answer_with(204, "removed", Content::None),
-        endpoint(Method::GET, ONE, "get_served_policy", get(served::get_entry::<Served>))
+        get(ONE, "get_served_policy", served::get_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Answers one of the deployment policies that an agbot serves")
             .answer::<ServedPoliciesAnswer>(200, "the entry")
             .answer::<ServedPoliciesAnswer>(404, "it is not there"),
-        endpoint(Method::DELETE, ONE, "delete_served_policy", delete(served::delete_entry::<Served>))
+        delete(ONE, "delete_served_policy", served::delete_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Makes an agbot no longer serve one of the deployment policies")
+            .audit(audit::Subject::AgbotPolicy)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
 async fn list_policies(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<ServedPoliciesQuery>,
+    op: Op<ResourcePath, Query<ServedPoliciesQuery>>,
+    _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_policy.map(pattern_or_exact),
         subject_org: query.deployment_policy_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
     };
-    served::read::<Served>(exchange, caller, org, id, filter).await
+    served::read::<Served>(exchange, &caller, (org, id), filter).await
 }
 
 async fn create_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostServedPolicy>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::AgbotWrite>,
+    Body(request): Body<PostServedPolicy>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::AgbotWrite, FactKind::Agbot, &org, Some(&id)).await?;
-    let request = request.read()?;
-    require_addable(&caller, &org)?;
-    check_orgs(&caller, &request)?;
+    let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = &op;
+    require_addable(caller, org)?;
+    check_orgs(caller, &request)?;
     let (policy_org, policy) = (request.business_pol_orgid, request.business_pol);
     let key_org = request.node_orgid.as_deref().unwrap_or(&policy_org);
     let row = ServedRow {
@@ -115,7 +111,7 @@ async fn create_policy(
         subject: policy.clone(),
         updated_at: exchange.now(),
     };
-    served::create::<Served>(&exchange, &org, &id, &row).await
+    served::create::<Served>(&op, &permission, &row).await
 }
 
 /// Only those who look after every organization may name another one than their own.

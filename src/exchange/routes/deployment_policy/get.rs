@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::Access;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyFilter, DeploymentPolicyRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::deployment_policy::{
     DeployedService, DeploymentPoliciesAnswer, DeploymentPoliciesQuery, DeploymentPolicyAnswer,
 };
@@ -18,18 +16,17 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 use http::StatusCode;
 
 use super::absent;
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{attribute_of, found, found_or_empty, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_deployment_policies(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<DeploymentPoliciesQuery>,
+    op: Op<OrgPath, Query<DeploymentPoliciesQuery>>,
+    _: Permission<right::DeploymentPolicyRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::DeploymentPolicyRead, FactKind::DeploymentPolicy, &org, None).await?;
+    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = DeploymentPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
@@ -57,14 +54,10 @@ async fn page(
 }
 
 pub(super) async fn get_deployment_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<AttributeQuery>,
+    op: Op<ResourcePath, Query<AttributeQuery>>,
+    _: Permission<right::DeploymentPolicyRead>,
 ) -> Result<Response, ApiError> {
-    exchange
-        .authorize(&caller, Access::DeploymentPolicyRead, FactKind::DeploymentPolicy, &org, Some(&id))
-        .await?;
+    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = deployment_policy::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
     let Some(row) = row else {
         let business_policy = BTreeMap::new();

@@ -6,17 +6,14 @@ mod get;
 mod patch;
 mod write;
 
-use axum::routing::{delete, get, patch, post, put};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_wire::exchange::deployment_policy::{
-    DeploymentPoliciesAnswer, DeploymentPoliciesQuery, PatchDeploymentPolicy, PostDeploymentPolicy,
-};
-use evenkeel_wire::exchange::node::AttributeQuery;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPoliciesAnswer;
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
-use http::Method;
 
 use crate::ApiError;
-use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, patch, post, put};
+use crate::operation::{Content, Operation};
 
 const TAG: &str = "deployment policies";
 const LIST: &str = "/orgs/{organization}/business/policies";
@@ -24,42 +21,41 @@ const ONE: &str = "/orgs/{organization}/business/policies/{policy}";
 const ONE_ALIAS: &str = "/orgs/{organization}/deployment/policies/{policy}";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
+pub fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, LIST, "list_deployment_policies", get(get::list_deployment_policies))
+        get(LIST, "list_deployment_policies", get::list_deployment_policies)
             .alias("/orgs/{organization}/deployment/policies")
             .doc(TAG, "Lists the deployment policies of an organization")
-            .query::<DeploymentPoliciesQuery>()
             .answer::<DeploymentPoliciesAnswer>(200, "the policies")
             .answer::<DeploymentPoliciesAnswer>(404, "there is none"),
-        endpoint(Method::GET, ONE, "get_deployment_policy", get(get::get_deployment_policy))
+        get(ONE, "get_deployment_policy", get::get_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a deployment policy, or one attribute of it")
-            .query::<AttributeQuery>()
             .answer_with(
                 200,
                 "the policy or the attribute",
                 Content::either::<DeploymentPoliciesAnswer, AttributeAnswer>(),
             )
             .answer_with(404, "there is none", Content::either::<DeploymentPoliciesAnswer, ApiResponse>()),
-        endpoint(Method::POST, ONE, "create_deployment_policy", post(write::create_deployment_policy))
+        post(ONE, "create_deployment_policy", write::create_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a deployment policy")
-            .body::<PostDeploymentPolicy>()
+            .audit(Subject::DeploymentPolicy)
             .answer::<ApiResponse>(201, "published"),
-        endpoint(Method::PUT, ONE, "replace_deployment_policy", put(write::replace_deployment_policy))
+        put(ONE, "replace_deployment_policy", write::replace_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Replaces a deployment policy; its owner stays")
-            .body::<PostDeploymentPolicy>()
+            .audit(Subject::DeploymentPolicy)
             .answer::<ApiResponse>(201, "replaced"),
-        endpoint(Method::PATCH, ONE, "patch_deployment_policy", patch(patch::patch_deployment_policy))
+        patch(ONE, "patch_deployment_policy", patch::patch_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Changes one attribute of a deployment policy")
-            .body::<PatchDeploymentPolicy>()
+            .audit(Subject::DeploymentPolicy)
             .answer::<ApiResponse>(201, "changed"),
-        endpoint(Method::DELETE, ONE, "delete_deployment_policy", delete(write::delete_deployment_policy))
+        delete(ONE, "delete_deployment_policy", write::delete_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Removes a deployment policy with its search sessions")
+            .audit(Subject::DeploymentPolicy)
             .answer_with(204, "removed", Content::None),
     ]
 }

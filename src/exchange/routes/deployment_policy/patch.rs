@@ -1,10 +1,8 @@
 //! Changing one attribute of a deployment policy.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::Access;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PatchDeploymentPolicy};
 use evenkeel_wire::exchange::orchestration::Orchestration;
@@ -14,10 +12,11 @@ use serde_json::json;
 
 use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{ConstraintWarnings, require_user_input};
-use crate::{ApiError, Exchange};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -32,28 +31,22 @@ enum Attribute {
 }
 
 pub(super) async fn patch_deployment_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PatchDeploymentPolicy>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::DeploymentPolicyWrite>,
+    Body(request): Body<PatchDeploymentPolicy>,
 ) -> Result<Response, ApiError> {
-    exchange
-        .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
-        .await?;
-    let request = request.read()?;
-    let mut warnings = ConstraintWarnings::new(&exchange);
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let mut warnings = ConstraintWarnings::new(exchange);
     let (name, attribute) = first_attribute(request, &mut warnings)?;
-    exchange
-        .write("deployment_policy.patch", async |mut tx| {
-            let mut row =
-                deployment_policy::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            require_references(&mut tx, &attribute).await?;
-            apply(&mut row, &attribute);
-            row.updated_at = exchange.now();
-            deployment_policy::update(&mut tx, &row).await?;
-            tx.finish([change(&org, &id, "modified")])
-        })
-        .await?;
+    op.write(&permission, "deployment_policy.patch", async |mut tx| {
+        let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        require_references(&mut tx, &attribute).await?;
+        apply(&mut row, &attribute);
+        row.updated_at = exchange.now();
+        deployment_policy::update(&mut tx, &row).await?;
+        tx.finish([change(org, id, "modified")])
+    })
+    .await?;
     Ok(warnings.on(created(format!("attribute '{name}' of business policy '{org}/{id}' updated"))))
 }
 

@@ -1,10 +1,8 @@
 //! Publishing, replacing and removing deployment policies.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Account};
+use evenkeel_access::{Account, Permission, right};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::ServiceReference;
 use evenkeel_store::PgConnection;
@@ -14,96 +12,76 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{absent, change};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{
     ConstraintWarnings, require_services, require_user_input, require_version, service_id_base,
 };
 use crate::routes::shape::{no_content, require_below_limit};
-use crate::{ApiError, Exchange};
 
 pub(super) async fn create_deployment_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostDeploymentPolicy>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::DeploymentPolicyCreate>,
+    Body(request): Body<PostDeploymentPolicy>,
 ) -> Result<Response, ApiError> {
-    exchange
-        .authorize(&caller, Access::DeploymentPolicyCreate, FactKind::DeploymentPolicy, &org, Some(&id))
-        .await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
-    let mut warnings = ConstraintWarnings::new(&exchange);
+    let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(&org, &id, caller.account(), &request, exchange.now());
-    exchange
-        .write("deployment_policy.create", async |mut tx| {
-            require_references(&mut tx, &request).await?;
-            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-            let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-            require_below_limit(
-                "deployment policies",
-                owned,
-                exchange.settings().limits.deployment_policies,
-            )?;
-            deployment_policy::insert(&mut tx, &row).await?;
-            tx.finish([change(&org, &id, "created")])
+    let row = row(org, id, caller.account(), &request, exchange.now());
+    op.write(&permission, "deployment_policy.create", async |mut tx| {
+        require_references(&mut tx, &request).await?;
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+        let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
+        deployment_policy::insert(&mut tx, &row).await?;
+        tx.finish([change(org, id, "created")])
+    })
+    .await
+    .map_err(|error: ApiError| {
+        let exists = || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
+        error.explain("deployment_policy_org_policy_key", exists).explain("deployment_policy_org_fk", || {
+            ApiError::not_found(format!("organization '{org}' not found"))
         })
-        .await
-        .map_err(|error: ApiError| {
-            let exists =
-                || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
-            error
-                .explain("deployment_policy_org_policy_key", exists)
-                .explain("deployment_policy_org_fk", || {
-                    ApiError::not_found(format!("organization '{org}' not found"))
-                })
-        })?;
+    })?;
     Ok(warnings.on(created(format!("business policy '{org}/{id}' created"))))
 }
 
 pub(super) async fn replace_deployment_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostDeploymentPolicy>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::DeploymentPolicyWrite>,
+    Body(request): Body<PostDeploymentPolicy>,
 ) -> Result<Response, ApiError> {
-    exchange
-        .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
-        .await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
-    let mut warnings = ConstraintWarnings::new(&exchange);
+    let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(&org, &id, caller.account(), &request, exchange.now());
-    exchange
-        .write("deployment_policy.replace", async |mut tx| {
-            require_references(&mut tx, &request).await?;
-            if !deployment_policy::update(&mut tx, &row).await? {
-                return Err(absent(&org, &id));
-            }
-            tx.finish([change(&org, &id, "created/modified")])
-        })
-        .await?;
+    let row = row(org, id, caller.account(), &request, exchange.now());
+    op.write(&permission, "deployment_policy.replace", async |mut tx| {
+        require_references(&mut tx, &request).await?;
+        if !deployment_policy::update(&mut tx, &row).await? {
+            return Err(absent(org, id));
+        }
+        tx.finish([change(org, id, "created/modified")])
+    })
+    .await?;
     Ok(warnings.on(created("business policy updated")))
 }
 
 pub(super) async fn delete_deployment_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::DeploymentPolicyWrite>,
 ) -> Result<Response, ApiError> {
-    exchange
-        .authorize(&caller, Access::DeploymentPolicyWrite, FactKind::DeploymentPolicy, &org, Some(&id))
-        .await?;
-    exchange
-        .write("deployment_policy.delete", async |mut tx| {
-            if !deployment_policy::delete(&mut tx, &org, &id).await? {
-                return Err(absent(&org, &id));
-            }
-            tx.finish([change(&org, &id, "deleted")])
-        })
-        .await?;
+    let Op { path: ResourcePath { org, id }, .. } = &op;
+    op.write(&permission, "deployment_policy.delete", async |mut tx| {
+        if !deployment_policy::delete(&mut tx, org, id).await? {
+            return Err(absent(org, id));
+        }
+        tx.finish([change(org, id, "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }
 

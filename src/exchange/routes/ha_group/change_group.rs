@@ -7,157 +7,161 @@
 use std::collections::BTreeSet;
 
 use evenkeel_access::{
-    Account, Caller, HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node,
+    Account, Caller, HaGroupFacts, HaGroupRefused, Permission, check_ha_group_change, makes_admin_groups,
+    may_move_node, right,
 };
-use evenkeel_exchange_store::audit::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
 
 use super::form::{WantedGroup, not_all_nodes};
+use crate::ApiError;
+use crate::operation::Op;
+use crate::operation::audit::Subject;
 use crate::operation::transaction::WriteTx;
-use crate::{ApiError, Exchange};
 
 /// Names of nodes and groups in one refusal, at most.
 const NAMED_CONFLICTS: usize = 10;
 const CLUSTER: &str = "cluster";
 
 /// Makes a group with its members.
-pub async fn create(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) -> Result<(), ApiError> {
+pub(super) async fn create<P>(
+    op: &Op<P>,
+    permission: &Permission<right::HaGroupWrite>,
+    wanted: &WantedGroup,
+) -> Result<(), ApiError> {
+    let Op { exchange, caller, .. } = op;
     let (org, name) = (&wanted.org, &wanted.name);
     let members = wanted.members.clone().unwrap_or_default();
-    exchange
-        .write("ha_group.create", async |mut tx| {
-            tx.set_subject(subject(org, name)).await?;
-            let group = HaGroup {
-                org: org.clone(),
-                name: name.clone(),
-                description: wanted.description.clone(),
-                is_admin: makes_admin_groups(caller, org),
-                owner: Some(caller.account()),
-                updated_at: exchange.now(),
-            };
-            ha_group::insert_group(&mut tx, &group).await.map_err(|error| {
-                ApiError::from(error)
-                    .explain("ha_group_org_name_key", || {
-                        ApiError::conflict(format!(
-                            "high availability node group '{org}/{name}' already exists"
-                        ))
-                    })
-                    .explain("ha_group_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
-            })?;
-            let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-            check_new_members(caller, org, &members, &candidates)?;
-            check_clusters(wanted, &members, &candidates)?;
-            insert_members(&mut tx, org, name, &members).await?;
-            tx.finish(changes(org, name, &members, "created"))
-        })
-        .await
+    op.write(permission, "ha_group.create", async |mut tx| {
+        tx.set_subject(Subject::HaGroup.of(org, name)).await?;
+        let group = HaGroup {
+            org: org.clone(),
+            name: name.clone(),
+            description: wanted.description.clone(),
+            is_admin: makes_admin_groups(caller, org),
+            owner: Some(caller.account()),
+            updated_at: exchange.now(),
+        };
+        ha_group::insert_group(&mut tx, &group).await.map_err(|error| {
+            ApiError::from(error)
+                .explain("ha_group_org_name_key", || {
+                    ApiError::conflict(format!("high availability node group '{org}/{name}' already exists"))
+                })
+                .explain("ha_group_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
+        })?;
+        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+        check_new_members(caller, org, &members, &candidates)?;
+        check_clusters(wanted, &members, &candidates)?;
+        insert_members(&mut tx, org, name, &members).await?;
+        tx.finish(changes(org, name, &members, "created"))
+    })
+    .await
 }
 
 /// Replaces members, description or both of a group.
-pub async fn update(exchange: &Exchange, caller: &Caller, wanted: &WantedGroup) -> Result<(), ApiError> {
+pub(super) async fn update<P>(
+    op: &Op<P>,
+    permission: &Permission<right::HaGroupWrite>,
+    wanted: &WantedGroup,
+) -> Result<(), ApiError> {
+    let Op { exchange, caller, .. } = op;
     let (org, name) = (&wanted.org, &wanted.name);
-    exchange
-        .write("ha_group.update", async |mut tx| {
-            tx.set_subject(subject(org, name)).await?;
-            let group = lock(&mut tx, org, name).await?;
-            let old = ha_group::list_members(&mut tx, org, name).await?;
-            let new = wanted.members.as_ref().unwrap_or(&old);
-            let concerned: Vec<String> =
-                old.iter().chain(new).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-            let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
-            check_change(caller, &group, owners(&candidates, &old))?;
-            let gained = without(new, &old);
-            let lost = without(&old, new);
-            check_new_members(caller, org, &gained, &candidates)?;
-            check_clusters(wanted, &gained, &candidates)?;
-            if !lost.is_empty() {
-                ha_group::delete_members(&mut tx, org, name, &lost).await?;
-            }
-            insert_members(&mut tx, org, name, &gained).await?;
-            let description = wanted.description.as_ref().or(group.description.as_ref());
-            ha_group::update_group(&mut tx, org, name, description.map(String::as_str), exchange.now())
-                .await?;
-            let told: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
-            tx.finish(changes(org, name, told, "modified"))
-        })
-        .await
+    op.write(permission, "ha_group.update", async |mut tx| {
+        tx.set_subject(Subject::HaGroup.of(org, name)).await?;
+        let group = lock(&mut tx, org, name).await?;
+        let old = ha_group::list_members(&mut tx, org, name).await?;
+        let new = wanted.members.as_ref().unwrap_or(&old);
+        let concerned: Vec<String> =
+            old.iter().chain(new).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
+        check_change(caller, &group, owners(&candidates, &old))?;
+        let gained = without(new, &old);
+        let lost = without(&old, new);
+        check_new_members(caller, org, &gained, &candidates)?;
+        check_clusters(wanted, &gained, &candidates)?;
+        if !lost.is_empty() {
+            ha_group::delete_members(&mut tx, org, name, &lost).await?;
+        }
+        insert_members(&mut tx, org, name, &gained).await?;
+        let description = wanted.description.as_ref().or(group.description.as_ref());
+        ha_group::update_group(&mut tx, org, name, description.map(String::as_str), exchange.now()).await?;
+        let told: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
+        tx.finish(changes(org, name, told, "modified"))
+    })
+    .await
 }
 
 /// Removes a group; its nodes are in no group any more.
-pub async fn delete(exchange: &Exchange, caller: &Caller, org: &str, name: &str) -> Result<(), ApiError> {
-    exchange
-        .write("ha_group.delete", async |mut tx| {
-            let group = lock(&mut tx, org, name).await?;
-            let members = ha_group::list_members(&mut tx, org, name).await?;
-            let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-            check_change(caller, &group, owners(&candidates, &members))?;
-            ha_group::delete_group(&mut tx, org, name).await?;
-            tx.finish(changes(org, name, &members, "deleted"))
-        })
-        .await
+pub(super) async fn delete<P>(
+    op: &Op<P>,
+    permission: &Permission<right::HaGroupWrite>,
+    org: &str,
+    name: &str,
+) -> Result<(), ApiError> {
+    op.write(permission, "ha_group.delete", async |mut tx| {
+        let group = lock(&mut tx, org, name).await?;
+        let members = ha_group::list_members(&mut tx, org, name).await?;
+        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+        check_change(&op.caller, &group, owners(&candidates, &members))?;
+        ha_group::delete_group(&mut tx, org, name).await?;
+        tx.finish(changes(org, name, &members, "deleted"))
+    })
+    .await
 }
 
 /// Puts one node into a group.
-pub async fn add_node(
-    exchange: &Exchange,
-    caller: &Caller,
-    org: &str,
-    name: &str,
+pub(super) async fn add_node<P>(
+    op: &Op<P>,
+    permission: &Permission<right::HaGroupWrite>,
+    (org, name): (&str, &str),
     node: &str,
 ) -> Result<(), ApiError> {
+    let Op { exchange, caller, .. } = op;
     let added = vec![node.to_owned()];
-    exchange
-        .write("ha_group.add_node", async |mut tx| {
-            let group = lock(&mut tx, org, name).await?;
-            let members = ha_group::list_members(&mut tx, org, name).await?;
-            let concerned: Vec<String> =
-                members.iter().chain(&added).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-            let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
-            check_change(caller, &group, owners(&candidates, &members))?;
-            refuse_conflicts(&mut tx, org, &added, None).await?;
-            if !candidates.iter().any(|candidate| candidate.node == node) {
-                return Err(ApiError::not_found(format!("node '{org}/{node}' not found")));
-            }
-            check_new_members(caller, org, &added, &candidates)?;
-            insert_members(&mut tx, org, name, &added).await?;
-            ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
-            tx.finish(changes(org, name, &added, "modified"))
-        })
-        .await
+    op.write(permission, "ha_group.add_node", async |mut tx| {
+        let group = lock(&mut tx, org, name).await?;
+        let members = ha_group::list_members(&mut tx, org, name).await?;
+        let concerned: Vec<String> =
+            members.iter().chain(&added).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let candidates = ha_group::lock_candidates(&mut tx, org, &concerned).await?;
+        check_change(caller, &group, owners(&candidates, &members))?;
+        refuse_conflicts(&mut tx, org, &added, None).await?;
+        if !candidates.iter().any(|candidate| candidate.node == node) {
+            return Err(ApiError::not_found(format!("node '{org}/{node}' not found")));
+        }
+        check_new_members(caller, org, &added, &candidates)?;
+        insert_members(&mut tx, org, name, &added).await?;
+        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+        tx.finish(changes(org, name, &added, "modified"))
+    })
+    .await
 }
 
 /// Takes one node out of a group.
-pub async fn remove_node(
-    exchange: &Exchange,
-    caller: &Caller,
-    org: &str,
-    name: &str,
+pub(super) async fn remove_node<P>(
+    op: &Op<P>,
+    permission: &Permission<right::HaGroupWrite>,
+    (org, name): (&str, &str),
     node: &str,
 ) -> Result<(), ApiError> {
+    let Op { exchange, caller, .. } = op;
     let removed = vec![node.to_owned()];
     let absent = || {
         ApiError::not_found(format!("high availability node group member '{org}/{name}/{node}' not found"))
     };
-    exchange
-        .write("ha_group.remove_node", async |mut tx| {
-            let group = ha_group::lock_group(&mut tx, org, name).await?.ok_or_else(absent)?;
-            let members = ha_group::list_members(&mut tx, org, name).await?;
-            let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-            if !candidates.iter().any(|candidate| candidate.node == node) {
-                return Err(absent());
-            }
-            check_change(caller, &group, owners(&candidates, &members))?;
-            ha_group::delete_members(&mut tx, org, name, &removed).await?;
-            ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
-            tx.finish(changes(org, name, &removed, "modified"))
-        })
-        .await
-}
-
-/// What the audit record is about, for the forms that name the group in the body.
-fn subject(org: &str, name: &str) -> Subject {
-    Subject { kind: "ha_group", org: org.to_owned(), id: name.to_owned(), part: String::new() }
+    op.write(permission, "ha_group.remove_node", async |mut tx| {
+        let group = ha_group::lock_group(&mut tx, org, name).await?.ok_or_else(absent)?;
+        let members = ha_group::list_members(&mut tx, org, name).await?;
+        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
+        if !candidates.iter().any(|candidate| candidate.node == node) {
+            return Err(absent());
+        }
+        check_change(caller, &group, owners(&candidates, &members))?;
+        ha_group::delete_members(&mut tx, org, name, &removed).await?;
+        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+        tx.finish(changes(org, name, &removed, "modified"))
+    })
+    .await
 }
 
 async fn lock(tx: &mut WriteTx, org: &str, name: &str) -> Result<HaGroup, ApiError> {

@@ -8,14 +8,12 @@ mod form;
 mod read;
 mod write;
 
-use axum::routing::{delete, get, post, put};
-use evenkeel_wire::exchange::ha_group::{
-    HaGroupDocument, HaGroupForm, HaGroupStatusAnswer, HaGroupsAnswer, PutHaGroup,
-};
+use evenkeel_wire::exchange::ha_group::{HaGroupStatusAnswer, HaGroupsAnswer};
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
-use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, post, put};
+use crate::operation::{Content, Operation};
 
 const TAG: &str = "HA groups";
 const ALL: &str = "/orgs/{organization}/hagroups";
@@ -26,86 +24,79 @@ const ALL_DOCUMENTS: &str = "/org/{organization}/hagroups";
 const ONE_DOCUMENT: &str = "/org/{organization}/hagroups/{hagroup}";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
-    let mut all = group_endpoints();
-    all.extend(document_endpoints().into_iter().map(Endpoint::at_root_too));
+pub fn operations() -> Vec<Operation> {
+    let mut all = group_operations();
+    all.extend(document_operations().into_iter().map(Operation::at_root_too));
     all
 }
 
-fn group_endpoints() -> Vec<Endpoint> {
+fn group_operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_ha_groups", get(read::list_ha_groups))
+        get(ALL, "list_ha_groups", read::list_ha_groups)
             .doc(TAG, "Lists the HA groups of an organization")
-            .query::<HaGroupForm>()
             .answer::<HaGroupsAnswer>(200, "the groups")
             .answer::<HaGroupsAnswer>(404, "none"),
-        endpoint(Method::GET, ONE, "get_ha_group", get(read::get_ha_group))
+        get(ONE, "get_ha_group", read::get_ha_group)
             .doc(TAG, "Answers one HA group")
-            .query::<HaGroupForm>()
             .answer::<HaGroupsAnswer>(200, "the group")
             .answer::<HaGroupsAnswer>(404, "there is none"),
-        endpoint(Method::POST, ONE, "create_ha_group", post(write::create_ha_group))
+        post(ONE, "create_ha_group", write::create_ha_group)
             .doc(TAG, "Creates an HA group with its members, all or nothing")
-            .body::<PutHaGroup>()
+            .audit(Subject::HaGroup)
             .answer::<ApiResponse>(201, "created")
             .answer::<ApiResponse>(
                 409,
                 "the group exists, or a node is in a group already: the text names both",
             ),
-        endpoint(Method::PUT, ONE, "update_ha_group", put(write::update_ha_group))
+        put(ONE, "update_ha_group", write::update_ha_group)
             .doc(TAG, "Replaces the members of an HA group, or its description, or both")
-            .body::<PutHaGroup>()
+            .audit(Subject::HaGroup)
             .answer::<ApiResponse>(201, "changed")
             .answer::<ApiResponse>(409, "a node is in another group: the text names both"),
-        endpoint(Method::DELETE, ONE, "delete_ha_group", delete(write::delete_ha_group))
+        delete(ONE, "delete_ha_group", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
+            .audit(Subject::HaGroup)
             .answer_with(204, "deleted", Content::None),
-        endpoint(Method::POST, MEMBER, "add_ha_group_node", post(write::add_ha_group_node))
+        post(MEMBER, "add_ha_group_node", write::add_ha_group_node)
             .doc(TAG, "Puts one node into an HA group")
+            .audit(Subject::HaGroup)
             .answer::<ApiResponse>(201, "it is in the group")
             .answer::<ApiResponse>(409, "the node is in a group already: the text names it"),
-        endpoint(Method::DELETE, MEMBER, "remove_ha_group_node", delete(write::remove_ha_group_node))
+        delete(MEMBER, "remove_ha_group_node", write::remove_ha_group_node)
             .doc(TAG, "Takes one node out of an HA group")
+            .audit(Subject::HaGroup)
             .answer_with(204, "it is in no group any more", Content::None),
-        endpoint(Method::GET, STATUS, "get_ha_group_management_status", get(read::get_management_status))
+        get(STATUS, "get_ha_group_management_status", read::get_management_status)
             .doc(TAG, "Answers where a management policy stands on the members of an HA group")
             .answer::<HaGroupStatusAnswer>(200, "the members")
             .answer::<ApiResponse>(404, "there is no such group, or it has no member"),
     ]
 }
 
-fn document_endpoints() -> Vec<Endpoint> {
+fn document_operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL_DOCUMENTS, "list_ha_group_documents", get(read::list_ha_group_documents))
+        get(ALL_DOCUMENTS, "list_ha_group_documents", read::list_ha_group_documents)
             .doc(TAG, "Lists the HA groups of an organization as documents")
             .answer::<HaGroupsAnswer>(200, "the groups")
             .answer::<HaGroupsAnswer>(404, "none"),
-        endpoint(Method::GET, ONE_DOCUMENT, "get_ha_group_document", get(read::get_ha_group_document))
+        get(ONE_DOCUMENT, "get_ha_group_document", read::get_ha_group_document)
             .doc(TAG, "Answers one HA group as a document")
             .answer::<HaGroupsAnswer>(200, "the group")
             .answer::<HaGroupsAnswer>(404, "there is none"),
-        endpoint(
-            Method::POST,
-            ALL_DOCUMENTS,
-            "create_ha_group_document",
-            post(write::create_ha_group_document),
-        )
-        .doc(TAG, "Creates the HA group that the document names, with its members, all or nothing")
-        .body::<HaGroupDocument>()
-        .answer::<ApiResponse>(201, "created")
-        .answer::<ApiResponse>(409, "the group exists, or a node is in a group already: the text names both"),
-        endpoint(
-            Method::PUT,
-            ALL_DOCUMENTS,
-            "replace_ha_group_document",
-            put(write::replace_ha_group_document),
-        )
-        .doc(TAG, "Replaces the members of the HA group that the document names")
-        .body::<HaGroupDocument>()
-        .answer::<ApiResponse>(201, "replaced")
-        .answer::<ApiResponse>(409, "a node is in another group: the text names both"),
-        endpoint(Method::DELETE, ONE_DOCUMENT, "delete_ha_group_document", delete(write::delete_ha_group))
+        post(ALL_DOCUMENTS, "create_ha_group_document", write::create_ha_group_document)
+            .doc(TAG, "Creates the HA group that the document names, with its members, all or nothing")
+            .answer::<ApiResponse>(201, "created")
+            .answer::<ApiResponse>(
+                409,
+                "the group exists, or a node is in a group already: the text names both",
+            ),
+        put(ALL_DOCUMENTS, "replace_ha_group_document", write::replace_ha_group_document)
+            .doc(TAG, "Replaces the members of the HA group that the document names")
+            .answer::<ApiResponse>(201, "replaced")
+            .answer::<ApiResponse>(409, "a node is in another group: the text names both"),
+        delete(ONE_DOCUMENT, "delete_ha_group_document", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
+            .audit(Subject::HaGroup)
             .answer_with(204, "deleted", Content::None),
     ]
 }

@@ -2,52 +2,49 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, seen_members, sees_admin_descriptions};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, Permission, right, seen_members, sees_admin_descriptions};
 use evenkeel_exchange_store::ha_group::{self, HaGroupView};
 use evenkeel_exchange_store::node_part;
 use evenkeel_wire::exchange::ha_group::{HaGroupForm, HaGroupMemberStatus, HaGroupStatusAnswer};
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use http::StatusCode;
 
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::{Op, OrgPath, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::found;
 use crate::{ApiError, Exchange};
 
 pub async fn list_ha_groups(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<HaGroupForm>,
+    op: Op<OrgPath, Query<HaGroupForm>>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     answer(exchange, caller, org, None, is_document(&query)).await
 }
 
 pub async fn get_ha_group(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
-    Query(query): Query<HaGroupForm>,
+    op: Op<ResourcePath, Query<HaGroupForm>>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, parameters: Query(query), .. } = op;
     answer(exchange, caller, org, Some(name), is_document(&query)).await
 }
 
 pub async fn list_ha_group_documents(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
+    op: Op<OrgPath>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     answer(exchange, caller, org, None, true).await
 }
 
 pub async fn get_ha_group_document(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
     answer(exchange, caller, org, Some(name), true).await
 }
 
@@ -57,12 +54,11 @@ fn is_document(query: &HaGroupForm) -> bool {
 
 async fn answer(
     exchange: Exchange,
-    caller: CurrentCaller,
+    caller: Arc<Caller>,
     org: String,
     name: Option<String>,
     is_document: bool,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesRead, FactKind::Org, &org, None).await?;
     let view = HaGroupView {
         members_of: seen_members(&caller),
         describes_admin_groups: sees_admin_descriptions(&caller, &org),
@@ -91,11 +87,10 @@ async fn page(
 }
 
 pub async fn get_management_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, group, policy)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    _: Permission<right::NodesSearch>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
+    let Op { exchange, path: PartPath { org, id: group, part: policy }, .. } = op;
     let mut connection = exchange.database().acquire().await?;
     let rows = node_part::list_member_statuses(&mut connection, &org, &group, &policy).await?;
     connection.release();

@@ -4,23 +4,22 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, put};
-use evenkeel_access::Access;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::agreement::{self, NodeAgreementRow};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodeAgreement, NodeAgreementsAnswer, PutNodeAgreement};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{Method, StatusCode};
+use http::StatusCode;
 
 use super::{json, missing_node, node_change};
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::extract::{Body, Query};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, put};
+use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
@@ -29,45 +28,38 @@ const TAG: &str = "node agreement";
 const ALL: &str = "/orgs/{organization}/nodes/{node}/agreements";
 const ONE: &str = "/orgs/{organization}/nodes/{node}/agreements/{agreement}";
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_node_agreements", get(list_agreements))
+        get(ALL, "list_node_agreements", list_agreements)
             .doc(TAG, "Lists the agreements of a node")
             .answer::<NodeAgreementsAnswer>(200, "the agreements")
             .answer::<NodeAgreementsAnswer>(404, "there is none"),
-        endpoint(Method::GET, ONE, "get_node_agreement", get(get_agreement))
+        get(ONE, "get_node_agreement", get_agreement)
             .doc(TAG, "Answers an agreement of a node")
             .answer::<NodeAgreementsAnswer>(200, "the agreement")
             .answer::<NodeAgreementsAnswer>(404, "it is not there"),
-        endpoint(Method::PUT, ONE, "replace_node_agreement", put(replace_agreement))
+        put(ONE, "replace_node_agreement", replace_agreement)
             .doc(TAG, "Records an agreement of a node")
-            .query::<HeartbeatQuery>()
-            .body::<PutNodeAgreement>()
+            .audit(Subject::NodeAgreement)
             .answer::<ApiResponse>(201, "recorded"),
-        endpoint(Method::DELETE, ALL, "delete_node_agreements", delete(delete_agreements))
+        delete(ALL, "delete_node_agreements", delete_agreements)
             .doc(TAG, "Removes all agreements of a node")
+            .audit(Subject::NodeAgreement)
             .answer_with(204, "removed", Content::None),
-        endpoint(Method::DELETE, ONE, "delete_node_agreement", delete(delete_agreement))
+        delete(ONE, "delete_node_agreement", delete_agreement)
             .doc(TAG, "Removes an agreement of a node")
+            .audit(Subject::NodeAgreement)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
-async fn list_agreements(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+async fn list_agreements(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
-async fn get_agreement(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, agreement)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+async fn get_agreement(op: Op<PartPath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
     read(exchange, org, id, Some(agreement)).await
 }
 
@@ -111,83 +103,74 @@ fn keyed_answer(row: NodeAgreementRow) -> (String, NodeAgreement) {
 }
 
 async fn replace_agreement(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, agreement)): Path<(String, String, String)>,
-    Query(query): Query<HeartbeatQuery>,
-    request: Body<PutNodeAgreement>,
+    op: Op<PartPath, Query<HeartbeatQuery>>,
+    permission: Permission<right::NodeWrite>,
+    Body(request): Body<PutNodeAgreement>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: PartPath { org, id, part: agreement }, parameters: Query(query), .. } = &op;
     if request.services.is_none() && request.agreement_service.is_none() {
         return Err(ApiError::invalid_input("services or agreementService must be given"));
     }
     let limit = exchange.settings().limits.agreements;
     let workload = request.agreement_service.unwrap_or_default();
     let row = NodeAgreementRow {
-        agreement,
+        agreement: agreement.clone(),
         services: json(&request.services.unwrap_or_default())?,
         agreement_service: json(&workload)?,
         service_url: workload.url,
         state: request.state,
         updated_at: exchange.now(),
     };
-    exchange
-        .write("node_agreement.replace", async |mut tx| {
-            if !node::touch_node(&mut tx, &org, &id, row.updated_at).await? {
-                return Err(missing_node(&org, &id));
-            }
-            if limit > 0
-                && agreement::count_others_of_node(&mut tx, &org, &id, &row.agreement).await? >= limit
-            {
-                return Err(ApiError::access_denied(format!("a node may have {limit} agreements, no more")));
-            }
-            agreement::upsert_of_node(&mut tx, &org, &id, &row).await?;
-            tx.finish([node_change(&org, &id, "nodeagreements", "created/modified")])
-        })
-        .await?;
+    op.write(&permission, "node_agreement.replace", async |mut tx| {
+        if !node::touch_node(&mut tx, org, id, row.updated_at).await? {
+            return Err(missing_node(org, id));
+        }
+        if limit > 0 && agreement::count_others_of_node(&mut tx, org, id, &row.agreement).await? >= limit {
+            return Err(ApiError::access_denied(format!("a node may have {limit} agreements, no more")));
+        }
+        agreement::upsert_of_node(&mut tx, org, id, &row).await?;
+        tx.finish([node_change(org, id, "nodeagreements", "created/modified")])
+    })
+    .await?;
     if query.noheartbeat != Some(true) {
-        exchange.heartbeats().touch_node(&org, &id, row.updated_at).await?;
+        exchange.heartbeats().touch_node(org, id, row.updated_at).await?;
     }
     Ok(created("agreement added or updated"))
 }
 
 async fn delete_agreements(
-    state: State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
 ) -> Result<Response, ApiError> {
-    remove(&state, &caller, &org, &id, None).await
+    let ResourcePath { org, id } = &op.path;
+    remove(&op, &permission, (org, id), None).await
 }
 
 async fn delete_agreement(
-    state: State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, agreement)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::NodeWrite>,
 ) -> Result<Response, ApiError> {
-    remove(&state, &caller, &org, &id, Some(&agreement)).await
+    let PartPath { org, id, part } = &op.path;
+    remove(&op, &permission, (org, id), Some(part)).await
 }
 
-async fn remove(
-    exchange: &Exchange,
-    caller: &CurrentCaller,
-    org: &str,
-    id: &str,
+async fn remove<P>(
+    op: &Op<P>,
+    permission: &Permission<right::NodeWrite>,
+    (org, id): (&str, &str),
     agreement: Option<&str>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(caller, Access::NodeWrite, FactKind::Node, org, Some(id)).await?;
-    exchange
-        .write("node_agreement.delete", async |mut tx| {
-            // The node first, as every write about a node: two of them must not wait for each other.
-            node::touch_node(&mut tx, org, id, exchange.now()).await?;
-            if agreement::delete_of_node(&mut tx, org, id, agreement).await? == 0 {
-                return Err(ApiError::not_found(match agreement {
-                    Some(agreement) => format!("agreement '{agreement}' of node '{org}/{id}' not found"),
-                    None => format!("no agreements of node '{org}/{id}': not found"),
-                }));
-            }
-            tx.finish([node_change(org, id, "nodeagreements", "deleted")])
-        })
-        .await?;
+    op.write(permission, "node_agreement.delete", async |mut tx| {
+        // The node first, as every write about a node: two of them must not wait for each other.
+        node::touch_node(&mut tx, org, id, op.exchange.now()).await?;
+        if agreement::delete_of_node(&mut tx, org, id, agreement).await? == 0 {
+            return Err(ApiError::not_found(match agreement {
+                Some(agreement) => format!("agreement '{agreement}' of node '{org}/{id}' not found"),
+                None => format!("no agreements of node '{org}/{id}': not found"),
+            }));
+        }
+        tx.finish([node_change(org, id, "nodeagreements", "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }

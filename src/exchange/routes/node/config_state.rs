@@ -2,50 +2,45 @@
 //!
 //! Source: exchange contract 4.4.
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::post;
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node::RegisteredService;
 use evenkeel_wire::exchange::node_part::PostConfigState;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
 use super::{json, node_change};
-use crate::endpoint::{Endpoint, endpoint};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
-use crate::{ApiError, Exchange};
+use crate::extract::Body;
+use crate::operation::audit::Subject;
+use crate::operation::row::post;
+use crate::operation::{Op, Operation, ResourcePath};
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
+        post(
             "/orgs/{organization}/nodes/{node}/services_configstate",
             "change_service_config_state",
-            post(change_config_state),
+            change_config_state,
         )
         .doc(super::TAG, "Suspends or resumes registered services of a node")
-        .body::<PostConfigState>()
+        .audit(Subject::Node)
         .answer::<ApiResponse>(201, "changed, or nothing to change"),
     ]
 }
 
 async fn change_config_state(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostConfigState>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
+    Body(request): Body<PostConfigState>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     check(&request)?;
     let now = exchange.now();
-    let has_changed = exchange
-        .write("node.change_config_state", async |mut tx| {
-            let mut row = node::lock_node(&mut tx, &org, &id)
+    let has_changed = op
+        .write(&permission, "node.change_config_state", async |mut tx| {
+            let mut row = node::lock_node(&mut tx, org, id)
                 .await?
                 .ok_or_else(|| ApiError::invalid_input(format!("node '{org}/{id}' not found")))?;
             let mut services: Vec<RegisteredService> = serde_json::from_str(row.registered_services.get())
@@ -56,11 +51,11 @@ async fn change_config_state(
                 row.updated_at = now;
                 node::update_node(&mut tx, &row, None).await?;
             }
-            tx.finish_with([node_change(&org, &id, "services_configstate", "created")], has_changed)
+            tx.finish_with([node_change(org, id, "services_configstate", "created")], has_changed)
         })
         .await?;
     if has_changed {
-        exchange.heartbeats().touch_node(&org, &id, now).await?;
+        exchange.heartbeats().touch_node(org, id, now).await?;
     }
     Ok(created(format!("registeredServices of node '{org}/{id}' updated")))
 }

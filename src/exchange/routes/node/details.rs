@@ -4,43 +4,38 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::get;
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node::{JsonText, NodeFilter};
 use evenkeel_exchange_store::node_details::{NodeDetailsRow, list_node_details};
 use evenkeel_wire::exchange::node::NodeDetailsQuery;
 use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsAnswer};
 use evenkeel_wire::exchange::time::wire_time;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use serde_json::Value;
 
 use super::get::{MASKED, node_type, visible_owner};
 use super::orchestration::shown_orchestration;
-use crate::endpoint::{Endpoint, endpoint};
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::row::get;
+use crate::operation::{Op, Operation, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::pattern_or_exact;
 use crate::{ApiError, Exchange};
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, "/orgs/{organization}/node-details", "list_node_details", get(list_details))
+        get("/orgs/{organization}/node-details", "list_node_details", list_details)
             .doc(super::TAG, "Lists nodes with policies, statuses, errors and groups")
-            .query::<NodeDetailsQuery>()
             .answer::<NodeDetailsAnswer>(200, "the nodes"),
     ]
 }
 
 async fn list_details(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<NodeDetailsQuery>,
+    op: Op<OrgPath, Query<NodeDetailsQuery>>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = NodeFilter {
         id: query.id,
         name: query.name,

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Account, Caller, Decision, Facts, Role, Target, decide_with_facts};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Account, Caller, Decision, Facts, Permission, Role, Target, right};
 use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
@@ -18,7 +16,8 @@ use serde_json::value::RawValue;
 use super::orchestration::shown_orchestration;
 use super::validate::json;
 use crate::conversation::shortened;
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, found};
 use crate::{ApiError, Exchange};
@@ -27,12 +26,10 @@ use crate::{ApiError, Exchange};
 pub(in crate::routes) const MASKED: &str = "***************";
 
 pub(super) async fn list_nodes(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<NodesQuery>,
+    op: Op<OrgPath, Query<NodesQuery>>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = NodeFilter {
         id: query.idfilter,
         name: query.name,
@@ -79,27 +76,25 @@ pub(in crate::routes) fn node_type(text: &str) -> Result<String, ApiError> {
     }
 }
 
-pub(super) async fn get_node(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<AttributeQuery>,
-) -> Result<Response, ApiError> {
+/// Reads a node with one statement: the row itself tells whether the caller may read it.
+pub(super) async fn get_node(op: Op<ResourcePath, Query<AttributeQuery>>) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     let mut connection = exchange.database().acquire().await?;
-    let row = node::find_node(&mut connection, &org, &id).await?;
+    let row = node::find_node(&mut connection, org, id).await?;
     connection.release();
-    if !may_read(&caller, &org, &id, row.as_ref()) {
+    let _: Permission<right::NodeRead> = match may_read(caller, org, id, row.as_ref()) {
+        Ok(permission) => permission,
         // Asked again only for the words of the refusal.
-        exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
-    }
+        Err(_) => op.authorize().await?,
+    };
     let row = row.ok_or_else(|| ApiError::not_found("not found"))?;
-    let mut answer = answer(&exchange, row);
-    let is_itself = caller.role == Role::Node && caller.org == org && caller.id == id;
-    if is_itself && exchange.conversations().is_active(&org, &id, exchange.now()) {
-        Box::pin(shorten_intervals(&exchange, &org, &mut answer)).await?;
+    let mut answer = answer(exchange, row);
+    let is_itself = caller.role == Role::Node && caller.org == *org && caller.id == *id;
+    if is_itself && exchange.conversations().is_active(org, id, exchange.now()) {
+        Box::pin(shorten_intervals(exchange, org, &mut answer)).await?;
     }
     if let Some(name) = &query.attribute
-        && let Some(value) = attribute_value(name, &org, &id, &answer)
+        && let Some(value) = attribute_value(name, org, id, &answer)
     {
         return Ok(attribute(name, &value));
     }
@@ -121,13 +116,18 @@ async fn shorten_intervals(exchange: &Exchange, org: &str, answer: &mut NodeAnsw
 }
 
 /// Asks the permission table with the row itself, so that reading a node takes one statement.
-fn may_read(caller: &Caller, org: &str, id: &str, row: Option<&NodeRow>) -> bool {
+fn may_read(
+    caller: &Caller,
+    org: &str,
+    id: &str,
+    row: Option<&NodeRow>,
+) -> Result<Permission<right::NodeRead>, Decision> {
     let facts = row.map(|row| Facts {
         owner: Some(Account { org: row.owner_org.clone(), name: row.owner.clone() }),
         is_public: false,
     });
     let target = Target { org, id: Some(id) };
-    decide_with_facts(caller, Access::NodeRead, target, facts.as_ref()) == Decision::Allow
+    Permission::decide_with_facts(caller, target, facts.as_ref())
 }
 
 fn answer(exchange: &Exchange, row: NodeRow) -> NodeAnswer {

@@ -4,23 +4,22 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, put};
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{
     ManagementStatus, ManagementStatusAnswer, PutManagementStatus, UpgradeStatus,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{Method, StatusCode};
+use http::StatusCode;
 
 use super::{json, missing_node, node_change};
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, put};
+use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
@@ -29,50 +28,43 @@ const TAG: &str = "node management status";
 const ALL: &str = "/orgs/{organization}/nodes/{node}/managementStatus";
 const ONE: &str = "/orgs/{organization}/nodes/{node}/managementStatus/{managementpolicy}";
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_management_statuses", get(list_statuses))
+        get(ALL, "list_management_statuses", list_statuses)
             .doc(TAG, "Lists where management policies stand on a node")
             .answer::<ManagementStatusAnswer>(200, "the statuses")
             .answer::<ManagementStatusAnswer>(404, "there is none"),
-        endpoint(Method::GET, ONE, "get_management_status", get(get_status))
+        get(ONE, "get_management_status", get_status)
             .doc(TAG, "Answers where a management policy stands on a node")
             .answer::<ManagementStatusAnswer>(200, "the status")
             .answer::<ManagementStatusAnswer>(404, "it is not there"),
-        endpoint(Method::PUT, ONE, "replace_management_status", put(replace_status))
+        put(ONE, "replace_management_status", replace_status)
             .doc(TAG, "Records where a management policy stands on a node")
-            .body::<PutManagementStatus>()
+            .audit(Subject::NodeManagementStatus)
             .answer::<ApiResponse>(201, "recorded"),
-        endpoint(Method::DELETE, ONE, "delete_management_status", delete(delete_status))
+        delete(ONE, "delete_management_status", delete_status)
             .doc(TAG, "Removes the status of a management policy on a node")
+            .audit(Subject::NodeManagementStatus)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
-async fn list_statuses(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
-    read(exchange, caller, org, id, None).await
+async fn list_statuses(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    read(exchange, org, id, None).await
 }
 
-async fn get_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, policy)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    read(exchange, caller, org, id, Some(policy)).await
+async fn get_status(op: Op<PartPath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: PartPath { org, id, part: policy }, .. } = op;
+    read(exchange, org, id, Some(policy)).await
 }
 
 async fn read(
     exchange: Exchange,
-    caller: CurrentCaller,
     org: String,
     id: String,
     policy: Option<String>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
     let wanted = Arc::new((org, id, policy));
     pages::answer(
         StatusCode::OK,
@@ -100,13 +92,11 @@ async fn page(
 }
 
 async fn replace_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, policy)): Path<(String, String, String)>,
-    request: Body<PutManagementStatus>,
+    op: Op<PartPath>,
+    permission: Permission<right::NodeWrite>,
+    Body(request): Body<PutManagementStatus>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: PartPath { org, id, part: policy }, .. } = &op;
     let now = exchange.now();
     let given = request.agent_upgrade_policy_status;
     let status = UpgradeStatus {
@@ -119,38 +109,33 @@ async fn replace_status(
         last_updated: wire_time(now),
     };
     let row = JsonRow { value: json(&status)?, updated_at: now };
-    exchange
-        .write("management_status.replace", async |mut tx| {
-            node_part::upsert_management_status(&mut tx, &org, &id, &policy, &row).await.map_err(
-                |error| {
-                    ApiError::from(error)
-                        .explain("node_management_status_node_fk", || missing_node(&org, &id))
-                        .explain("node_management_status_policy_fk", || {
-                            ApiError::not_found(format!("management policy '{org}/{policy}' not found"))
-                        })
-                },
-            )?;
-            tx.finish([node_change(&org, &id, "nodemgmtpolstatus", "created/modified")])
-        })
-        .await?;
+    op.write(&permission, "management_status.replace", async |mut tx| {
+        node_part::upsert_management_status(&mut tx, org, id, policy, &row).await.map_err(|error| {
+            ApiError::from(error)
+                .explain("node_management_status_node_fk", || missing_node(org, id))
+                .explain("node_management_status_policy_fk", || {
+                    ApiError::not_found(format!("management policy '{org}/{policy}' not found"))
+                })
+        })?;
+        tx.finish([node_change(org, id, "nodemgmtpolstatus", "created/modified")])
+    })
+    .await?;
     Ok(created(format!("management policy '{policy}' status added or updated for node '{org}/{id}'")))
 }
 
 async fn delete_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, policy)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::NodeWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    exchange
-        .write("management_status.delete", async |mut tx| {
-            if !node_part::delete_management_status(&mut tx, &org, &id, &policy).await? {
-                return Err(ApiError::not_found(format!(
-                    "status of management policy '{org}/{policy}' on node '{org}/{id}' not found"
-                )));
-            }
-            tx.finish([node_change(&org, &id, "nodemgmtpolstatus", "deleted")])
-        })
-        .await?;
+    let Op { path: PartPath { org, id, part: policy }, .. } = &op;
+    op.write(&permission, "management_status.delete", async |mut tx| {
+        if !node_part::delete_management_status(&mut tx, org, id, policy).await? {
+            return Err(ApiError::not_found(format!(
+                "status of management policy '{org}/{policy}' on node '{org}/{id}' not found"
+            )));
+        }
+        tx.finish([node_change(org, id, "nodemgmtpolstatus", "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }

@@ -4,23 +4,21 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, post};
-use evenkeel_access::{Access, Role};
+use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::agbot;
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage};
 use evenkeel_exchange_store::node_limit::lock_node_parts;
 use evenkeel_wire::exchange::message::{MessagesQuery, NodeMessage, NodeMessagesAnswer, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{Method, StatusCode};
+use http::StatusCode;
 
 use super::{missing_node, node_change};
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::extract::{Body, Query};
+use crate::operation::row::{delete, get, post};
+use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
 use crate::routes::mailbox::{Place, check_space, expiry, limit, long_expired, parse_id};
 use crate::routes::pages::{self, Page};
 use crate::routes::shape::{found, no_content};
@@ -30,33 +28,29 @@ const TAG: &str = "node message";
 const ALL: &str = "/orgs/{organization}/nodes/{node}/msgs";
 const ONE: &str = "/orgs/{organization}/nodes/{node}/msgs/{msgid}";
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, ALL, "list_node_messages", get(list_messages))
+        get(ALL, "list_node_messages", list_messages)
             .doc(TAG, "Lists the messages to a node, oldest first")
-            .query::<MessagesQuery>()
             .answer::<NodeMessagesAnswer>(200, "the messages")
             .answer::<NodeMessagesAnswer>(404, "there is none"),
-        endpoint(Method::POST, ALL, "create_node_message", post(create_message))
+        post(ALL, "create_node_message", create_message)
             .doc(TAG, "Sends a message of an agbot to a node")
-            .body::<PostMessage>()
             .answer::<ApiResponse>(201, "sent"),
-        endpoint(Method::GET, ONE, "get_node_message", get(get_message))
+        get(ONE, "get_node_message", get_message)
             .doc(TAG, "Answers a message to a node")
             .answer::<NodeMessagesAnswer>(200, "the message"),
-        endpoint(Method::DELETE, ONE, "delete_node_message", delete(delete_message))
+        delete(ONE, "delete_node_message", delete_message)
             .doc(TAG, "Removes a message to a node")
             .answer_with(204, "removed, or not there", Content::None),
     ]
 }
 
 async fn list_messages(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<MessagesQuery>,
+    op: Op<ResourcePath, Query<MessagesQuery>>,
+    _: Permission<right::NodeRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let (mailbox, now, wanted) = (Arc::new((org, id)), exchange.now(), limit(query.maxmsgs));
     pages::answer(StatusCode::OK, r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
         let place = place.unwrap_or_else(|| Place::first(now, wanted));
@@ -83,12 +77,8 @@ async fn page(
     Ok(page)
 }
 
-async fn get_message(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, number)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+async fn get_message(op: Op<PartPath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
     let rows = message::list_to_node(&mut *exchange.database().acquire().await?, &org, &id, filter).await?;
@@ -111,39 +101,35 @@ fn shape(row: MessageRow) -> NodeMessage {
 }
 
 async fn create_message(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostMessage>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeMessage>,
+    Body(request): Body<PostMessage>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeMessage, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     if caller.role != Role::Agbot {
         return Err(ApiError::invalid_input(format!(
-            "'{}' is not an agbot: only agbots send messages to nodes",
-            caller.0
+            "'{caller}' is not an agbot: only agbots send messages to nodes"
         )));
     }
     let now = exchange.now();
     let capacity = exchange.settings().limits.messages;
-    let number = exchange
-        .write("node_message.create", async |mut tx| {
+    let number = op
+        .write(&permission, "node_message.create", async |mut tx| {
             let public_key = agbot::find_public_key(&mut tx, &caller.org, &caller.id)
                 .await?
                 .filter(|key| !key.is_empty())
                 .ok_or_else(|| {
                     ApiError::invalid_input(format!(
-                        "agbot '{}' has no public key, it cannot send messages",
-                        caller.0
+                        "agbot '{caller}' has no public key, it cannot send messages"
                     ))
                 })?;
-            message::delete_to_node(&mut tx, &org, &id, None, long_expired(now)).await?;
-            if capacity > 0 && lock_node_parts(&mut tx, &org, &id).await? {
-                check_space(message::count_to_node(&mut tx, &org, &id).await?, capacity)?;
+            message::delete_to_node(&mut tx, org, id, None, long_expired(now)).await?;
+            if capacity > 0 && lock_node_parts(&mut tx, org, id).await? {
+                check_space(message::count_to_node(&mut tx, org, id).await?, capacity)?;
             }
             let new = NewMessage {
-                org: &org,
-                receiver: &id,
+                org,
+                receiver: id,
                 sender_org: &caller.org,
                 sender: &caller.id,
                 public_key: &public_key,
@@ -152,26 +138,24 @@ async fn create_message(
                 expires_at: expiry(now, request.ttl),
             };
             let number = message::insert_to_node(&mut tx, new).await.map_err(|error| {
-                ApiError::from(error).explain("node_message_node_fk", || missing_node(&org, &id))
+                ApiError::from(error).explain("node_message_node_fk", || missing_node(org, id))
             })?;
-            tx.finish_with([node_change(&org, &id, "nodemsgs", "created")], number)
+            tx.finish_with([node_change(org, id, "nodemsgs", "created")], number)
         })
         .await?;
     Ok(created(format!("node msg {number} inserted")))
 }
 
 async fn delete_message(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, number)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::NodeWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let number = parse_id(&number)?;
-    exchange
-        .write("node_message.delete", async |mut tx| {
-            message::delete_to_node(&mut tx, &org, &id, Some(number), exchange.now()).await?;
-            tx.finish([])
-        })
-        .await?;
+    let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
+    let number = parse_id(number)?;
+    op.write(&permission, "node_message.delete", async |mut tx| {
+        message::delete_to_node(&mut tx, org, id, Some(number), exchange.now()).await?;
+        tx.finish([])
+    })
+    .await?;
     Ok(no_content())
 }

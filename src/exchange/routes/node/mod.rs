@@ -19,15 +19,13 @@ mod put;
 mod status;
 mod validate;
 
-use axum::routing::{delete, get, patch, put};
-use evenkeel_wire::exchange::node::{
-    AttributeQuery, HeartbeatQuery, NodesAnswer, NodesQuery, PatchNode, PutNode,
-};
+use evenkeel_wire::exchange::node::NodesAnswer;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
 use crate::ApiError;
-use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, patch, put};
+use crate::operation::{Content, Operation};
 
 pub(super) use change::node_change;
 pub(super) use get::{MASKED, visible_owner};
@@ -38,42 +36,40 @@ const NODES: &str = "/orgs/{organization}/nodes";
 const NODE: &str = "/orgs/{organization}/nodes/{node}";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
-    let mut endpoints = vec![
-        endpoint(Method::GET, NODES, "list_nodes", get(get::list_nodes))
+pub fn operations() -> Vec<Operation> {
+    let mut operations = vec![
+        get(NODES, "list_nodes", get::list_nodes)
             .doc(TAG, "Lists the nodes of an organization that the caller may see")
-            .query::<NodesQuery>()
             .answer::<NodesAnswer>(200, "the nodes")
             .answer::<NodesAnswer>(404, "no node fits"),
-        endpoint(Method::GET, NODE, "get_node", get(get::get_node))
+        get(NODE, "get_node", get::get_node)
             .doc(TAG, "Answers a node or one attribute of it")
-            .query::<AttributeQuery>()
             .answer::<NodesAnswer>(200, "the node"),
-        endpoint(Method::PUT, NODE, "replace_node", put(put::replace_node))
+        put(NODE, "replace_node", put::replace_node)
             .doc(TAG, "Creates a node or replaces its attributes")
-            .query::<HeartbeatQuery>()
-            .body::<PutNode>()
+            .audit(Subject::Node)
             .answer::<ApiResponse>(201, "created or replaced")
             .answer::<ApiResponse>(409, "the name is taken by another kind of login"),
-        endpoint(Method::PATCH, NODE, "patch_node", patch(patch::patch_node))
+        patch(NODE, "patch_node", patch::patch_node)
             .doc(TAG, "Changes one attribute of a node")
-            .body::<PatchNode>()
+            .audit(Subject::Node)
             .answer::<ApiResponse>(201, "changed"),
-        endpoint(Method::DELETE, NODE, "delete_node", delete(delete::delete_node))
+        delete(NODE, "delete_node", delete::delete_node)
             .doc(TAG, "Removes a node with everything that belongs to it")
+            .audit(Subject::Node)
             .answer_with(204, "removed", Content::None),
     ];
-    endpoints.extend(details::endpoints());
-    endpoints.extend(heartbeat::endpoints());
-    endpoints.extend(config_state::endpoints());
-    endpoints.extend(orchestration::endpoints());
-    endpoints.extend(policy::endpoints());
-    endpoints.extend(status::endpoints());
-    endpoints.extend(errors::endpoints());
-    endpoints.extend(agreement::endpoints());
-    endpoints.extend(message::endpoints());
-    endpoints.extend(management_status::endpoints());
-    endpoints
+    operations.extend(details::operations());
+    operations.extend(heartbeat::operations());
+    operations.extend(config_state::operations());
+    operations.extend(orchestration::operations());
+    operations.extend(policy::operations());
+    operations.extend(status::operations());
+    operations.extend(errors::operations());
+    operations.extend(agreement::operations());
+    operations.extend(message::operations());
+    operations.extend(management_status::operations());
+    operations
 }
 
 /// 404 of what belongs to a node that does not exist.

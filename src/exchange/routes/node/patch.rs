@@ -1,28 +1,25 @@
 //! Changing one attribute of a node.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_wire::exchange::node::PatchNode;
 
 use super::node_change;
 use super::validate::{check_pattern, check_token, json, parse_pattern, seen_from, versions_json};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
 use crate::notice::forget_login;
+use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::require_user_input;
-use crate::{ApiError, Exchange};
 
 pub(super) async fn patch_node(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PatchNode>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
+    Body(request): Body<PatchNode>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let attribute = single_attribute(&request)?;
     check_token(request.token.as_deref())?;
     let token_hash = match &request.token {
@@ -33,26 +30,25 @@ pub(super) async fn patch_node(
     if attribute == "publicKey" && !matches!(caller.role, Role::Node | Role::Root) {
         return Err(ApiError::access_denied("only the node itself may set its public key"));
     }
-    exchange
-        .write("node.patch", async |mut tx| {
-            let mut row = node::lock_node(&mut tx, &org, &id)
-                .await?
-                .ok_or_else(|| ApiError::not_found(format!("node '{org}/{id}' not found")))?;
-            check_state(&caller, &row, &request, pattern.is_some())?;
-            check_pattern(&mut tx, &caller, &org, pattern).await?;
-            if let Some(entries) = &request.user_input {
-                require_user_input(&mut tx, entries, seen_from(&caller, &org)).await?;
-            }
-            apply(&mut row, &request)?;
-            row.updated_at = exchange.now();
-            node::update_node(&mut tx, &row, token_hash.as_deref()).await?;
-            let mut changes = vec![node_change(&org, &id, "node", "modified")];
-            if token_hash.is_some() {
-                changes.push(forget_login(&org, &id));
-            }
-            tx.finish(changes)
-        })
-        .await?;
+    op.write(&permission, "node.patch", async |mut tx| {
+        let mut row = node::lock_node(&mut tx, org, id)
+            .await?
+            .ok_or_else(|| ApiError::not_found(format!("node '{org}/{id}' not found")))?;
+        check_state(caller, &row, &request, pattern.is_some())?;
+        check_pattern(&mut tx, caller, org, pattern).await?;
+        if let Some(entries) = &request.user_input {
+            require_user_input(&mut tx, entries, seen_from(caller, org)).await?;
+        }
+        apply(&mut row, &request)?;
+        row.updated_at = exchange.now();
+        node::update_node(&mut tx, &row, token_hash.as_deref()).await?;
+        let mut changes = vec![node_change(org, id, "node", "modified")];
+        if token_hash.is_some() {
+            changes.push(forget_login(org, id));
+        }
+        tx.finish(changes)
+    })
+    .await?;
     Ok(created(format!("attribute '{attribute}' of node '{org}/{id}' updated")))
 }
 

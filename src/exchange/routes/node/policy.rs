@@ -2,52 +2,46 @@
 //!
 //! Source: exchange contract 4.4.1.
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, put};
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
 use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodePolicyAnswer, PolicyPart, PutNodePolicy};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
 use super::{json, missing_node, node_change};
-use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::extract::{Body, Query};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, put};
+use crate::operation::{Content, Op, Operation, ResourcePath};
 use crate::routes::reference::{ConstraintWarnings, require_property_types};
 use crate::routes::shape::{found, no_content};
-use crate::{ApiError, Exchange};
 
 const TAG: &str = "node policy";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/policy";
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, PATH, "get_node_policy", get(get_policy))
+        get(PATH, "get_node_policy", get_policy)
             .doc(TAG, "Answers the policy of a node")
             .answer::<NodePolicyAnswer>(200, "the policy"),
-        endpoint(Method::PUT, PATH, "replace_node_policy", put(replace_policy))
+        put(PATH, "replace_node_policy", replace_policy)
             .doc(TAG, "Replaces the policy of a node")
-            .query::<HeartbeatQuery>()
-            .body::<PutNodePolicy>()
+            .audit(Subject::NodePolicy)
             .answer::<ApiResponse>(201, "replaced"),
-        endpoint(Method::DELETE, PATH, "delete_node_policy", delete(delete_policy))
+        delete(PATH, "delete_node_policy", delete_policy)
             .doc(TAG, "Removes the policy of a node")
+            .audit(Subject::NodePolicy)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
-async fn get_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+async fn get_policy(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = node_part::find_policy(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
@@ -64,16 +58,13 @@ async fn get_policy(
 }
 
 async fn replace_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<HeartbeatQuery>,
-    request: Body<PutNodePolicy>,
+    op: Op<ResourcePath, Query<HeartbeatQuery>>,
+    permission: Permission<right::NodeWrite>,
+    Body(request): Body<PutNodePolicy>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     require_property_types(&request.properties)?;
-    let mut warnings = ConstraintWarnings::new(&exchange);
+    let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", &request.constraints)?;
     let deployment = checked("deployment", request.deployment, &mut warnings)?;
     let management = checked("management", request.management, &mut warnings)?;
@@ -89,17 +80,16 @@ async fn replace_policy(
         version: request.node_policy_version.unwrap_or_default(),
         updated_at: now,
     };
-    exchange
-        .write("node_policy.replace", async |mut tx| {
-            if !node::touch_node(&mut tx, &org, &id, now).await? {
-                return Err(missing_node(&org, &id));
-            }
-            node_part::upsert_policy(&mut tx, &org, &id, &row).await?;
-            tx.finish([node_change(&org, &id, "nodepolicies", "created/modified")])
-        })
-        .await?;
+    op.write(&permission, "node_policy.replace", async |mut tx| {
+        if !node::touch_node(&mut tx, org, id, now).await? {
+            return Err(missing_node(org, id));
+        }
+        node_part::upsert_policy(&mut tx, org, id, &row).await?;
+        tx.finish([node_change(org, id, "nodepolicies", "created/modified")])
+    })
+    .await?;
     if query.noheartbeat != Some(true) {
-        exchange.heartbeats().touch_node(&org, &id, now).await?;
+        exchange.heartbeats().touch_node(org, id, now).await?;
     }
     Ok(warnings.on(created("policy added or updated")))
 }
@@ -117,20 +107,18 @@ fn checked(
 }
 
 async fn delete_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    exchange
-        .write("node_policy.delete", async |mut tx| {
-            // The node first, as every write about a node: two of them must not wait for each other.
-            node::touch_node(&mut tx, &org, &id, exchange.now()).await?;
-            if !node_part::delete_policy(&mut tx, &org, &id).await? {
-                return Err(ApiError::not_found(format!("policy of node '{org}/{id}' not found")));
-            }
-            tx.finish([node_change(&org, &id, "nodepolicies", "deleted")])
-        })
-        .await?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    op.write(&permission, "node_policy.delete", async |mut tx| {
+        // The node first, as every write about a node: two of them must not wait for each other.
+        node::touch_node(&mut tx, org, id, exchange.now()).await?;
+        if !node_part::delete_policy(&mut tx, org, id).await? {
+            return Err(ApiError::not_found(format!("policy of node '{org}/{id}' not found")));
+        }
+        tx.finish([node_change(org, id, "nodepolicies", "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }

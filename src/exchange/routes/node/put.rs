@@ -1,9 +1,7 @@
 //! Creating a node or replacing its attributes.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_exchange_store::heartbeat::{self, Heartbeat};
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_exchange_store::node::{self, NodeRow};
@@ -18,9 +16,10 @@ use super::validate::{
     versions_json,
 };
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path, Query};
+use crate::extract::{Body, Query};
 use crate::notice::forget_login;
 use crate::operation::transaction::{Finished, WriteTx};
+use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::require_user_input;
 use crate::{ApiError, Exchange};
 
@@ -37,32 +36,29 @@ struct Wanted<'r> {
 }
 
 pub(super) async fn replace_node(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<HeartbeatQuery>,
-    request: Body<PutNode>,
+    op: Op<ResourcePath, Query<HeartbeatQuery>>,
+    permission: Permission<right::NodeWrite>,
+    Body(request): Body<PutNode>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
-    check(&id, &request)?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    check(id, &request)?;
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),
         None => None,
     };
     let wanted = Wanted {
-        caller: &caller,
-        org: &org,
-        id: &id,
+        caller,
+        org,
+        id,
         request: &request,
         pattern: parse_pattern(request.pattern.as_deref().unwrap_or_default())?,
         token_hash,
         is_alive: query.noheartbeat != Some(true),
         now: exchange.now(),
     };
-    let message = exchange.write("node.replace", |tx| write(&exchange, tx, &wanted)).await?;
+    let message = op.write(&permission, "node.replace", |tx| write(exchange, tx, &wanted)).await?;
     if wanted.is_alive {
-        exchange.heartbeats().remember_node(&org, &id, wanted.now);
+        exchange.heartbeats().remember_node(org, id, wanted.now);
     }
     Ok(created(message))
 }

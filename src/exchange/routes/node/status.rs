@@ -2,49 +2,44 @@
 //!
 //! Source: exchange contract 4.4.1.
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{delete, get, put};
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::ha_group;
 use evenkeel_exchange_store::node_part::{self, NodeStatusRow};
 use evenkeel_wire::exchange::node_part::{NodeStatusAnswer, PutNodeStatus, RunningService};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
 use super::{json, missing_node, node_change};
-use crate::endpoint::{Content, Endpoint, endpoint};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, put};
+use crate::operation::{Content, Op, Operation, ResourcePath};
 use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node status";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/status";
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, PATH, "get_node_status", get(get_status))
+        get(PATH, "get_node_status", get_status)
             .doc(TAG, "Answers the status of a node")
             .answer::<NodeStatusAnswer>(200, "the status"),
-        endpoint(Method::PUT, PATH, "replace_node_status", put(replace_status))
+        put(PATH, "replace_node_status", replace_status)
             .doc(TAG, "Replaces the status of a node")
-            .body::<PutNodeStatus>()
+            .audit(Subject::NodeStatus)
             .answer::<ApiResponse>(201, "replaced"),
-        endpoint(Method::DELETE, PATH, "delete_node_status", delete(delete_status))
+        delete(PATH, "delete_node_status", delete_status)
             .doc(TAG, "Removes the status of a node")
+            .audit(Subject::NodeStatus)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
-async fn get_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeRead, FactKind::Node, &org, Some(&id)).await?;
+async fn get_status(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = node_part::find_status(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
@@ -58,13 +53,11 @@ async fn get_status(
 }
 
 async fn replace_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PutNodeStatus>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
+    Body(request): Body<PutNodeStatus>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let row = NodeStatusRow {
         connectivity: json(&request.connectivity.unwrap_or_default())?,
         services: json(&request.services)?,
@@ -72,16 +65,15 @@ async fn replace_status(
         failures: json(&request.failures)?,
         updated_at: exchange.now(),
     };
-    exchange
-        .write("node_status.replace", async |mut tx| {
-            node_part::upsert_status(&mut tx, &org, &id, &row).await.map_err(|error| {
-                ApiError::from(error).explain("node_status_node_fk", || missing_node(&org, &id))
-            })?;
-            tx.finish([node_change(&org, &id, "nodestatus", "created/modified")])
-        })
-        .await?;
-    if exchange.conversations().is_active(&org, &id, exchange.now()) {
-        Box::pin(expect_messages_to_peers(&exchange, &org, &id)).await?;
+    op.write(&permission, "node_status.replace", async |mut tx| {
+        node_part::upsert_status(&mut tx, org, id, &row).await.map_err(|error| {
+            ApiError::from(error).explain("node_status_node_fk", || missing_node(org, id))
+        })?;
+        tx.finish([node_change(org, id, "nodestatus", "created/modified")])
+    })
+    .await?;
+    if exchange.conversations().is_active(org, id, exchange.now()) {
+        Box::pin(expect_messages_to_peers(exchange, org, id)).await?;
     }
     Ok(created("status added or update"))
 }
@@ -115,18 +107,16 @@ async fn expect_messages_to_peers(exchange: &Exchange, org: &str, id: &str) -> R
 }
 
 async fn delete_status(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodeWrite, FactKind::Node, &org, Some(&id)).await?;
-    exchange
-        .write("node_status.delete", async |mut tx| {
-            if !node_part::delete_status(&mut tx, &org, &id).await? {
-                return Err(ApiError::not_found(format!("status of node '{org}/{id}' not found")));
-            }
-            tx.finish([node_change(&org, &id, "nodestatus", "deleted")])
-        })
-        .await?;
+    let Op { path: ResourcePath { org, id }, .. } = &op;
+    op.write(&permission, "node_status.delete", async |mut tx| {
+        if !node_part::delete_status(&mut tx, org, id).await? {
+            return Err(ApiError::not_found(format!("status of node '{org}/{id}' not found")));
+        }
+        tx.finish([node_change(org, id, "nodestatus", "deleted")])
+    })
+    .await?;
     Ok(no_content())
 }

@@ -5,57 +5,51 @@
 mod read;
 mod write;
 
-use axum::routing::{delete, get, patch, post, put};
 use evenkeel_exchange_store::organization::Organization;
-use evenkeel_wire::exchange::node::AttributeQuery;
-use evenkeel_wire::exchange::organization::{
-    CloudAccount, OrganizationAnswer, OrganizationsAnswer, OrganizationsQuery, PatchOrganization,
-    PutOrganization,
-};
+use evenkeel_wire::exchange::organization::{OrganizationAnswer, OrganizationsAnswer};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
-use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, patch, post, put};
+use crate::operation::{Content, Operation};
 
 const TAG: &str = "organizations";
 const ONE: &str = "/orgs/{organization}";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
+pub fn operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, "/orgs", "list_organizations", get(read::list_organizations))
+        get("/orgs", "list_organizations", read::list_organizations)
             .doc(TAG, "Lists the organizations that the caller may know of")
-            .query::<OrganizationsQuery>()
             .answer::<OrganizationsAnswer>(200, "the organizations")
             .answer::<OrganizationsAnswer>(404, "none"),
-        endpoint(Method::GET, ONE, "get_organization", get(read::get_organization))
+        get(ONE, "get_organization", read::get_organization)
             .doc(TAG, "Answers one organization, or one attribute of it")
-            .query::<AttributeQuery>()
             .answer_either::<OrganizationsAnswer, AttributeAnswer>(200, "the organization, or the attribute")
             .answer_either::<OrganizationsAnswer, ApiResponse>(404, "there is none"),
-        endpoint(Method::POST, ONE, "create_organization", post(write::create_organization))
+        post(ONE, "create_organization", write::create_organization)
             .doc(TAG, "Creates an organization")
-            .body::<PutOrganization>()
+            .audit(Subject::Organization)
             .answer::<ApiResponse>(201, "created")
             .answer::<ApiResponse>(409, "it exists"),
-        endpoint(Method::PUT, ONE, "replace_organization", put(write::replace_organization))
+        put(ONE, "replace_organization", write::replace_organization)
             .doc(TAG, "Replaces everything of an organization but its id")
-            .body::<PutOrganization>()
+            .audit(Subject::Organization)
             .answer::<ApiResponse>(201, "replaced"),
-        endpoint(Method::PATCH, ONE, "patch_organization", patch(write::patch_organization))
+        patch(ONE, "patch_organization", write::patch_organization)
             .doc(TAG, "Changes one attribute of an organization")
-            .body::<PatchOrganization>()
+            .audit(Subject::Organization)
             .answer::<ApiResponse>(201, "changed"),
-        endpoint(Method::DELETE, ONE, "delete_organization", delete(write::delete_organization))
+        delete(ONE, "delete_organization", write::delete_organization)
             .doc(TAG, "Deletes an organization with everything in it")
+            .audit(Subject::Organization)
             .answer_with(204, "deleted", Content::None),
-        endpoint(Method::POST, "/myorgs", "list_my_organizations", post(read::list_my_organizations))
+        post("/myorgs", "list_my_organizations", read::list_my_organizations)
             .doc(TAG, "Lists the organizations that belong to accounts of a cloud")
             .unaudited("it only reads")
-            .list_body::<CloudAccount>()
             .answer::<OrganizationsAnswer>(200, "the organizations")
             .answer::<OrganizationsAnswer>(404, "none"),
     ]

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_exchange_store::organization::{self, Filter, Organization};
 use evenkeel_wire::exchange::node::{AttributeQuery, HeartbeatIntervals};
 use evenkeel_wire::exchange::organization::{CloudAccount, OrganizationLimits, OrganizationsQuery};
@@ -16,7 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{answer, answers, part};
-use crate::extract::{CurrentCaller, ListBody, Path, Query};
+use crate::extract::{ListBody, Query};
+use crate::operation::{Op, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, found_or_empty, pattern_or_exact};
 use crate::{ApiError, Exchange};
@@ -25,11 +24,10 @@ const ATTRIBUTES: [&str; 7] =
     ["orgType", "label", "description", "lastUpdated", "tags", "limits", "heartbeatIntervals"];
 
 pub async fn list_organizations(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Query(query): Query<OrganizationsQuery>,
+    op: Op<(), Query<OrganizationsQuery>>,
+    _: Permission<right::OrgRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &caller.org, None).await?;
+    let Op { exchange, caller, parameters: Query(query), .. } = op;
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
         return Err(ApiError::invalid_input("orgtype: only the type IBM can be asked for"));
     }
@@ -75,12 +73,10 @@ fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
 }
 
 pub async fn get_organization(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<AttributeQuery>,
+    op: Op<OrgPath, Query<AttributeQuery>>,
+    _: Permission<right::OrgRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::OrgRead, FactKind::Org, &org, Some(&org)).await?;
+    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     if let Some(name) = query.attribute.as_deref().filter(|name| !ATTRIBUTES.contains(name)) {
         return Err(ApiError::invalid_input(format!("'{name}' is not an attribute of an organization")));
     }
@@ -118,12 +114,11 @@ fn retyped<T: DeserializeOwned + Serialize + Default>(stored: Option<Value>) -> 
 }
 
 pub async fn list_my_organizations(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    accounts: ListBody<CloudAccount>,
+    op: Op,
+    _: Permission<right::MyOrgs>,
+    ListBody(accounts): ListBody<CloudAccount>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::MyOrgs, FactKind::Org, &caller.org, None).await?;
-    let accounts = accounts.read()?;
+    let Op { exchange, .. } = op;
     let ids: Arc<Vec<String>> = Arc::new(accounts.into_iter().map(|account| account.id).collect());
     pages::answer(StatusCode::OK, r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page_of_accounts(exchange.clone(), ids.clone(), after)

@@ -1,118 +1,103 @@
 //! Writes of organizations.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, MULTI_TENANT_ORG};
+use evenkeel_access::{MULTI_TENANT_ORG, Permission, right};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::organization::{self, Organization};
 use evenkeel_wire::exchange::organization::{OrganizationLimits, PatchOrganization, PutOrganization};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
 use crate::notice::forget_login;
+use crate::operation::{Op, OrgPath};
 use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 pub async fn create_organization(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<PutOrganization>,
+    op: Op<OrgPath>,
+    permission: Permission<right::OrgCreate>,
+    Body(request): Body<PutOrganization>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::OrgCreate, FactKind::Org, &org, None).await?;
-    let request = request.read()?;
-    check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
-    let organization = stored(&exchange, &org, request);
-    exchange
-        .write("organization.create", async |mut tx| {
-            organization::insert_organization(&mut tx, &organization).await.map_err(|error| {
-                ApiError::from(error).explain("organization_org_key", || {
-                    ApiError::conflict(format!("organization '{org}' already exists"))
-                })
-            })?;
-            tx.finish([change(&org, "created")])
-        })
-        .await?;
+    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    check(&op, request.org_type.as_deref(), request.limits).await?;
+    let organization = stored(exchange, org, request);
+    op.write(&permission, "organization.create", async |mut tx| {
+        organization::insert_organization(&mut tx, &organization).await.map_err(|error| {
+            ApiError::from(error).explain("organization_org_key", || {
+                ApiError::conflict(format!("organization '{org}' already exists"))
+            })
+        })?;
+        tx.finish([change(org, "created")])
+    })
+    .await?;
     Ok(created(format!("org '{org}' created")))
 }
 
 pub async fn replace_organization(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<PutOrganization>,
+    op: Op<OrgPath>,
+    permission: Permission<right::OrgChange>,
+    Body(request): Body<PutOrganization>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::OrgChange, FactKind::Org, &org, Some(&org)).await?;
-    let request = request.read()?;
-    check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
-    let organization = stored(&exchange, &org, request);
-    exchange
-        .write("organization.replace", async |mut tx| {
-            if !organization::update_organization(&mut tx, &organization).await? {
-                return Err(absent(&org));
-            }
-            tx.finish([change(&org, "created/modified")])
-        })
-        .await?;
+    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    check(&op, request.org_type.as_deref(), request.limits).await?;
+    let organization = stored(exchange, org, request);
+    op.write(&permission, "organization.replace", async |mut tx| {
+        if !organization::update_organization(&mut tx, &organization).await? {
+            return Err(absent(org));
+        }
+        tx.finish([change(org, "created/modified")])
+    })
+    .await?;
     Ok(created("org updated"))
 }
 
 pub async fn patch_organization(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<PatchOrganization>,
+    op: Op<OrgPath>,
+    permission: Permission<right::OrgChange>,
+    Body(request): Body<PatchOrganization>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::OrgChange, FactKind::Org, &org, Some(&org)).await?;
-    let request = request.read()?;
-    check(&exchange, &caller, &org, request.org_type.as_deref(), request.limits).await?;
+    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    check(&op, request.org_type.as_deref(), request.limits).await?;
     let name = attribute_to_change(&request)
         .ok_or_else(|| ApiError::invalid_input("no attribute of an organization is given"))?;
-    exchange
-        .write("organization.patch", async |mut tx| {
-            let mut stored =
-                organization::lock_organization(&mut tx, &org).await?.ok_or_else(|| absent(&org))?;
-            apply(&mut stored, name, request.clone());
-            stored.updated_at = exchange.now();
-            organization::update_organization(&mut tx, &stored).await?;
-            tx.finish([change(&org, "modified")])
-        })
-        .await?;
+    op.write(&permission, "organization.patch", async |mut tx| {
+        let mut stored = organization::lock_organization(&mut tx, org).await?.ok_or_else(|| absent(org))?;
+        apply(&mut stored, name, request.clone());
+        stored.updated_at = exchange.now();
+        organization::update_organization(&mut tx, &stored).await?;
+        tx.finish([change(org, "modified")])
+    })
+    .await?;
     Ok(created(format!("attribute '{name}' of org '{org}' updated")))
 }
 
 pub async fn delete_organization(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
+    op: Op<OrgPath>,
+    permission: Permission<right::OrgDelete>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::OrgDelete, FactKind::Org, &org, Some(&org)).await?;
-    exchange
-        .write("organization.delete", async |mut tx| {
-            if !organization::delete_organization(&mut tx, &org).await? {
-                return Err(absent(&org));
-            }
-            tx.finish([change(&org, "deleted"), forget_login(&org, "*")])
-        })
-        .await?;
+    let Op { path: OrgPath { org }, .. } = &op;
+    op.write(&permission, "organization.delete", async |mut tx| {
+        if !organization::delete_organization(&mut tx, org).await? {
+            return Err(absent(org));
+        }
+        tx.finish([change(org, "deleted"), forget_login(org, "*")])
+    })
+    .await?;
     Ok(no_content())
 }
 
 /// What the contract asks of type and limits.
 async fn check(
-    exchange: &Exchange,
-    caller: &Caller,
-    org: &str,
+    op: &Op<OrgPath>,
     org_type: Option<&str>,
     limits: Option<OrganizationLimits>,
 ) -> Result<(), ApiError> {
     if org_type == Some(MULTI_TENANT_ORG) {
-        exchange.authorize(caller, Access::OrgSetSharedType, FactKind::Org, org, Some(org)).await?;
+        let _: Permission<right::OrgSetSharedType> = op.authorize().await?;
     }
-    let most = exchange.settings().limits.nodes;
+    let most = op.exchange.settings().limits.nodes;
     match limits {
         Some(limits) if limits.max_nodes > most => Err(ApiError::invalid_input(format!(
             "limits.maxNodes: {} is more than this exchange allows, {most}",

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Caller, RowFilter, organization_rows};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, Permission, RowFilter, organization_rows, right};
 use evenkeel_exchange_store::pattern::{self, PatternFilter, PatternRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternService, PatternsAnswer, PatternsQuery};
@@ -16,7 +14,8 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 use http::StatusCode;
 
 use super::absent;
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{
     attribute, attribute_of, found, found_or_empty, pattern_or_exact, show_absent_lists,
@@ -24,22 +23,18 @@ use crate::routes::shape::{
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_patterns(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<PatternsQuery>,
+    op: Op<OrgPath, Query<PatternsQuery>>,
+    _: Permission<right::PatternsList>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     list(exchange, &caller, (Some(org), None), query).await
 }
 
 pub(super) async fn list_catalog_patterns(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Query(query): Query<PatternsQuery>,
-    Query(catalog): Query<CatalogQuery>,
+    op: Op<(), (Query<PatternsQuery>, Query<CatalogQuery>)>,
+    _: Permission<right::PatternsList>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::PatternsList, FactKind::Pattern, &caller.org, None).await?;
+    let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
     list(exchange, &caller, (None, catalog.organization), query).await
 }
 
@@ -79,12 +74,10 @@ async fn page(
 }
 
 pub(super) async fn get_pattern(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<AttributeQuery>,
+    op: Op<ResourcePath, Query<AttributeQuery>>,
+    _: Permission<right::PatternRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::PatternRead, FactKind::Pattern, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = pattern::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
     let Some(row) = row else {
         return match query.attribute {

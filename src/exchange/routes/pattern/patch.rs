@@ -1,9 +1,7 @@
 //! Changing one attribute of a pattern.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::pattern::{PatchPattern, PatternService};
@@ -13,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::write::{require_deployed_services, require_shared_type, validate_services};
 use super::{absent, change};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::require_user_input;
-use crate::{ApiError, Exchange};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -31,25 +30,22 @@ enum Attribute {
 }
 
 pub(super) async fn patch_pattern(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PatchPattern>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::PatternWrite>,
+    Body(request): Body<PatchPattern>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;
-    exchange
-        .write("pattern.patch", async |mut tx| {
-            let mut row = pattern::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            require_references(&mut tx, &org, &attribute).await?;
-            apply(&mut row, &attribute);
-            row.updated_at = exchange.now();
-            pattern::update(&mut tx, &row).await?;
-            tx.finish([change(&org, &id, "modified", row.is_public)])
-        })
-        .await?;
+    op.write(&permission, "pattern.patch", async |mut tx| {
+        let mut row = pattern::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        require_references(&mut tx, org, &attribute).await?;
+        apply(&mut row, &attribute);
+        row.updated_at = exchange.now();
+        pattern::update(&mut tx, &row).await?;
+        tx.finish([change(org, id, "modified", row.is_public)])
+    })
+    .await?;
     Ok(created(format!("attribute '{name}' of pattern '{org}/{id}' updated")))
 }
 

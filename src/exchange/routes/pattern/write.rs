@@ -1,9 +1,7 @@
 //! Publishing, replacing and removing patterns.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Account, MULTI_TENANT_ORG, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Account, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_exchange_store::referenced_service::ServiceReference;
@@ -14,42 +12,40 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{absent, change};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{require_services, require_user_input, require_version, service_id_base};
 use crate::routes::shape::{no_content, require_below_limit};
-use crate::{ApiError, Exchange};
 
 pub(super) async fn create_pattern(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostPattern>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::PatternCreate>,
+    Body(request): Body<PostPattern>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::PatternCreate, FactKind::Pattern, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
-    let row = row(&org, &id, caller.account(), &request, exchange.now());
+    let row = row(org, id, caller.account(), &request, exchange.now());
     // Access control lets strangers come this far only when the id is that of a public pattern.
-    let is_foreign = caller.role != Role::Root && caller.org != org;
-    exchange
-        .write("pattern.create", async |mut tx| {
-            require_references(&mut tx, &org, &request).await?;
-            if is_foreign {
-                return Err(exists(&org, &id));
-            }
-            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-            let owned = pattern::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-            require_below_limit("patterns", owned, exchange.settings().limits.patterns)?;
-            pattern::insert(&mut tx, &row).await?;
-            tx.finish([change(&org, &id, "created", row.is_public)])
-        })
-        .await
-        .map_err(|error: ApiError| {
-            error
-                .explain("pattern_org_pattern_key", || exists(&org, &id))
-                .explain("pattern_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
-        })?;
+    let is_foreign = caller.role != Role::Root && caller.org != *org;
+    op.write(&permission, "pattern.create", async |mut tx| {
+        require_references(&mut tx, org, &request).await?;
+        if is_foreign {
+            return Err(exists(org, id));
+        }
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+        let owned = pattern::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("patterns", owned, exchange.settings().limits.patterns)?;
+        pattern::insert(&mut tx, &row).await?;
+        tx.finish([change(org, id, "created", row.is_public)])
+    })
+    .await
+    .map_err(|error: ApiError| {
+        error
+            .explain("pattern_org_pattern_key", || exists(org, id))
+            .explain("pattern_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
+    })?;
     Ok(created(format!("pattern '{org}/{id}' created")))
 }
 
@@ -58,39 +54,34 @@ fn exists(org: &str, id: &str) -> ApiError {
 }
 
 pub(super) async fn replace_pattern(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostPattern>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::PatternWrite>,
+    Body(request): Body<PostPattern>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
-    let row = row(&org, &id, caller.account(), &request, exchange.now());
-    exchange
-        .write("pattern.replace", async |mut tx| {
-            require_references(&mut tx, &org, &request).await?;
-            if !pattern::update(&mut tx, &row).await? {
-                return Err(absent(&org, &id));
-            }
-            tx.finish([change(&org, &id, "created/modified", row.is_public)])
-        })
-        .await?;
+    let row = row(org, id, caller.account(), &request, exchange.now());
+    op.write(&permission, "pattern.replace", async |mut tx| {
+        require_references(&mut tx, org, &request).await?;
+        if !pattern::update(&mut tx, &row).await? {
+            return Err(absent(org, id));
+        }
+        tx.finish([change(org, id, "created/modified", row.is_public)])
+    })
+    .await?;
     Ok(created("pattern updated"))
 }
 
 pub(super) async fn delete_pattern(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::PatternWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::PatternWrite, FactKind::Pattern, &org, Some(&id)).await?;
-    exchange
-        .write("pattern.delete", async |mut tx| {
-            let is_public = pattern::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            tx.finish([change(&org, &id, "deleted", is_public)])
-        })
-        .await?;
+    let Op { path: ResourcePath { org, id }, .. } = &op;
+    op.write(&permission, "pattern.delete", async |mut tx| {
+        let is_public = pattern::delete(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        tx.finish([change(org, id, "deleted", is_public)])
+    })
+    .await?;
     Ok(no_content())
 }
 

@@ -4,75 +4,58 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::post;
-use evenkeel_access::{Access, Caller};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Caller, Permission, right};
 use evenkeel_exchange_store::node_health::{HealthRow, list_health};
 use evenkeel_wire::exchange::search::{AgreementHealth, NodeHealth, NodeHealthAnswer, NodeHealthRequest};
 use evenkeel_wire::exchange::time::wire_time;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use jiff::Timestamp;
 
 use super::searched_orgs;
-use crate::endpoint::{Endpoint, endpoint};
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::row::post;
+use crate::operation::{Op, Operation, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
+        post(
             "/orgs/{organization}/patterns/{pattern}/nodehealth",
             "search_pattern_node_health",
-            post(pattern_health),
+            pattern_health,
         )
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/nodehealth")
         .doc(super::TAG, "Returns the heartbeats of the nodes of a pattern")
         .unaudited("it only reads")
-        .body::<NodeHealthRequest>()
         .answer::<NodeHealthAnswer>(201, "the nodes")
         .answer::<NodeHealthAnswer>(404, "no node fits"),
-        endpoint(
-            Method::POST,
-            "/orgs/{organization}/search/nodehealth",
-            "search_node_health",
-            post(policy_health),
-        )
-        .doc(super::TAG, "Returns the heartbeats of the nodes that use policies")
-        .unaudited("it only reads")
-        .body::<NodeHealthRequest>()
-        .answer::<NodeHealthAnswer>(201, "the nodes")
-        .answer::<NodeHealthAnswer>(404, "no node fits"),
+        post("/orgs/{organization}/search/nodehealth", "search_node_health", policy_health)
+            .doc(super::TAG, "Returns the heartbeats of the nodes that use policies")
+            .unaudited("it only reads")
+            .answer::<NodeHealthAnswer>(201, "the nodes")
+            .answer::<NodeHealthAnswer>(404, "no node fits"),
     ]
 }
 
 async fn pattern_health(
-    state: State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, pattern)): Path<(String, String)>,
-    request: Body<NodeHealthRequest>,
+    op: Op<ResourcePath>,
+    _: Permission<right::NodesSearch>,
+    Body(request): Body<NodeHealthRequest>,
 ) -> Result<Response, ApiError> {
-    authorize(&state, &caller, &org).await?;
-    let request = request.read()?;
-    answer(&state, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time).await
+    let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
+    answer(&exchange, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time)
+        .await
 }
 
 async fn policy_health(
-    state: State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<NodeHealthRequest>,
+    op: Op<OrgPath>,
+    _: Permission<right::NodesSearch>,
+    Body(request): Body<NodeHealthRequest>,
 ) -> Result<Response, ApiError> {
-    authorize(&state, &caller, &org).await?;
-    let request = request.read()?;
-    answer(&state, &caller, &org, "", None, &request.last_time).await
-}
-
-async fn authorize(exchange: &Exchange, caller: &Caller, org: &str) -> Result<(), ApiError> {
-    exchange.authorize(caller, Access::NodesSearch, FactKind::Node, org, None).await
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    answer(&exchange, &caller, &org, "", None, &request.last_time).await
 }
 
 async fn answer(

@@ -11,17 +11,17 @@ use evenkeel_access::{Access, Caller, Decision, Target, decide};
 use evenkeel_exchange_store::search::FoundNodeRow;
 use evenkeel_wire::exchange::search::FoundNode;
 
-use crate::endpoint::Endpoint;
+use crate::operation::Operation;
 
 const TAG: &str = "search";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
-    let mut endpoints = policy::endpoints();
-    endpoints.extend(pattern::endpoints());
-    endpoints.extend(health::endpoints());
-    endpoints.extend(people::endpoints());
-    endpoints
+pub fn operations() -> Vec<Operation> {
+    let mut operations = policy::operations();
+    operations.extend(pattern::operations());
+    operations.extend(health::operations());
+    operations.extend(people::operations());
+    operations
 }
 
 /// The organizations to look for nodes in: those asked for, each once, as far as the caller may search there.

@@ -4,35 +4,31 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::post;
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::search::{self, PatternSearch};
 use evenkeel_wire::exchange::search::{PatternSearchAnswer, PatternSearchRequest};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::{exact_arch, searched_orgs, shape};
-use crate::endpoint::{Endpoint, endpoint};
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::row::post;
+use crate::operation::{Op, Operation, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
+        post(
             "/orgs/{organization}/patterns/{pattern}/search",
             "search_nodes_by_pattern",
-            post(search_nodes_by_pattern),
+            search_nodes_by_pattern,
         )
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/search")
         .doc(super::TAG, "Finds nodes that a pattern may concern")
         .unaudited("it only reads")
-        .body::<PatternSearchRequest>()
         .answer::<PatternSearchAnswer>(201, "the nodes")
         .answer::<PatternSearchAnswer>(404, "no node fits"),
     ]
@@ -47,13 +43,11 @@ struct PatternService {
 }
 
 async fn search_nodes_by_pattern(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, pattern)): Path<(String, String)>,
-    request: Body<PatternSearchRequest>,
+    op: Op<ResourcePath>,
+    _: Permission<right::NodesSearch>,
+    Body(request): Body<PatternSearchRequest>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
     let service_url = request.service_url.unwrap_or_default();
     let seconds = request.seconds_stale.unwrap_or_default();
     if seconds < 0 {

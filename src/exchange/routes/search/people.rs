@@ -4,65 +4,46 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{get, post};
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node_health::{self, ErrorsRow};
 use evenkeel_wire::exchange::search::{
     AllNodeErrors, ErrorsOfNode, NodesWithErrors, NodesWithService, ServiceSearchRequest,
 };
 use evenkeel_wire::exchange::time::wire_time;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use serde::Serialize;
 
-use crate::endpoint::{Endpoint, endpoint};
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::row::{get, post};
+use crate::operation::{Op, Operation, OrgPath};
 use crate::routes::node::visible_owner;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
-            "/orgs/{organization}/search/nodes/error",
-            "search_nodes_with_errors",
-            post(search_nodes_with_errors),
-        )
-        .doc(super::TAG, "Finds nodes that report errors")
-        .unaudited("it only reads")
-        .answer::<NodesWithErrors>(201, "the nodes")
-        .answer::<NodesWithErrors>(404, "no node reports errors"),
-        endpoint(
-            Method::GET,
-            "/orgs/{organization}/search/nodes/error/all",
-            "list_errors_of_nodes",
-            get(list_errors_of_nodes),
-        )
-        .doc(super::TAG, "Lists the errors of all nodes")
-        .answer::<AllNodeErrors>(200, "the errors"),
-        endpoint(
-            Method::POST,
-            "/orgs/{organization}/search/nodes/service",
-            "search_nodes_by_service",
-            post(search_nodes_by_service),
-        )
-        .doc(super::TAG, "Finds nodes that run a service")
-        .unaudited("it only reads")
-        .body::<ServiceSearchRequest>()
-        .answer::<NodesWithService>(201, "the nodes")
-        .answer::<NodesWithService>(404, "no node runs it"),
+        post("/orgs/{organization}/search/nodes/error", "search_nodes_with_errors", search_nodes_with_errors)
+            .doc(super::TAG, "Finds nodes that report errors")
+            .unaudited("it only reads")
+            .answer::<NodesWithErrors>(201, "the nodes")
+            .answer::<NodesWithErrors>(404, "no node reports errors"),
+        get("/orgs/{organization}/search/nodes/error/all", "list_errors_of_nodes", list_errors_of_nodes)
+            .doc(super::TAG, "Lists the errors of all nodes")
+            .answer::<AllNodeErrors>(200, "the errors"),
+        post("/orgs/{organization}/search/nodes/service", "search_nodes_by_service", search_nodes_by_service)
+            .doc(super::TAG, "Finds nodes that run a service")
+            .unaudited("it only reads")
+            .answer::<NodesWithService>(201, "the nodes")
+            .answer::<NodesWithService>(404, "no node runs it"),
     ]
 }
 
 async fn search_nodes_with_errors(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
+    op: Op<OrgPath>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let wanted = Arc::new((org, visible_owner(&caller)));
     pages::answer(StatusCode::CREATED, r#"{"nodes":["#, "]}", move |after: Option<String>| {
         let (exchange, wanted) = (exchange.clone(), wanted.clone());
@@ -72,11 +53,10 @@ async fn search_nodes_with_errors(
 }
 
 async fn list_errors_of_nodes(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
+    op: Op<OrgPath>,
+    _: Permission<right::NodesRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let wanted = Arc::new((org, visible_owner(&caller)));
     let mut response =
         pages::answer(StatusCode::OK, r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
@@ -112,13 +92,11 @@ async fn errors_page<T: Serialize>(
 }
 
 async fn search_nodes_by_service(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<ServiceSearchRequest>,
+    op: Op<OrgPath>,
+    _: Permission<right::NodesRead>,
+    Body(request): Body<ServiceSearchRequest>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesRead, FactKind::Node, &org, None).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let pattern = format!(
         "%|{}/{}_{}_{}|%",
         request.orgid, request.service_url, request.service_version, request.service_arch

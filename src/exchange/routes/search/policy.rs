@@ -4,39 +4,35 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::post;
-use evenkeel_access::{Access, Role};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::search::{self, FoundNodeRow, PolicySearch, SessionKey, SessionRow};
 use evenkeel_wire::exchange::search::{PolicySearchAnswer, PolicySearchRequest, SessionConflict};
 use evenkeel_wire::exchange::time::wire_time;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{exact_arch, searched_orgs, shape};
-use crate::endpoint::{Endpoint, endpoint};
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::row::post;
 use crate::operation::transaction::WriteTx;
+use crate::operation::{Op, Operation, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::searched;
 use crate::{ApiError, Exchange};
 
-pub(super) fn endpoints() -> Vec<Endpoint> {
+pub(super) fn operations() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
+        post(
             "/orgs/{organization}/business/policies/{policy}/search",
             "search_nodes_by_policy",
-            post(search_nodes_by_policy),
+            search_nodes_by_policy,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/search")
         .doc(super::TAG, "Finds nodes that a deployment policy may concern")
         .unaudited("it reads, and notes only where the series of an agbot's searches stands")
-        .body::<PolicySearchRequest>()
         .answer::<PolicySearchAnswer>(201, "the nodes")
         .answer::<PolicySearchAnswer>(404, "no node fits")
         .answer::<SessionConflict>(409, "another series of searches is under way"),
@@ -53,25 +49,23 @@ struct PolicyService {
 }
 
 async fn search_nodes_by_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, policy)): Path<(String, String)>,
-    request: Body<PolicySearchRequest>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodesSearch>,
+    Body(request): Body<PolicySearchRequest>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::NodesSearch, FactKind::Node, &org, None).await?;
-    let request = request.read()?;
+    let Op { caller, path: ResourcePath { org, id: policy }, .. } = &op;
     if request.changed_since < 0 || request.num_entries.is_some_and(|count| count < 0) {
         return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
     }
-    let orgs = searched_orgs(&caller, &org, request.node_orgids.clone());
+    let orgs = searched_orgs(caller, org, request.node_orgids.clone());
     if request.num_entries.is_none() {
-        return search_all(exchange, caller, orgs, (org, policy), request).await;
+        return search_all(&op, &permission, orgs, request).await;
     }
-    let answer = exchange
-        .write("search.nodes_by_policy", async |mut tx| {
-            let service = policy_service(&mut tx, &org, &policy).await?;
+    let answer = op
+        .write(&permission, "search.nodes_by_policy", async |mut tx| {
+            let service = policy_service(&mut tx, org, policy).await?;
             // Only agbots page: a person's search starts anew each time.
-            let key = SessionKey { org: &org, policy: &policy, agbot_org: &caller.org, agbot: &caller.id };
+            let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
             let stored = match caller.role {
                 Role::Agbot => search::lock_session(&mut tx, key).await?,
                 _ => None,
@@ -108,16 +102,16 @@ async fn search_nodes_by_policy(
 
 /// A search without pages: it ends the series of its agbot, and all nodes are sent as they are read.
 async fn search_all(
-    exchange: Exchange,
-    caller: CurrentCaller,
+    op: &Op<ResourcePath>,
+    permission: &Permission<right::NodesSearch>,
     orgs: Vec<String>,
-    (org, policy): (String, String),
     request: PolicySearchRequest,
 ) -> Result<Response, ApiError> {
-    let key = SessionKey { org: &org, policy: &policy, agbot_org: &caller.org, agbot: &caller.id };
-    let (service, since) = exchange
-        .write("search.all_nodes_by_policy", async |mut tx| {
-            let service = policy_service(&mut tx, &org, &policy).await?;
+    let Op { exchange, caller, path: ResourcePath { org, id: policy }, .. } = op;
+    let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
+    let (service, since) = op
+        .write(permission, "search.all_nodes_by_policy", async |mut tx| {
+            let service = policy_service(&mut tx, org, policy).await?;
             let stored = match caller.role {
                 Role::Agbot => search::lock_session(&mut tx, key).await?,
                 _ => None,
@@ -137,6 +131,7 @@ async fn search_all(
         // What changes while the answer is sent would be met again further on; its change is told by the feed.
         until: exchange.now(),
     });
+    let exchange = exchange.clone();
     pages::answer(StatusCode::CREATED, r#"{"nodes":["#, r#"],"offsetUpdated":false}"#, move |after| {
         page(exchange.clone(), wanted.clone(), after)
     })

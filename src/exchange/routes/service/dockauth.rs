@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, DockAuthRow};
 use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth};
@@ -17,7 +15,8 @@ use serde_json::json;
 use super::change;
 use super::get::absent;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
@@ -26,11 +25,10 @@ use crate::{ApiError, Exchange};
 const DEFAULT_USERNAME: &str = "token";
 
 pub(super) async fn list_dockauths(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    _: Permission<right::ServiceSecretsRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let wanted = Arc::new((org, id));
     pages::answer(StatusCode::OK, "[", "]", move |after: Option<i32>| {
         page(exchange.clone(), wanted.clone(), after)
@@ -51,11 +49,10 @@ async fn page(
 }
 
 pub(super) async fn get_dockauth(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, number)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    _: Permission<right::ServiceSecretsRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceSecretsRead, FactKind::Service, &org, Some(&id)).await?;
+    let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let number = parse_number(&number)?;
     let mut connection = exchange.database().acquire().await?;
     match service_part::find_dockauth(&mut connection, &org, &id, number).await? {
@@ -65,22 +62,20 @@ pub(super) async fn get_dockauth(
 }
 
 pub(super) async fn create_dockauth(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PutDockAuth>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ServiceWrite>,
+    Body(request): Body<PutDockAuth>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let row = row(0, request, exchange.now());
-    let added = exchange
-        .write("dockauth.create", async |mut tx| {
-            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            let added = match service_part::touch_dockauth(&mut tx, &org, &id, &row).await? {
+    let added = op
+        .write(&permission, "dockauth.create", async |mut tx| {
+            let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+            let added = match service_part::touch_dockauth(&mut tx, org, id, &row).await? {
                 Some(_) => None,
-                None => Some(service_part::insert_dockauth(&mut tx, &org, &id, &row).await?),
+                None => Some(service_part::insert_dockauth(&mut tx, org, id, &row).await?),
             };
-            tx.finish_with([change(&org, &id, "servicedockauths", "created", is_public)], added)
+            tx.finish_with([change(org, id, "servicedockauths", "created", is_public)], added)
         })
         .await?;
     Ok(created(match added {
@@ -90,55 +85,54 @@ pub(super) async fn create_dockauth(
 }
 
 pub(super) async fn replace_dockauth(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, number)): Path<(String, String, String)>,
-    request: Body<PutDockAuth>,
+    op: Op<PartPath>,
+    permission: Permission<right::ServiceWrite>,
+    Body(request): Body<PutDockAuth>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    let request = request.read()?;
-    let row = row(parse_number(&number)?, request, exchange.now());
-    exchange
-        .write("dockauth.replace", async |mut tx| {
-            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            if !service_part::update_dockauth(&mut tx, &org, &id, &row).await? {
-                return Err(absent_dockauth(&number, &org, &id));
-            }
-            tx.finish([change(&org, &id, "servicedockauths", "created/modified", is_public)])
-        })
-        .await?;
+    let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
+    let row = row(parse_number(number)?, request, exchange.now());
+    op.write(&permission, "dockauth.replace", async |mut tx| {
+        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        if !service_part::update_dockauth(&mut tx, org, id, &row).await? {
+            return Err(absent_dockauth(number, org, id));
+        }
+        tx.finish([change(org, id, "servicedockauths", "created/modified", is_public)])
+    })
+    .await?;
     Ok(created(format!("dockauth {number} updated")))
 }
 
 pub(super) async fn delete_dockauths(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ServiceWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    delete(&exchange, &org, &id, None).await
+    let ResourcePath { org, id } = &op.path;
+    delete(&op, &permission, (org, id), None).await
 }
 
 pub(super) async fn delete_dockauth(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id, number)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::ServiceWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    delete(&exchange, &org, &id, Some(parse_number(&number)?)).await
+    let PartPath { org, id, part: number } = &op.path;
+    delete(&op, &permission, (org, id), Some(parse_number(number)?)).await
 }
 
-async fn delete(exchange: &Exchange, org: &str, id: &str, number: Option<i32>) -> Result<Response, ApiError> {
-    exchange
-        .write("dockauth.delete", async |mut tx| {
-            let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-            if service_part::delete_dockauths(&mut tx, org, id, number).await? == 0 {
-                let which = number.map_or_else(|| "any".to_owned(), |number| number.to_string());
-                return Err(absent_dockauth(&which, org, id));
-            }
-            tx.finish([change(org, id, "servicedockauths", "deleted", is_public)])
-        })
-        .await?;
+async fn delete<P>(
+    op: &Op<P>,
+    permission: &Permission<right::ServiceWrite>,
+    (org, id): (&str, &str),
+    number: Option<i32>,
+) -> Result<Response, ApiError> {
+    op.write(permission, "dockauth.delete", async |mut tx| {
+        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        if service_part::delete_dockauths(&mut tx, org, id, number).await? == 0 {
+            let which = number.map_or_else(|| "any".to_owned(), |number| number.to_string());
+            return Err(absent_dockauth(&which, org, id));
+        }
+        tx.finish([change(org, id, "servicedockauths", "deleted", is_public)])
+    })
+    .await?;
     Ok(no_content())
 }
 

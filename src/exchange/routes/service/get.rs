@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, Account, RowFilter, organization_rows, service_rows};
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Account, Permission, RowFilter, organization_rows, right, service_rows};
 use evenkeel_exchange_store::service::{self, ServiceFilter, ServiceRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer, ServicesAnswer, ServicesQuery};
@@ -16,7 +14,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::extract::{CurrentCaller, Path, Query};
+use crate::extract::Query;
+use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::node::get::node_type;
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::reference::require_version;
@@ -27,12 +26,10 @@ use crate::{ApiError, Exchange};
 const AS_GIVEN: &[&str] = &["imageStore", "matchHardware", "userInput"];
 
 pub(super) async fn list_services(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    Query(query): Query<ServicesQuery>,
+    op: Op<OrgPath, Query<ServicesQuery>>,
+    _: Permission<right::ServicesList>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServicesList, FactKind::Service, &org, None).await?;
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     if let Some(version) = &query.version {
         require_version("the query parameter version", version)?;
     }
@@ -44,12 +41,10 @@ pub(super) async fn list_services(
 }
 
 pub(super) async fn list_catalog_services(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Query(query): Query<ServicesQuery>,
-    Query(catalog): Query<CatalogQuery>,
+    op: Op<(), (Query<ServicesQuery>, Query<CatalogQuery>)>,
+    _: Permission<right::ServicesList>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServicesList, FactKind::Service, &caller.org, None).await?;
+    let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
     let filter = ServiceFilter { organization: catalog.organization.map(pattern_or_exact), ..filter(query) };
     list(exchange, filter, organization_rows(&caller)).await
 }
@@ -92,12 +87,10 @@ async fn page(
 }
 
 pub(super) async fn get_service(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    Query(query): Query<AttributeQuery>,
+    op: Op<ResourcePath, Query<AttributeQuery>>,
+    _: Permission<right::ServiceRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceRead, FactKind::Service, &org, Some(&id)).await?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = service::find(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .filter(|row| is_seen(&service_rows(&caller), row))

@@ -8,19 +8,14 @@ mod patch;
 mod policy;
 mod write;
 
-use axum::routing::{delete, get, patch, post, put};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_wire::exchange::node::AttributeQuery;
-use evenkeel_wire::exchange::service::{
-    DockAuthAnswer, PatchService, PostService, PutDockAuth, PutServicePolicy, ServicePolicyAnswer,
-    ServicesAnswer, ServicesQuery,
-};
-use evenkeel_wire::exchange::shared::CatalogQuery;
+use evenkeel_wire::exchange::service::{DockAuthAnswer, ServicePolicyAnswer, ServicesAnswer};
 use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
-use http::Method;
 
-use super::signing_key::{ServiceKeys, key_endpoints};
-use crate::endpoint::{Content, Endpoint, endpoint};
+use super::signing_key::{ServiceKeys, key_operations};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, patch, post, put};
+use crate::operation::{Content, Operation};
 
 const TAG: &str = "services";
 const LIST: &str = "/orgs/{organization}/services";
@@ -30,99 +25,98 @@ const DOCKAUTHS: &str = "/orgs/{organization}/services/{service}/dockauths";
 const DOCKAUTH: &str = "/orgs/{organization}/services/{service}/dockauths/{dockauth}";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
-    let mut endpoints = service_endpoints();
-    endpoints.extend(policy_endpoints());
-    endpoints.extend(key_endpoints::<ServiceKeys>(
+pub fn operations() -> Vec<Operation> {
+    let mut operations = service_operations();
+    operations.extend(policy_operations());
+    operations.extend(key_operations::<ServiceKeys>(
         TAG,
         "/orgs/{organization}/services/{service}/keys",
         "/orgs/{organization}/services/{service}/keys/{key}",
         &[],
     ));
-    endpoints.extend(dockauth_endpoints());
-    endpoints
+    operations.extend(dockauth_operations());
+    operations
 }
 
-fn service_endpoints() -> Vec<Endpoint> {
+fn service_operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, LIST, "list_services", get(get::list_services))
+        get(LIST, "list_services", get::list_services)
             .alias("/catalog/{organization}/services")
             .doc(TAG, "Lists the services of an organization that the caller may see")
-            .query::<ServicesQuery>()
             .answer::<ServicesAnswer>(200, "the services")
             .answer::<ServicesAnswer>(404, "there is none"),
-        endpoint(Method::POST, LIST, "create_service", post(write::create_service))
+        post(LIST, "create_service", write::create_service)
             .alias("/catalog/{organization}/services")
             .doc(TAG, "Publishes a service; its id is made of url, version and architecture")
-            .body::<PostService>()
             .answer::<ApiResponse>(201, "published"),
-        endpoint(Method::GET, "/catalog/services", "list_catalog_services", get(get::list_catalog_services))
+        get("/catalog/services", "list_catalog_services", get::list_catalog_services)
             .alias("/services")
             .doc(TAG, "Lists services of all organizations that the caller may see")
-            .query::<ServicesQuery>()
-            .query::<CatalogQuery>()
             .answer::<ServicesAnswer>(200, "the services")
             .answer::<ServicesAnswer>(404, "there is none"),
-        endpoint(Method::GET, ONE, "get_service", get(get::get_service))
+        get(ONE, "get_service", get::get_service)
             .doc(TAG, "Reads a service, or one attribute of it")
-            .query::<AttributeQuery>()
             .answer_with(
                 200,
                 "the service or the attribute",
                 Content::either::<ServicesAnswer, AttributeAnswer>(),
             ),
-        endpoint(Method::PUT, ONE, "replace_service", put(write::replace_service))
+        put(ONE, "replace_service", write::replace_service)
             .doc(TAG, "Replaces a service; the caller becomes its owner")
-            .body::<PostService>()
+            .audit(Subject::Service)
             .answer::<ApiResponse>(201, "replaced"),
-        endpoint(Method::PATCH, ONE, "patch_service", patch(patch::patch_service))
+        patch(ONE, "patch_service", patch::patch_service)
             .doc(TAG, "Changes one attribute of a service")
-            .body::<PatchService>()
+            .audit(Subject::Service)
             .answer::<ApiResponse>(201, "changed"),
-        endpoint(Method::DELETE, ONE, "delete_service", delete(write::delete_service))
+        delete(ONE, "delete_service", write::delete_service)
             .doc(TAG, "Removes a service with its policy, keys and registry credentials")
+            .audit(Subject::Service)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
-fn policy_endpoints() -> Vec<Endpoint> {
+fn policy_operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, POLICY, "get_service_policy", get(policy::get_service_policy))
+        get(POLICY, "get_service_policy", policy::get_service_policy)
             .doc(TAG, "Reads the policy of a service")
             .answer::<ServicePolicyAnswer>(200, "the policy"),
-        endpoint(Method::PUT, POLICY, "replace_service_policy", put(policy::replace_service_policy))
+        put(POLICY, "replace_service_policy", policy::replace_service_policy)
             .doc(TAG, "Adds or replaces the policy of a service")
-            .body::<PutServicePolicy>()
+            .audit(Subject::ServicePolicy)
             .answer::<ApiResponse>(201, "stored"),
-        endpoint(Method::DELETE, POLICY, "delete_service_policy", delete(policy::delete_service_policy))
+        delete(POLICY, "delete_service_policy", policy::delete_service_policy)
             .doc(TAG, "Removes the policy of a service")
+            .audit(Subject::ServicePolicy)
             .answer_with(204, "removed", Content::None),
     ]
 }
 
-fn dockauth_endpoints() -> Vec<Endpoint> {
+fn dockauth_operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, DOCKAUTHS, "list_service_dockauths", get(dockauth::list_dockauths))
+        get(DOCKAUTHS, "list_service_dockauths", dockauth::list_dockauths)
             .doc(TAG, "Lists the registry credentials of a service")
             .answer_with(200, "the credentials", Content::list::<DockAuthAnswer>())
             .answer_with(404, "there are none", Content::list::<DockAuthAnswer>().or::<ApiResponse>()),
-        endpoint(Method::POST, DOCKAUTHS, "create_service_dockauth", post(dockauth::create_dockauth))
+        post(DOCKAUTHS, "create_service_dockauth", dockauth::create_dockauth)
             .doc(TAG, "Adds registry credentials, or refreshes equal ones")
-            .body::<PutDockAuth>()
+            .audit(Subject::ServiceDockauth)
             .answer::<ApiResponse>(201, "stored"),
-        endpoint(Method::DELETE, DOCKAUTHS, "delete_service_dockauths", delete(dockauth::delete_dockauths))
+        delete(DOCKAUTHS, "delete_service_dockauths", dockauth::delete_dockauths)
             .doc(TAG, "Removes all registry credentials of a service")
+            .audit(Subject::ServiceDockauth)
             .answer_with(204, "removed", Content::None),
-        endpoint(Method::GET, DOCKAUTH, "get_service_dockauth", get(dockauth::get_dockauth))
+        get(DOCKAUTH, "get_service_dockauth", dockauth::get_dockauth)
             .doc(TAG, "Reads registry credentials by number")
             .answer::<DockAuthAnswer>(200, "the credentials")
             .answer_with(404, "there are none", Content::list::<DockAuthAnswer>().or::<ApiResponse>()),
-        endpoint(Method::PUT, DOCKAUTH, "replace_service_dockauth", put(dockauth::replace_dockauth))
+        put(DOCKAUTH, "replace_service_dockauth", dockauth::replace_dockauth)
             .doc(TAG, "Replaces registry credentials")
-            .body::<PutDockAuth>()
+            .audit(Subject::ServiceDockauth)
             .answer::<ApiResponse>(201, "replaced"),
-        endpoint(Method::DELETE, DOCKAUTH, "delete_service_dockauth", delete(dockauth::delete_dockauth))
+        delete(DOCKAUTH, "delete_service_dockauth", dockauth::delete_dockauth)
             .doc(TAG, "Removes registry credentials")
+            .audit(Subject::ServiceDockauth)
             .answer_with(204, "removed", Content::None),
     ]
 }

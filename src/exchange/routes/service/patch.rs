@@ -1,9 +1,7 @@
 //! Changing one attribute of a service.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PatchService, RequiredService};
 use serde_json::{Value, json};
@@ -11,9 +9,10 @@ use serde_json::{Value, json};
 use super::change;
 use super::get::absent;
 use super::write::{require_required_services, require_sharable};
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
-use crate::{ApiError, Exchange};
+use crate::extract::Body;
+use crate::operation::{Op, ResourcePath};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -31,26 +30,23 @@ enum Attribute {
 }
 
 pub(super) async fn patch_service(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PatchService>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ServiceWrite>,
+    Body(request): Body<PatchService>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let (name, attribute) = first_attribute(request)?;
-    exchange
-        .write("service.patch", async |mut tx| {
-            let mut row = service::lock(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            if let Attribute::RequiredServices(required) = &attribute {
-                require_required_services(&mut tx, required).await?;
-            }
-            apply(&mut row, &attribute);
-            row.updated_at = exchange.now();
-            service::update(&mut tx, &row).await?;
-            tx.finish([change(&org, &id, "service", "modified", row.is_public)])
-        })
-        .await?;
+    op.write(&permission, "service.patch", async |mut tx| {
+        let mut row = service::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        if let Attribute::RequiredServices(required) = &attribute {
+            require_required_services(&mut tx, required).await?;
+        }
+        apply(&mut row, &attribute);
+        row.updated_at = exchange.now();
+        service::update(&mut tx, &row).await?;
+        tx.finish([change(org, id, "service", "modified", row.is_public)])
+    })
+    .await?;
     Ok(created(format!("attribute '{name}' of service '{org}/{id}' updated")))
 }
 

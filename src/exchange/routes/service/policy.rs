@@ -1,9 +1,7 @@
 //! The policy of a service.
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::Access;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, ServicePolicyRow};
 use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyAnswer};
@@ -13,18 +11,18 @@ use serde_json::json;
 
 use super::change;
 use super::get::absent;
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{ConstraintWarnings, require_property_types};
 use crate::routes::shape::{found, no_content};
-use crate::{ApiError, Exchange};
 
 pub(super) async fn get_service_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    _: Permission<right::ServiceRead>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceRead, FactKind::Service, &org, Some(&id)).await?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = service_part::find_policy(&mut *exchange.database().acquire().await?, &org, &id)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
@@ -38,15 +36,13 @@ pub(super) async fn get_service_policy(
 }
 
 pub(super) async fn replace_service_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PutServicePolicy>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ServiceWrite>,
+    Body(request): Body<PutServicePolicy>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     require_property_types(&request.properties)?;
-    let mut warnings = ConstraintWarnings::new(&exchange);
+    let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", &request.constraints)?;
     let label = request.label.unwrap_or_default();
     let row = ServicePolicyRow {
@@ -56,30 +52,27 @@ pub(super) async fn replace_service_policy(
         constraints: json!(request.constraints),
         updated_at: exchange.now(),
     };
-    exchange
-        .write("service_policy.replace", async |mut tx| {
-            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            service_part::upsert_policy(&mut tx, &org, &id, &row).await?;
-            tx.finish([change(&org, &id, "servicepolicies", "created/modified", is_public)])
-        })
-        .await?;
+    op.write(&permission, "service_policy.replace", async |mut tx| {
+        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        service_part::upsert_policy(&mut tx, org, id, &row).await?;
+        tx.finish([change(org, id, "servicepolicies", "created/modified", is_public)])
+    })
+    .await?;
     Ok(warnings.on(created("policy added or updated")))
 }
 
 pub(super) async fn delete_service_policy(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ServiceWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    exchange
-        .write("service_policy.delete", async |mut tx| {
-            let is_public = lock_visibility(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            if !service_part::delete_policy(&mut tx, &org, &id).await? {
-                return Err(ApiError::not_found(format!("policy of service '{org}/{id}' not found")));
-            }
-            tx.finish([change(&org, &id, "servicepolicies", "deleted", is_public)])
-        })
-        .await?;
+    let Op { path: ResourcePath { org, id }, .. } = &op;
+    op.write(&permission, "service_policy.delete", async |mut tx| {
+        let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        if !service_part::delete_policy(&mut tx, org, id).await? {
+            return Err(ApiError::not_found(format!("policy of service '{org}/{id}' not found")));
+        }
+        tx.finish([change(org, id, "servicepolicies", "deleted", is_public)])
+    })
+    .await?;
     Ok(no_content())
 }

@@ -1,10 +1,8 @@
 //! Publishing, replacing and removing services.
 
-use axum::extract::State;
+use crate::operation::audit::Subject;
 use axum::response::Response;
-use evenkeel_access::{Access, Account};
-use evenkeel_exchange_store::audit::Subject;
-use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_access::{Account, Permission, right};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_exchange_store::service::{self, ServiceRow};
@@ -15,43 +13,39 @@ use serde_json::json;
 
 use super::change;
 use super::get::absent;
+use crate::ApiError;
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
+use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::reference::{
     ExchangeRange, ExchangeVersion, require_version, service_id, service_id_base,
 };
 use crate::routes::shape::{no_content, require_below_limit};
-use crate::{ApiError, Exchange};
 
 const SHARABLE: &[&str] = &["exclusive", "single", "singleton", "multiple"];
 /// Schemes of an address of a page.
 const SCHEMES: &[&str] = &["http", "https", "ftp", "file", "jar", "mailto"];
 
 pub(super) async fn create_service(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-    request: Body<PostService>,
+    op: Op<OrgPath>,
+    permission: Permission<right::ServiceCreate>,
+    Body(request): Body<PostService>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceCreate, FactKind::Service, &org, None).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: OrgPath { org }, .. } = &op;
     validate(&request)?;
-    let row = row(&org, caller.account(), &request, exchange.now());
+    let row = row(org, caller.account(), &request, exchange.now());
     let id = format!("{org}/{}", row.service);
-    exchange
-        .write("service.create", async |mut tx| {
-            let (kind, part) = ("service", String::new());
-            tx.set_subject(Subject { kind, org: org.clone(), id: row.service.clone(), part }).await?;
-            require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default())
-                .await?;
-            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-            let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-            require_below_limit("services", owned, exchange.settings().limits.services)?;
-            service::insert(&mut tx, &row).await?;
-            tx.finish([change(&org, &row.service, "service", "created", row.is_public)])
-        })
-        .await
-        .map_err(|error| explain(error, &org, &id))?;
+    op.write(&permission, "service.create", async |mut tx| {
+        tx.set_subject(Subject::Service.of(org, &row.service)).await?;
+        require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default()).await?;
+        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+        let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+        require_below_limit("services", owned, exchange.settings().limits.services)?;
+        service::insert(&mut tx, &row).await?;
+        tx.finish([change(org, &row.service, "service", "created", row.is_public)])
+    })
+    .await
+    .map_err(|error| explain(error, org, &id))?;
     Ok(created(format!("service '{id}' created")))
 }
 
@@ -64,46 +58,40 @@ fn explain(error: ApiError, org: &str, id: &str) -> ApiError {
 }
 
 pub(super) async fn replace_service(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
-    request: Body<PostService>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ServiceWrite>,
+    Body(request): Body<PostService>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
-    let row = row(&org, caller.account(), &request, exchange.now());
-    if row.service != id {
+    let row = row(org, caller.account(), &request, exchange.now());
+    if row.service != *id {
         return Err(ApiError::invalid_input(format!(
             "the id '{id}' in the path is not the one that url, version and arch make: '{}'",
             row.service
         )));
     }
-    exchange
-        .write("service.replace", async |mut tx| {
-            require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default())
-                .await?;
-            if !service::update(&mut tx, &row).await? {
-                return Err(absent(&org, &id));
-            }
-            tx.finish([change(&org, &id, "service", "created/modified", row.is_public)])
-        })
-        .await?;
+    op.write(&permission, "service.replace", async |mut tx| {
+        require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default()).await?;
+        if !service::update(&mut tx, &row).await? {
+            return Err(absent(org, id));
+        }
+        tx.finish([change(org, id, "service", "created/modified", row.is_public)])
+    })
+    .await?;
     Ok(created("service updated"))
 }
 
 pub(super) async fn delete_service(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, id)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::ServiceWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::ServiceWrite, FactKind::Service, &org, Some(&id)).await?;
-    exchange
-        .write("service.delete", async |mut tx| {
-            let is_public = service::delete(&mut tx, &org, &id).await?.ok_or_else(|| absent(&org, &id))?;
-            tx.finish([change(&org, &id, "service", "deleted", is_public)])
-        })
-        .await?;
+    let Op { path: ResourcePath { org, id }, .. } = &op;
+    op.write(&permission, "service.delete", async |mut tx| {
+        let is_public = service::delete(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        tx.finish([change(org, id, "service", "deleted", is_public)])
+    })
+    .await?;
     Ok(no_content())
 }
 

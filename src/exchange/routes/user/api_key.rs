@@ -1,31 +1,28 @@
 //! API keys of users.
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use evenkeel_access::{Access, Caller};
+use evenkeel_access::{Caller, Permission, right};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user::{ApiKeyAnswer, NewApiKey};
 use http::StatusCode;
 use uuid::Uuid;
 
 use super::find_visible;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
 use crate::notice::forget_login;
+use crate::operation::{Op, PartPath, ResourcePath};
 use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
 pub async fn create_api_key(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
-    request: Body<NewApiKey>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::UserWrite>,
+    Body(request): Body<NewApiKey>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
-    let request = request.read()?;
-    require_user(&exchange, &caller, &org, &name).await?;
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    require_user(exchange, caller, org, name).await?;
     let value = new_value();
     let hash = exchange.credentials().hasher().keyed(&value);
     let key = ApiKey {
@@ -36,23 +33,18 @@ pub async fn create_api_key(
         description: request.description,
         updated_at: exchange.now(),
     };
-    exchange
-        .write("api_key.create", async |mut tx| {
-            api_key::insert_api_key(&mut tx, &key, &hash)
-                .await
-                .map_err(|error| ApiError::from(error).explain("api_key_account_fk", no_user))?;
-            tx.finish([])
-        })
-        .await?;
+    op.write(&permission, "api_key.create", async |mut tx| {
+        api_key::insert_api_key(&mut tx, &key, &hash)
+            .await
+            .map_err(|error| ApiError::from(error).explain("api_key_account_fk", no_user))?;
+        tx.finish([])
+    })
+    .await?;
     Ok((StatusCode::CREATED, Json(answer(key, Some(value)))).into_response())
 }
 
-pub async fn get_api_key(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name, id)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UserRead, FactKind::User, &org, Some(&name)).await?;
+pub async fn get_api_key(op: Op<PartPath>, _: Permission<right::UserRead>) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = op;
     let id = parse_id(&id)?;
     require_user(&exchange, &caller, &org, &name).await?;
     let mut connection = exchange.database().acquire().await?;
@@ -61,21 +53,19 @@ pub async fn get_api_key(
 }
 
 pub async fn delete_api_key(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name, id)): Path<(String, String, String)>,
+    op: Op<PartPath>,
+    permission: Permission<right::UserWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
-    let id = parse_id(&id)?;
-    require_user(&exchange, &caller, &org, &name).await?;
-    exchange
-        .write("api_key.delete", async |mut tx| {
-            if !api_key::delete_api_key(&mut tx, &org, &name, id).await? {
-                return Err(no_key());
-            }
-            tx.finish([forget_login(&org, &name)])
-        })
-        .await?;
+    let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = &op;
+    let id = parse_id(id)?;
+    require_user(exchange, caller, org, name).await?;
+    op.write(&permission, "api_key.delete", async |mut tx| {
+        if !api_key::delete_api_key(&mut tx, org, name, id).await? {
+            return Err(no_key());
+        }
+        tx.finish([forget_login(org, name)])
+    })
+    .await?;
     Ok(no_content())
 }
 

@@ -7,16 +7,14 @@ mod password;
 mod read;
 mod write;
 
-use axum::routing::{delete, get, patch, post, put};
 use evenkeel_access::{AccountFacts, Caller, sees_account};
 use evenkeel_exchange_store::account::{self, AccountRow};
-use evenkeel_wire::exchange::user::{
-    ApiKeyAnswer, ChangePassword, NewApiKey, PatchUser, PutUser, UsersAnswer,
-};
+use evenkeel_wire::exchange::user::{ApiKeyAnswer, UsersAnswer};
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
 
-use crate::endpoint::{Content, Endpoint, endpoint};
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, patch, post, put};
+use crate::operation::{Content, Operation};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "users";
@@ -26,76 +24,68 @@ const KEYS: &str = "/orgs/{organization}/users/{username}/apikeys";
 const KEY: &str = "/orgs/{organization}/users/{username}/apikeys/{keyid}";
 
 /// The routes of this module.
-pub fn endpoints() -> Vec<Endpoint> {
-    let mut all = user_endpoints();
-    all.extend(secret_endpoints());
+pub fn operations() -> Vec<Operation> {
+    let mut all = user_operations();
+    all.extend(secret_operations());
     all
 }
 
-fn user_endpoints() -> Vec<Endpoint> {
+fn user_operations() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, "/orgs/{organization}/users", "list_users", get(read::list_users))
+        get("/orgs/{organization}/users", "list_users", read::list_users)
             .doc(TAG, "Lists the users of an organization")
             .answer::<UsersAnswer>(200, "the users")
             .answer::<UsersAnswer>(404, "none"),
-        endpoint(Method::GET, OWN, "get_own_user", get(read::get_own_user))
+        get(OWN, "get_own_user", read::get_own_user)
             .alias("/orgs/{organization}/users/iamapikey")
             .doc(TAG, "Answers the user that calls, for instance to whom an API key belongs")
             .answer::<UsersAnswer>(200, "the user")
             .served_elsewhere(),
-        endpoint(Method::GET, ONE, "get_user", get(read::get_user))
+        get(ONE, "get_user", read::get_user)
             .doc(TAG, "Answers one user")
             .answer::<UsersAnswer>(200, "the user")
             .answer_either::<UsersAnswer, ApiResponse>(404, "there is none"),
-        endpoint(Method::POST, ONE, "create_user", post(write::create_user))
+        post(ONE, "create_user", write::create_user)
             .doc(TAG, "Creates a user")
-            .body::<PutUser>()
+            .audit(Subject::Account)
             .answer::<ApiResponse>(201, "created")
             .answer::<ApiResponse>(409, "a node or an agbot has this id"),
-        endpoint(Method::PUT, ONE, "replace_user", put(write::replace_user))
+        put(ONE, "replace_user", write::replace_user)
             .doc(TAG, "Replaces or creates a user")
-            .body::<PutUser>()
+            .audit(Subject::Account)
             .answer::<ApiResponse>(201, "replaced or created")
             .answer::<ApiResponse>(409, "a node or an agbot has this id"),
-        endpoint(Method::PATCH, ONE, "patch_user", patch(write::patch_user))
+        patch(ONE, "patch_user", write::patch_user)
             .doc(TAG, "Changes one attribute of a user")
-            .body::<PatchUser>()
+            .audit(Subject::Account)
             .answer::<ApiResponse>(201, "changed"),
-        endpoint(Method::DELETE, ONE, "delete_user", delete(write::delete_user))
+        delete(ONE, "delete_user", write::delete_user)
             .doc(TAG, "Deletes a user with everything it owns")
+            .audit(Subject::Account)
             .answer_with(204, "deleted", Content::None),
     ]
 }
 
-fn secret_endpoints() -> Vec<Endpoint> {
+fn secret_operations() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
-            "/orgs/{organization}/users/{username}/changepw",
-            "change_password",
-            post(password::change_password),
-        )
-        .doc(TAG, "Changes the password of a user")
-        .body::<ChangePassword>()
-        .answer::<ApiResponse>(201, "changed"),
-        endpoint(
-            Method::POST,
-            "/orgs/{organization}/users/{username}/confirm",
-            "confirm_user",
-            post(password::confirm_user),
-        )
-        .doc(TAG, "Confirms that a user exists and the credentials of the caller are good")
-        .unaudited("it only reads")
-        .answer::<ApiResponse>(201, "confirmed"),
-        endpoint(Method::POST, KEYS, "create_api_key", post(api_key::create_api_key))
+        post("/orgs/{organization}/users/{username}/changepw", "change_password", password::change_password)
+            .doc(TAG, "Changes the password of a user")
+            .audit(Subject::Account)
+            .answer::<ApiResponse>(201, "changed"),
+        post("/orgs/{organization}/users/{username}/confirm", "confirm_user", password::confirm_user)
+            .doc(TAG, "Confirms that a user exists and the credentials of the caller are good")
+            .unaudited("it only reads")
+            .answer::<ApiResponse>(201, "confirmed"),
+        post(KEYS, "create_api_key", api_key::create_api_key)
             .doc(TAG, "Creates an API key; its value is answered only this once")
-            .body::<NewApiKey>()
+            .audit(Subject::ApiKey)
             .answer::<ApiKeyAnswer>(201, "the key with its value"),
-        endpoint(Method::GET, KEY, "get_api_key", get(api_key::get_api_key))
+        get(KEY, "get_api_key", api_key::get_api_key)
             .doc(TAG, "Answers one API key without its value")
             .answer::<ApiKeyAnswer>(200, "the key"),
-        endpoint(Method::DELETE, KEY, "delete_api_key", delete(api_key::delete_api_key))
+        delete(KEY, "delete_api_key", api_key::delete_api_key)
             .doc(TAG, "Deletes an API key")
+            .audit(Subject::ApiKey)
             .answer_with(204, "deleted", Content::None),
     ]
 }

@@ -3,57 +3,49 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
-use evenkeel_access::{Access, OWN_NAMES, Role, sees_account};
+use evenkeel_access::{Caller, OWN_NAMES, Permission, Role, right, sees_account};
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer};
 use http::StatusCode;
 
 use super::facts;
-use crate::extract::{CurrentCaller, Path};
+use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 /// What is shown instead of a secret.
 const MASK: &str = "***************";
 
-pub async fn list_users(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UsersList, FactKind::Org, &org, None).await?;
+pub async fn list_users(op: Op<OrgPath>, _: Permission<right::UsersList>) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     answer(exchange, caller, org, None).await
 }
 
-pub async fn get_user(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
-    if OWN_NAMES.contains(&name.as_str()) {
-        return get_own_user(State(exchange), caller, Path(org)).await;
+pub async fn get_user(op: Op<ResourcePath>) -> Result<Response, ApiError> {
+    if OWN_NAMES.contains(&op.path.id.as_str()) {
+        let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = op;
+        return list_own_user(exchange, caller, org).await;
     }
-    exchange.authorize(&caller, Access::UserRead, FactKind::User, &org, Some(&name)).await?;
+    let _: Permission<right::UserRead> = op.authorize().await?;
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
     answer(exchange, caller, org, Some(name)).await
 }
 
-pub async fn get_own_user(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path(org): Path<String>,
-) -> Result<Response, ApiError> {
+pub async fn get_own_user(op: Op<OrgPath>) -> Result<Response, ApiError> {
+    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    list_own_user(exchange, caller, org).await
+}
+
+async fn list_own_user(exchange: Exchange, caller: Arc<Caller>, org: String) -> Result<Response, ApiError> {
     if org != caller.org && matches!(caller.role, Role::Root | Role::HubAdmin) {
         return Err(ApiError::invalid_input("the organization in the path is not that of the caller"));
     }
     if org != caller.org || !caller.is_person() {
         return Err(ApiError::access_denied(format!(
-            "Access denied: '{}' does not have authorization: READ user={org}/apikey",
-            *caller
+            "Access denied: '{caller}' does not have authorization: READ user={org}/apikey"
         )));
     }
     // A hub admin is shown itself like anybody else.
@@ -63,7 +55,7 @@ pub async fn get_own_user(
 
 async fn answer(
     exchange: Exchange,
-    caller: CurrentCaller,
+    caller: Arc<Caller>,
     org: String,
     name: Option<String>,
 ) -> Result<Response, ApiError> {
@@ -76,7 +68,7 @@ async fn answer(
 
 async fn page(
     exchange: Exchange,
-    caller: CurrentCaller,
+    caller: Arc<Caller>,
     wanted: Arc<(String, Option<String>)>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {

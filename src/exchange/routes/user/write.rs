@@ -1,123 +1,112 @@
 //! Creating, replacing, patching and deleting users.
 
-use axum::extract::State;
 use axum::response::Response;
 use evenkeel_access::{
-    Access, Caller, FlagsRefused, LoginKind, Role, check_flags, is_reserved_name, is_root,
-    may_change_admin_flag, may_change_hub_admin_flag, sees_account,
+    Caller, FlagsRefused, LoginKind, Permission, Role, check_flags, is_reserved_name, is_root,
+    may_change_admin_flag, may_change_hub_admin_flag, right, sees_account,
 };
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::change::Change;
-use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::identity::{self, IdentityKind};
 use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
 use super::{absent, facts};
 use crate::error::created;
-use crate::extract::{Body, CurrentCaller, Path};
+use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
+use crate::operation::{Op, ResourcePath};
 use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const SECRET_MISSING: &str = "the password must be non-blank when creating a user";
 
 pub async fn create_user(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
-    request: Body<PutUser>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::UserCreate>,
+    Body(request): Body<PutUser>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UserCreate, FactKind::User, &org, Some(&name)).await?;
-    let request = request.read()?;
-    check_name(&name)?;
-    let account = checked(&exchange, &caller, &org, &name, request).await?;
-    exchange
-        .write("user.create", async |mut tx| {
-            insert(&mut tx, &account).await?;
-            tx.finish([forget_login(&org, &name)])
-        })
-        .await?;
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    check_name(name)?;
+    let account = checked(exchange, caller, org, name, request).await?;
+    op.write(&permission, "user.create", async |mut tx| {
+        insert(&mut tx, &account).await?;
+        tx.finish([forget_login(org, name)])
+    })
+    .await?;
     Ok(created(added(&account)))
 }
 
 pub async fn replace_user(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
-    request: Body<PutUser>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::UserWrite>,
+    Body(request): Body<PutUser>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
-    let request = request.read()?;
-    let account = checked(&exchange, &caller, &org, &name, request).await?;
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let account = checked(exchange, caller, org, name, request).await?;
     if account.email.is_empty() {
         return Err(ApiError::invalid_input("email: must not be empty"));
     }
-    let is_new = exchange
-        .write("user.replace", async |mut tx| {
-            let stored = account::lock_account(&mut tx, &org, &name).await?;
+    let is_new = op
+        .write(&permission, "user.replace", async |mut tx| {
+            let stored = account::lock_account(&mut tx, org, name).await?;
             let is_new = stored.is_none();
             match stored {
-                Some(stored) if sees_account(&caller, facts(&stored)) => {
+                Some(stored) if sees_account(caller, facts(&stored)) => {
                     account::update_account(&mut tx, &account).await?
                 }
-                Some(_) => return Err(not_added(&org, &name)),
+                Some(_) => return Err(not_added(org, name)),
                 None => {
-                    check_name(&name)?;
+                    check_name(name)?;
                     insert(&mut tx, &account).await?;
                 }
             }
-            tx.finish_with([forget_login(&org, &name)], is_new)
+            tx.finish_with([forget_login(org, name)], is_new)
         })
         .await?;
     Ok(created(if is_new { added(&account) } else { "user updated successfully".to_owned() }))
 }
 
 pub async fn patch_user(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
-    request: Body<PatchUser>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::UserWrite>,
+    Body(request): Body<PatchUser>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
-    let request = request.read()?;
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     let attribute = attribute_to_change(&request).ok_or_else(|| {
         ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given")
     })?;
-    check_patch(&caller, &org, &name, &request)?;
+    check_patch(caller, org, name, &request)?;
     let password_hash = match request.password.as_deref() {
         Some("") | None => None,
         Some(password) => Some(exchange.credentials().hasher().hash(password).await?),
     };
-    exchange
-        .write("user.patch", async |mut tx| {
-            let stored = account::lock_account(&mut tx, &org, &name).await?;
-            let mut stored = stored
-                .filter(|stored| may_patch(&caller, stored, attribute))
-                .ok_or_else(|| absent(&org, &name))?;
-            match attribute {
-                "password" => stored.password_hash.clone_from(&password_hash),
-                "email" => stored.email = request.email.clone().unwrap_or_default(),
-                "admin" => stored.is_admin = request.admin.unwrap_or_default(),
-                _ => stored.is_hub_admin = request.hub_admin.unwrap_or_default(),
-            }
-            stored.updated_at = exchange.now();
-            stored.updated_by = caller.to_string();
-            account::update_account(&mut tx, &stored).await?;
-            tx.finish([forget_login(&org, &name)])
-        })
-        .await?;
+    op.write(&permission, "user.patch", async |mut tx| {
+        let stored = account::lock_account(&mut tx, org, name).await?;
+        let mut stored =
+            stored.filter(|stored| may_patch(caller, stored, attribute)).ok_or_else(|| absent(org, name))?;
+        match attribute {
+            "password" => stored.password_hash.clone_from(&password_hash),
+            "email" => stored.email = request.email.clone().unwrap_or_default(),
+            "admin" => stored.is_admin = request.admin.unwrap_or_default(),
+            _ => stored.is_hub_admin = request.hub_admin.unwrap_or_default(),
+        }
+        stored.updated_at = exchange.now();
+        stored.updated_by = caller.to_string();
+        account::update_account(&mut tx, &stored).await?;
+        tx.finish([forget_login(org, name)])
+    })
+    .await?;
     Ok(created(format!("attribute '{attribute}' of user '{org}/{name}' updated")))
 }
 
 pub async fn delete_user(
-    State(exchange): State<Exchange>,
-    caller: CurrentCaller,
-    Path((org, name)): Path<(String, String)>,
+    op: Op<ResourcePath>,
+    permission: Permission<right::UserWrite>,
 ) -> Result<Response, ApiError> {
-    exchange.authorize(&caller, Access::UserWrite, FactKind::User, &org, Some(&name)).await?;
-    if is_root(&org, &name) {
+    let Op { caller, path: ResourcePath { org, id: name }, .. } = &op;
+    if is_root(org, name) {
         let reason = "the root user cannot be deleted";
         return Err(if caller.role == Role::Root {
             ApiError::invalid_input(reason)
@@ -125,19 +114,18 @@ pub async fn delete_user(
             ApiError::access_denied(reason)
         });
     }
-    exchange
-        .write("user.delete", async |mut tx| {
-            let stored = account::lock_account(&mut tx, &org, &name).await?;
-            if !stored.is_some_and(|stored| sees_account(&caller, facts(&stored))) {
-                return Err(absent(&org, &name));
-            }
-            let mut changes: Vec<Change> = vec![forget_login(&org, &name)];
-            let owned = account::list_owned_logins(&mut tx, &org, &name).await?;
-            changes.extend(owned.iter().map(|(org, id)| forget_login(org, id)));
-            account::delete_account(&mut tx, &org, &name).await?;
-            tx.finish(changes)
-        })
-        .await?;
+    op.write(&permission, "user.delete", async |mut tx| {
+        let stored = account::lock_account(&mut tx, org, name).await?;
+        if !stored.is_some_and(|stored| sees_account(caller, facts(&stored))) {
+            return Err(absent(org, name));
+        }
+        let mut changes: Vec<Change> = vec![forget_login(org, name)];
+        let owned = account::list_owned_logins(&mut tx, org, name).await?;
+        changes.extend(owned.iter().map(|(org, id)| forget_login(org, id)));
+        account::delete_account(&mut tx, org, name).await?;
+        tx.finish(changes)
+    })
+    .await?;
     Ok(no_content())
 }
 

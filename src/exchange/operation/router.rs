@@ -1,4 +1,4 @@
-//! The way of a request to its handler: limits, credentials, the kinds of answer, headers of every answer.
+//! The router, and what every request passes before and after its operation: limits, credentials, media types, response headers.
 //!
 //! One function for all of it instead of layers around each route: a layer of the router costs every request several
 //! copies of everything that lies below it, which was most of the price of an idle poll.
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
+use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use evenkeel_api::Part;
 use futures_util::FutureExt;
@@ -18,9 +19,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use crate::audit::request::{AuditedOperation, run};
+use super::audit::AuditedOperation;
+use super::row::{Kind, Operation};
 use crate::dot_segments::resolve_dot_segments;
-use crate::endpoint::Endpoint;
 use crate::openapi::Served;
 use crate::request_times::Timer;
 use crate::routes;
@@ -38,47 +39,43 @@ impl Exchange {
 
     /// The same behind what `others` route, which are asked first, with what `parts` describe in the document.
     pub fn router_beside(&self, parts: &[fn() -> Part], others: Router) -> Router {
-        let front = self.front(parts);
-        others.fallback(move |request: Request| front.clone().answer(request))
+        let api = self.http_api(parts);
+        others.fallback(move |request: Request| api.clone().respond(request))
     }
 
-    fn front(&self, parts: &[fn() -> Part]) -> Arc<Front> {
+    fn http_api(&self, parts: &[fn() -> Part]) -> Arc<HttpApi> {
         let served = Served::beside(parts);
-        let endpoints = routes::all();
-        let open = endpoints.iter().filter(|endpoint| endpoint.is_public);
+        let operations = routes::all();
+        let open = operations.iter().filter(|operation| operation.is_public);
         let guard = Arc::new(Guard {
             exchange: self.clone(),
-            open: open.flat_map(|endpoint| endpoint.paths.clone()).collect(),
+            open: open.flat_map(|operation| operation.paths.clone()).collect(),
         });
-        let mount = |base: &str, router, endpoint: &Endpoint| {
-            endpoint.mount(base, router, |path, methods| {
-                match (AuditedOperation::of(endpoint, path), endpoint.is_public) {
-                    (Some(operation), _) => {
-                        let audit = Audit { exchange: self.clone(), operation };
-                        methods.route_layer(middleware::from_fn_with_state(audit, audited))
-                    }
-                    // Among the open routes are those that answer the document. They know no method but GET: all others are routes that
-                    // nobody knows, behind the credentials.
-                    (None, true) => methods.fallback(unrecognized_route).layer(Extension(served.clone())),
-                    (None, false) => methods,
+        let mount = |base: &str, router, operation: &Operation| {
+            operation.mount(base, router, |_, carrier| match &carrier.0 {
+                Kind::Typed(handler) => handler.route(&operation.method, AuditedOperation::of(operation)),
+                // Among the public routes are those that answer the document. They know no method but GET: all others are unrecognized
+                // routes, behind the credentials.
+                Kind::Public(methods) => {
+                    MethodRouter::clone(methods).fallback(unrecognized_route).layer(Extension(served.clone()))
                 }
             })
         };
-        let api = endpoints.iter().fold(Router::new(), |router, endpoint| mount(BASE, router, endpoint));
-        let short = endpoints.iter().filter(|endpoint| endpoint.is_at_root());
-        let short = short.fold(Router::new(), |router, endpoint| mount("", router, endpoint));
-        let short = short.layer(middleware::from_fn_with_state(guard.clone(), guarded));
+        let api = operations.iter().fold(Router::new(), |router, operation| mount(BASE, router, operation));
+        let at_root = operations.iter().filter(|operation| operation.is_at_root());
+        let at_root = at_root.fold(Router::new(), |router, operation| mount("", router, operation));
+        let at_root = at_root.layer(middleware::from_fn_with_state(guard.clone(), guarded));
         let documents = SwaggerUi::new("/docs").config(Config::from("/v1/api-docs/swagger.json"));
-        Arc::new(Front {
+        Arc::new(HttpApi {
             guard,
             api: api.fallback(unrecognized_route).with_state(self.clone()),
-            rest: short.merge(documents).fallback(outside_of_the_api).with_state(self.clone()),
+            rest: at_root.merge(documents).fallback(outside_of_the_api).with_state(self.clone()),
         })
     }
 }
 
-/// What answers requests.
-struct Front {
+/// The whole API behind its guard.
+struct HttpApi {
     guard: Arc<Guard>,
     /// Everything below [`BASE`], behind the guard.
     api: Router,
@@ -86,18 +83,18 @@ struct Front {
     rest: Router,
 }
 
-impl Front {
+impl HttpApi {
     /// Headers of every answer, cross-origin requests, and whatever is to be known of a request before its route.
     ///
     /// Source: exchange contract 1.1 and 1.2.
     // No async function: that would keep the request twice, and what every request allocates would be too large for the allocator's fast way.
-    fn answer(self: Arc<Self>, mut request: Request) -> impl Future<Output = Response> + Send {
+    fn respond(self: Arc<Self>, mut request: Request) -> impl Future<Output = Response> + Send {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
         let is_preflight = request.method() == Method::OPTIONS && origin.is_some();
         let challenge = self.guard.exchange.challenge();
         resolve_dot_segments(&mut request);
-        let answer = async move {
+        let response = async move {
             if is_preflight {
                 return preflight();
             }
@@ -116,7 +113,7 @@ impl Front {
                 Err(refusal) => refusal.into_response(),
             }
         };
-        unpanicked(answer).map(move |response| finished(response, is_head, origin, challenge))
+        unpanicked(response).map(move |response| finished(response, is_head, origin, challenge))
     }
 }
 
@@ -133,18 +130,6 @@ async fn guarded(State(guard): State<Arc<Guard>>, mut request: Request, next: Ne
         Ok(accepted) => accepted.check(next.run(request).await),
         Err(refusal) => refusal.into_response(),
     }
-}
-
-/// What writes need for their audit records.
-#[derive(Clone)]
-struct Audit {
-    exchange: Exchange,
-    operation: AuditedOperation,
-}
-
-/// Around the routes of writes only, because only they know what they are about.
-async fn audited(State(audit): State<Audit>, request: Request, next: Next) -> Response {
-    run(&audit.exchange, audit.operation, request, next).await
 }
 
 /// What every request of the API passes.
@@ -277,10 +262,10 @@ mod tests {
 
     #[test]
     fn what_every_request_allocates_is_small() {
-        fn size<F: Future>(_: impl Fn(Arc<Front>, Request) -> F) -> usize {
+        fn size<F: Future>(_: impl Fn(Arc<HttpApi>, Request) -> F) -> usize {
             size_of::<F>()
         }
-        let size = size(Front::answer);
+        let size = size(HttpApi::respond);
         assert!(size <= 1_024, "{size} bytes: above 1,032 glibc does not keep what was freed at hand");
     }
 }

@@ -1,0 +1,308 @@
+//! What the audit record knows of a request that writes.
+//!
+//! Nothing of a body, a credential or a token is in a record. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use evenkeel_access::{Caller, ROOT_ORG, Role};
+use evenkeel_exchange_store::audit::{self as store, NewAuditRecord};
+use http::{Method, StatusCode};
+use jiff::Timestamp;
+
+use super::pipeline::{PathParameters, ResourcePath};
+use super::row::Operation;
+use crate::{ApiError, Exchange};
+
+/// Kind of the resource that a write is about: the rows whose state is hashed into its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Organization,
+    AgentFileVersion,
+    Account,
+    ApiKey,
+    Node,
+    NodeOrchestration,
+    NodePolicy,
+    NodeStatus,
+    NodeError,
+    NodeAgreement,
+    NodeManagementStatus,
+    Agbot,
+    AgbotAgreement,
+    AgbotPattern,
+    AgbotPolicy,
+    HaGroup,
+    Service,
+    ServicePolicy,
+    ServiceKey,
+    ServiceDockauth,
+    Pattern,
+    PatternKey,
+    DeploymentPolicy,
+    ManagementPolicy,
+}
+
+impl From<Subject> for &'static str {
+    /// The kind as the database's function `audit_state` knows it.
+    fn from(subject: Subject) -> &'static str {
+        match subject {
+            Subject::Organization => "organization",
+            Subject::AgentFileVersion => "agent_file_version",
+            Subject::Account => "account",
+            Subject::ApiKey => "api_key",
+            Subject::Node => "node",
+            Subject::NodeOrchestration => "node_orchestration",
+            Subject::NodePolicy => "node_policy",
+            Subject::NodeStatus => "node_status",
+            Subject::NodeError => "node_error",
+            Subject::NodeAgreement => "node_agreement",
+            Subject::NodeManagementStatus => "node_management_status",
+            Subject::Agbot => "agbot",
+            Subject::AgbotAgreement => "agbot_agreement",
+            Subject::AgbotPattern => "agbot_pattern",
+            Subject::AgbotPolicy => "agbot_policy",
+            Subject::HaGroup => "ha_group",
+            Subject::Service => "service",
+            Subject::ServicePolicy => "service_policy",
+            Subject::ServiceKey => "service_key",
+            Subject::ServiceDockauth => "service_dockauth",
+            Subject::Pattern => "pattern",
+            Subject::PatternKey => "pattern_key",
+            Subject::DeploymentPolicy => "deployment_policy",
+            Subject::ManagementPolicy => "management_policy",
+        }
+    }
+}
+
+impl Subject {
+    /// A resource of this kind.
+    pub(crate) fn of(self, org: &str, id: &str) -> store::Subject {
+        store::Subject { kind: self.into(), org: org.to_owned(), id: id.to_owned(), part: String::new() }
+    }
+}
+
+/// Longest text that a record takes over from a request.
+const TEXT_LIMIT: usize = 2048;
+const REQUEST_ID: &str = "x-request-id";
+
+/// What the records of an operation say of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuditedOperation {
+    name: &'static str,
+    /// Status of its success.
+    status: u16,
+    subject: Option<&'static str>,
+}
+
+impl AuditedOperation {
+    /// Every write but those that say why not.
+    pub(crate) fn of(operation: &Operation) -> Option<AuditedOperation> {
+        let success = operation.answers.iter().map(|answer| answer.status).find(|status| *status < 300);
+        let (name, subject) = (operation.operation, operation.subject);
+        let audited = AuditedOperation { name, status: success.unwrap_or(200), subject };
+        operation.is_audited().then_some(audited)
+    }
+}
+
+/// One request that writes.
+#[derive(Debug)]
+pub(crate) struct AuditedRequest {
+    caller: Arc<Caller>,
+    address: String,
+    id: String,
+    method: Method,
+    operation: AuditedOperation,
+    org: String,
+    resource: String,
+    subject: Option<store::Subject>,
+    is_recorded: AtomicBool,
+}
+
+impl AuditedRequest {
+    pub(crate) fn new(
+        operation: AuditedOperation,
+        request: &Request,
+        path: &impl PathParameters,
+        caller: Arc<Caller>,
+        address: Option<IpAddr>,
+    ) -> AuditedRequest {
+        let id = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+        AuditedRequest {
+            address: address.map(|address| address.to_string()).unwrap_or_default(),
+            id: cut(id.unwrap_or_default()),
+            method: request.method().clone(),
+            org: cut(path.org().unwrap_or(ROOT_ORG)),
+            resource: cut(below_version(request.uri().path())),
+            subject: subject(operation.subject, path),
+            operation,
+            is_recorded: AtomicBool::new(false),
+            caller,
+        }
+    }
+
+    /// What a login itself writes: the account that a person of an identity provider gets here.
+    pub(crate) fn of_login(caller: Caller, address: Option<IpAddr>) -> AuditedRequest {
+        let path = ResourcePath { org: caller.org.clone(), id: caller.id.clone() };
+        let kind = Some(Subject::Account.into());
+        AuditedRequest {
+            address: address.map(|address| address.to_string()).unwrap_or_default(),
+            id: String::new(),
+            method: Method::PUT,
+            operation: AuditedOperation { name: "provide_account", status: 200, subject: kind },
+            org: cut(&caller.org),
+            resource: cut(&format!("/orgs/{}/users/{}", caller.org, caller.id)),
+            subject: subject(kind, &path),
+            is_recorded: AtomicBool::new(false),
+            caller: Arc::new(caller),
+        }
+    }
+
+    /// The resource that the path names.
+    pub(crate) fn subject(&self) -> Option<&store::Subject> {
+        self.subject.as_ref()
+    }
+
+    /// Whether success means that there was nothing before.
+    pub(crate) fn finds_nothing(&self) -> bool {
+        self.method == Method::POST
+            && self.operation.name.starts_with("create_")
+            && self.subject.as_ref().is_some_and(|subject| is_created_whole(subject.kind))
+    }
+
+    /// Whether success means that there is nothing any more.
+    pub(crate) fn leaves_nothing(&self) -> bool {
+        self.method == Method::DELETE && self.operation.name != "remove_ha_group_node"
+    }
+
+    /// The record of success.
+    pub(crate) fn record(&self, at: Timestamp, state_before: Option<Vec<u8>>) -> NewAuditRecord {
+        self.record_of(at, self.operation.status, state_before)
+    }
+
+    fn record_of(&self, at: Timestamp, status: u16, state_before: Option<Vec<u8>>) -> NewAuditRecord {
+        NewAuditRecord {
+            org: self.org.clone(),
+            recorded_at: at,
+            caller: self.caller.to_string(),
+            caller_role: role_word(&self.caller),
+            address: self.address.clone(),
+            request: self.id.clone(),
+            method: self.method.to_string(),
+            operation: self.operation.name,
+            resource: self.resource.clone(),
+            status: i16::try_from(status).unwrap_or_default(),
+            state_before,
+        }
+    }
+
+    /// Notes that a transaction has committed with the record.
+    pub(crate) fn note_recorded(&self) {
+        self.is_recorded.store(true, Ordering::Relaxed);
+    }
+
+    /// Records a request whose transaction did not.
+    pub(crate) async fn settle(&self, exchange: &Exchange, response: Response) -> Response {
+        if self.is_recorded.load(Ordering::Relaxed) {
+            return response;
+        }
+        let status = response.status();
+        let record = || self.record_of(exchange.now(), status.as_u16(), None);
+        if status == StatusCode::FORBIDDEN {
+            exchange.auditor().note_refused(record());
+        } else if status.is_success() {
+            // It wrote nothing to the database (settings, caches), so there was no transaction to put the record into.
+            if let Err(error) = exchange.auditor().write(exchange.database(), &[record()]).await {
+                return ApiError::from(error).into_response();
+            }
+        }
+        response
+    }
+}
+
+/// The resource of a write; `None` when the path does not name it, or when it has no state of its own (messages, actions).
+fn subject(kind: Option<&'static str>, path: &impl PathParameters) -> Option<store::Subject> {
+    let (kind, org) = (kind?, path.org()?.to_owned());
+    let (id, part) = match kind {
+        "organization" | "agent_file_version" => (org.clone(), ""),
+        // The member is in the group: its own name is no part of the state.
+        "ha_group" => (path.id()?.to_owned(), ""),
+        _ => (path.id()?.to_owned(), path.part().unwrap_or_default()),
+    };
+    Some(store::Subject { kind, org, id, part: part.to_owned() })
+}
+
+/// A whole resource that a POST creates: it succeeds only when there was none.
+fn is_created_whole(kind: &str) -> bool {
+    matches!(
+        kind,
+        "organization"
+            | "account"
+            | "ha_group"
+            | "service"
+            | "pattern"
+            | "deployment_policy"
+            | "management_policy"
+    )
+}
+
+fn below_version(path: &str) -> &str {
+    path.strip_prefix("/v1").unwrap_or(path)
+}
+
+/// The word of a record for a kind of caller.
+fn role_word(caller: &Caller) -> &'static str {
+    match caller.role {
+        Role::Root => "root",
+        Role::HubAdmin => "hub administrator",
+        Role::OrgAdmin => "organization administrator",
+        Role::User => "user",
+        Role::Node => "node",
+        Role::Agbot => "agbot",
+    }
+}
+
+/// A text that the database can hold, not longer than a record allows.
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(TEXT_LIMIT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].replace('\0', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::PartPath;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let long = "é".repeat(TEXT_LIMIT);
+        assert_eq!(cut(&long).len(), TEXT_LIMIT);
+        assert_eq!(cut(&format!("x{long}")).len(), TEXT_LIMIT - 1);
+        assert_eq!(cut("a\0b"), "ab");
+    }
+
+    #[test]
+    fn every_write_is_recorded_or_says_why_not() {
+        for operation in crate::routes::all().iter().filter(|operation| operation.method != Method::GET) {
+            let is_recorded = AuditedOperation::of(operation).is_some();
+            assert_eq!(is_recorded, operation.unaudited.is_none(), "{}", operation.operation);
+        }
+    }
+
+    #[test]
+    fn member_of_a_group_is_no_part_of_its_state() {
+        let path = PartPath { org: "o".into(), id: "a".into(), part: "b".into() };
+        let part =
+            |kind: Subject| subject(Some(kind.into()), &path).map(|subject| (subject.id, subject.part));
+        assert_eq!(part(Subject::HaGroup), Some(("a".to_owned(), String::new())));
+        assert_eq!(part(Subject::NodeAgreement), Some(("a".to_owned(), "b".to_owned())));
+        assert_eq!(part(Subject::Organization), Some(("o".to_owned(), String::new())));
+        assert_eq!(subject(None, &path), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! Asks the permission table for what an operation is about.
+
+use evenkeel_access::{Access, Caller, Decision, Facts, MULTI_TENANT_ORG, Permission, Right, Target};
+use evenkeel_exchange_store::facts::{self, FactKind};
+
+use super::pipeline::{Op, PathParameters};
+use crate::notice::CREDENTIAL;
+use crate::{ApiError, Exchange};
+
+impl<P: PathParameters, Q> Op<P, Q> {
+    /// Asks for a right to what the path names.
+    ///
+    /// # Errors
+    /// 403 with the words of the contract, or 404 when the caller may not learn whether the resource exists.
+    pub(crate) fn authorize<R: Right>(&self) -> impl Future<Output = Result<Permission<R>, ApiError>> + Send {
+        let target = target::<R>(&self.caller, self.path.org(), self.path.id());
+        authorize(&self.exchange, &self.caller, target)
+    }
+}
+
+/// Returns what a right is about. Rights to lists and actions are about an organization, whatever else the path names; without one in
+/// the path it is the caller's own.
+fn target<'t, R: Right>(caller: &'t Caller, org: Option<&'t str>, id: Option<&'t str>) -> Target<'t> {
+    match (R::ACCESS, org) {
+        // There is one set of agent files, whatever organization the path names.
+        (Access::AgentFilesRead | Access::AgentFilesWrite, _) => Target { org: MULTI_TENANT_ORG, id: None },
+        (_, None) => Target { org: &caller.org, id: None },
+        (Access::OrgRead | Access::OrgChange | Access::OrgDelete | Access::OrgSetSharedType, Some(org)) => {
+            Target { org, id: Some(org) }
+        }
+        (Access::NodesRead | Access::NodesSearch | Access::HaGroupWrite, Some(org)) => {
+            Target { org, id: None }
+        }
+        (_, Some(org)) => Target { org, id },
+    }
+}
+
+/// The kind of resource that a right is about.
+fn kind(access: Access) -> FactKind {
+    match access {
+        Access::OrgRead
+        | Access::OrgChange
+        | Access::OrgCreate
+        | Access::OrgDelete
+        | Access::OrgSetSharedType
+        | Access::UsersList
+        | Access::HaGroupWrite
+        | Access::AgentFilesRead
+        | Access::AgentFilesWrite
+        | Access::AdminStatus
+        | Access::AdminOrgStatus
+        | Access::MaxChangeId
+        | Access::AdminAction
+        | Access::MyOrgs
+        | Access::AuditRead => FactKind::Org,
+        Access::UserRead | Access::UserCreate | Access::UserWrite => FactKind::User,
+        Access::NodesRead
+        | Access::NodeRead
+        | Access::NodeWrite
+        | Access::NodeOrchestrationWrite
+        | Access::NodeMessage
+        | Access::NodesSearch => FactKind::Node,
+        Access::AgbotRead | Access::AgbotWrite | Access::AgbotMessage | Access::AgreementConfirm => {
+            FactKind::Agbot
+        }
+        Access::ServicesList
+        | Access::ServiceRead
+        | Access::ServiceSecretsRead
+        | Access::ServiceCreate
+        | Access::ServiceWrite => FactKind::Service,
+        Access::PatternsList | Access::PatternRead | Access::PatternCreate | Access::PatternWrite => {
+            FactKind::Pattern
+        }
+        Access::DeploymentPolicyRead | Access::DeploymentPolicyCreate | Access::DeploymentPolicyWrite => {
+            FactKind::DeploymentPolicy
+        }
+        Access::ManagementPolicyRead | Access::ManagementPolicyWrite => FactKind::ManagementPolicy,
+    }
+}
+
+async fn authorize<R: Right>(
+    exchange: &Exchange,
+    caller: &Caller,
+    target: Target<'_>,
+) -> Result<Permission<R>, ApiError> {
+    match (Permission::decide(caller, target), target.id) {
+        (Ok(permission), _) => Ok(permission),
+        // Large: the future of every poll would grow with it.
+        (Err(Decision::NeedsFacts), Some(id)) => {
+            Box::pin(authorize_with_facts(exchange, caller, target, id)).await
+        }
+        (Err(decision), _) => Err(refused::<R>(decision, caller, target)),
+    }
+}
+
+async fn authorize_with_facts<R: Right>(
+    exchange: &Exchange,
+    caller: &Caller,
+    target: Target<'_>,
+    id: &str,
+) -> Result<Permission<R>, ApiError> {
+    let kind = kind(R::ACCESS);
+    let facts = exchange.facts(kind, target.org, id).await?;
+    let granted = match Permission::decide_with_facts(caller, target, facts.as_ref()) {
+        // What was deleted a moment ago is no secret: the operation responds as in the caller's own organization.
+        Err(Decision::NotFound) if exchange.feed().remembers(target.org, id, resource_word(kind)) => {
+            let gone = Facts { owner: None, is_public: false };
+            Permission::decide_with_facts(caller, target, Some(&gone))
+        }
+        granted => granted,
+    };
+    granted.map_err(|decision| refused::<R>(decision, caller, target))
+}
+
+fn refused<R: Right>(decision: Decision, caller: &Caller, target: Target<'_>) -> ApiError {
+    let name = match target.id {
+        None => format!("{}/*", target.org),
+        Some(_) if kind(R::ACCESS) == FactKind::Org => target.org.to_owned(),
+        Some(id) => format!("{}/{id}", target.org),
+    };
+    if decision == Decision::NotFound {
+        return ApiError::not_found(format!("resource '{name}' not found"));
+    }
+    let (verb, word) = R::ACCESS.words();
+    ApiError::access_denied(format!(
+        "Access denied: '{caller}' does not have authorization: {verb} {word}={name}"
+    ))
+}
+
+impl Exchange {
+    /// Loads what a permission decision needs to know of a resource; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// When the store is unavailable.
+    pub(crate) async fn facts(&self, kind: FactKind, org: &str, id: &str) -> Result<Option<Facts>, ApiError> {
+        let mut connection = self.database().acquire().await?;
+        let found = facts::find_facts(&mut connection, kind, org, id).await?;
+        connection.release();
+        Ok(found)
+    }
+}
+
+/// The word of the feed for a kind of resource; accounts appear there only as credentials.
+fn resource_word(kind: FactKind) -> &'static str {
+    match kind {
+        FactKind::Org => "org",
+        FactKind::User => CREDENTIAL,
+        FactKind::Node => "node",
+        FactKind::Agbot => "agbot",
+        FactKind::Service => "service",
+        FactKind::Pattern => "pattern",
+        FactKind::DeploymentPolicy => "policy",
+        FactKind::ManagementPolicy => "mgmtpolicy",
+    }
+}

@@ -1,0 +1,186 @@
+//! The fast path of what every agent sends all the time: change polls and heartbeats get to their handlers without a router.
+//!
+//! Finding them among all routes would cost more than carrying them out. Whatever is not plain takes the router, which ends in the same
+//! functions and says what is wrong.
+
+use std::net::SocketAddr;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use evenkeel_api::{MAX_ID, PREFIX};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
+use http::{Method, header};
+
+use super::pipeline::{Handler, Run, receive};
+use super::router::{finished, received, unpanicked};
+use super::row::{Kind, Operation};
+use crate::{ApiError, Exchange, auth, routes};
+
+/// Most parameters in a path of the fast path.
+const MAX_PARAMETERS: usize = 2;
+
+/// The operations of the fast path.
+pub(crate) struct FastPath(Vec<Route>);
+
+struct Route {
+    method: Method,
+    /// The segments of the path below the prefix; `None` for a parameter.
+    segments: Vec<Option<&'static str>>,
+    handler: Arc<dyn Run>,
+}
+
+impl FastPath {
+    /// The operations whose rows ask for it.
+    pub(crate) fn of(operations: &[Operation]) -> FastPath {
+        FastPath(operations.iter().filter(|operation| operation.is_fast).filter_map(Route::of).collect())
+    }
+
+    /// The operation that a request asks for, with the parameters in its path.
+    fn find(&self, method: &Method, path: &str) -> Option<(&Arc<dyn Run>, Values)> {
+        let mut found = self.0.iter().filter(|route| route.method == *method);
+        found.find_map(|route| Some((&route.handler, route.values(path)?)))
+    }
+}
+
+/// Where the parameters stand in a path.
+#[derive(Clone, Default)]
+pub(crate) struct Values([Option<Range<usize>>; MAX_PARAMETERS]);
+
+impl Values {
+    /// The parameters of the path in which they were found.
+    pub(super) fn of<'p>(&self, path: &'p str) -> impl Iterator<Item = &'p str> {
+        self.0.iter().flatten().filter_map(|range| path.get(range.clone()))
+    }
+}
+
+impl Route {
+    fn of(operation: &Operation) -> Option<Route> {
+        let Kind::Typed(handler) = &operation.handler().0 else { return None };
+        let path = operation.paths.first()?.strip_prefix('/')?;
+        let name = |segment: &'static str| (!segment.starts_with('{')).then_some(segment);
+        let segments = path.split('/').map(name).collect();
+        Some(Route { method: operation.method.clone(), segments, handler: handler.clone() })
+    }
+
+    fn values(&self, path: &str) -> Option<Values> {
+        let mut values = Values::default();
+        let mut free = values.0.iter_mut();
+        let mut segments = path.strip_prefix(PREFIX)?.strip_prefix('/')?.split('/');
+        let mut start = PREFIX.len() + 1;
+        for wanted in &self.segments {
+            let segment = segments.next()?;
+            match wanted {
+                Some(wanted) if segment == *wanted => {}
+                Some(_) => return None,
+                None => *free.next()? = is_plain(segment).then(|| start..start + segment.len()),
+            }
+            start += segment.len() + 1;
+        }
+        let wanted_count = self.segments.iter().filter(|segment| segment.is_none()).count();
+        let is_found = segments.next().is_none() && values.0.iter().flatten().count() == wanted_count;
+        is_found.then_some(values)
+    }
+}
+
+impl Exchange {
+    /// Breaks off with the response to a request of the fast path, from the other end of a connection; all others go on to the router.
+    pub fn fast_path(
+        &self,
+    ) -> impl Fn(Request, SocketAddr) -> ControlFlow<BoxFuture<'static, Response>, Request> + Send + Sync + 'static
+    {
+        let (exchange, operations) = (self.clone(), FastPath::of(&routes::all()));
+        move |request, peer| match operations.find(request.method(), request.uri().path()) {
+            Some((handler, values)) => {
+                ControlFlow::Break(handler.respond(exchange.clone(), request, &values, peer))
+            }
+            None => ControlFlow::Continue(request),
+        }
+    }
+}
+
+// No async function: it would keep the request twice, and what every request allocates would be too large for the fast part of the allocator.
+pub(super) fn respond<A, H: Handler<A>>(
+    handler: H,
+    exchange: Exchange,
+    request: Request,
+    path: Option<H::Path>,
+    peer: SocketAddr,
+) -> impl Future<Output = Response> + Send {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let address = Some(exchange.trusted_proxies().client_behind(peer, request.headers()));
+    let challenge = exchange.challenge();
+    let received = async move {
+        let accepted = received(&exchange, &request, address)?;
+        let caller = auth::authenticate(&exchange, request.headers(), address).await?;
+        let path = path.ok_or_else(|| ApiError::internal("the handler expects other parameters"))?;
+        let (op, body) = receive::<A, H>(exchange, caller, path, request, None)?.await;
+        Ok((op, body, accepted))
+    };
+    let response = received.and_then(move |(op, body, accepted)| {
+        handler.call(op, body).map_ok(move |output| accepted.check(output.into_response()))
+    });
+    let response = response.map(|response: Result<Response, ApiError>| response.into_response());
+    unpanicked(response).map(move |response| finished(response, false, origin, challenge))
+}
+
+/// Whether a name stands in a path as it is.
+fn is_plain(name: &str) -> bool {
+    (1..=MAX_ID).contains(&name.len()) && !name.contains('%') && !matches!(name, "." | "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::changes::poll_changes;
+    use crate::routes::node::heartbeat::heartbeat_node;
+
+    #[test]
+    fn what_every_request_allocates_is_small() {
+        fn size<A, H: Handler<A>, F: Future>(
+            _: H,
+            _: impl Fn(H, Exchange, Request, Option<H::Path>, SocketAddr) -> F,
+        ) -> usize {
+            size_of::<F>()
+        }
+        for size in [size(poll_changes, respond), size(heartbeat_node, respond)] {
+            assert!(size <= 1_024, "{size} bytes: above 1,032 glibc does not keep what was freed at hand");
+        }
+    }
+
+    fn values<'p>(method: &Method, path: &'p str) -> Option<Vec<&'p str>> {
+        let fast_path = FastPath::of(&routes::all());
+        fast_path.find(method, path).map(|(_, values)| values.of(path).collect())
+    }
+
+    #[test]
+    fn polls_and_heartbeats_are_found() {
+        assert_eq!(values(&Method::POST, "/v1/orgs/o/changes"), Some(vec!["o"]));
+        assert_eq!(values(&Method::POST, "/v1/orgs/o/nodes/n:1/heartbeat"), Some(vec!["o", "n:1"]));
+    }
+
+    #[test]
+    fn everything_else_takes_the_router() {
+        let long = "x".repeat(MAX_ID + 1);
+        for path in [
+            "/v1/orgs/o/changes/",
+            "/v1/orgs//changes",
+            "/v1/orgs/../changes",
+            "/v1/orgs/o/nodes/./heartbeat",
+            "/v1/orgs/a%2Fb/changes",
+            "/v1/orgs/o/changes/cleanup",
+            "/v1/orgs/o/nodes/n%00/heartbeat",
+            "/v1/orgs/o/nodes/n",
+            "/v1/orgs/o/nodes/n/heartbeat/x",
+            "/v1/orgs/o/agbots/a/heartbeat",
+            "/orgs/o/changes",
+            "/v1/orgs",
+            &format!("/v1/orgs/{long}/changes"),
+        ] {
+            assert_eq!(values(&Method::POST, path), None, "{path}");
+        }
+        assert_eq!(values(&Method::GET, "/v1/orgs/o/changes"), None);
+    }
+}
