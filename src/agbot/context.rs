@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use evenkeel_client::Client;
+use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_metrics::Histogram;
 use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::ids::{NodeId, PolicyId};
 use evenkeel_planner::model::Model;
 use evenkeel_planner::report::{Blocked, Placement};
 use evenkeel_store::Database;

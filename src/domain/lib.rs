@@ -1,10 +1,9 @@
-//! Pure domain of Evenkeel: ids, versions, the policy language and its rules, error messages.
+//! Pure domain of Evenkeel: versions, the policy language and its rules, error messages.
 //!
 //! No async, no input or output, no clock, no environment, no logging: every input of a function is an argument.
 //! See the design, "The agbot" and "How it is tested".
 
 pub mod causes;
-pub mod id;
 pub mod policy;
 #[cfg(any(test, feature = "vectors"))]
 pub mod vectors_reader;

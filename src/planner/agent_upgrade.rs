@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::{NmpId, NodeId};
 use jiff::Timestamp;
 
 use crate::{
     claims::{Claim, ClaimRequest, Grant, Purpose, Scope, may_take},
     facts::HaGroupFacts,
-    ids::{NmpId, NodeId},
     model::Liveness,
     report::Blocked,
     settings::PlannerSettings,

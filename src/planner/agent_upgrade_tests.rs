@@ -1,5 +1,6 @@
+use evenkeel_ids::{GroupId, PolicyId};
+
 use super::*;
-use crate::ids::{GroupId, PolicyId};
 
 struct World {
     group: HaGroupFacts,

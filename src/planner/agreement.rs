@@ -3,10 +3,9 @@
 //! Source: agreement protocol 2.4 and 2.7. A state carries its data; a transition consumes the state and returns the next one
 //! or an error.
 
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey};
 
 /// The reason an agreement ended; the number is the one on the wire.
 ///

@@ -9,14 +9,11 @@ use std::{
     fmt,
 };
 
+use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    facts::HaGroupFacts,
-    ids::{GroupId, NmpId, NodeId, PolicyId},
-    report::Blocked,
-};
+use crate::{facts::HaGroupFacts, report::Blocked};
 
 /// The subject of a claim: one rollout of a policy, or the agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -4,13 +4,13 @@
 //! always, and that of the claim where it takes a member down. The executor checks both in its own transaction and reports
 //! [`crate::event::Event::CommandOutcome`]. Sources: design "The agbot", style 4, agreement protocol 2.4.
 
+use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     agreement::{Agreement, CancelReason},
     claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
-    ids::{AgreementId, NodeId, PolicyId},
     report::Report,
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},

@@ -33,10 +33,8 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        fixture::running_group,
-        ids::{NodeId, PolicyId},
-    };
+    use crate::fixture::running_group;
+    use evenkeel_ids::{NodeId, PolicyId};
 
     #[test]
     fn agreement_ids_come_from_the_seed() {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,6 @@ use crate::{
         DeploymentPolicyFacts, HaGroupFacts, NmpStatusFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts,
         ServiceFacts, ServicePolicyFacts,
     },
-    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId},
     other_agbots::OtherAgbots,
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},

@@ -3,6 +3,7 @@
 //! Uses the plan of a decision for one pair without carrying anything out, so that the explanation matches the behavior.
 //! Source: design 1.5, orchestration D3.
 
+use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,6 @@ use crate::{
     claims::Scope,
     command::Action,
     focus::Focus,
-    ids::{NodeId, PolicyId},
     model::Model,
     pair,
     pass::Pass,

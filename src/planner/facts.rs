@@ -7,14 +7,12 @@
 use std::{collections::BTreeSet, fmt};
 
 use evenkeel_domain::policy::ExternalPolicy;
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey, stable_hash},
-    settings::UpdateOverrides,
-};
+use crate::{settings::UpdateOverrides, stable_hash::stable_hash};
 
 /// The type of a node: device or edge cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]

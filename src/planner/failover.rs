@@ -3,6 +3,7 @@
 //! An instance that can stay stays. Another member gets one only when the first is confirmed stopped, or its node is silent for
 //! reasons other than the upgrade of its agent. Sources: orchestration A2, A3.1, E4 (last paragraph), E8, P1.
 
+use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
@@ -10,7 +11,6 @@ use crate::{
     claims::{Purpose, Scope},
     command::{Action, CommandKey, Lease},
     facts::{HaGroupFacts, Mode},
-    ids::{NodeId, PolicyId},
     matching,
     model::{Liveness, Model},
     pair::STOP_CONFIRMATION_SECS,

@@ -1,12 +1,12 @@
 //! A small model for tests: an HA group whose members each run one service.
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     agreement::{Agreement, AgreementState},
     event::Event,
     facts::{Availability, HaGroupFacts, NodeFacts, NodeStatusFacts, NodeType, ObservedService},
-    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     model::Model,
     settings::PlannerSettings,
 };

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     command::{Action, Command},
     event::Event,
     failover,
-    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     model::Model,
 };
 

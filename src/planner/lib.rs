@@ -15,7 +15,6 @@ pub mod explain;
 pub mod facts;
 mod failover;
 mod focus;
-pub mod ids;
 pub mod matching;
 mod messages;
 pub mod model;
@@ -26,6 +25,7 @@ pub mod report;
 mod report_text;
 pub mod rolling;
 pub mod settings;
+mod stable_hash;
 pub mod terms;
 pub mod usage;
 

@@ -1,13 +1,13 @@
 //! Effects of a node's message on its agreement.
 //!
 //! Source: agreement protocol 2.4, rows 3a to 12b.
+use evenkeel_ids::NodeId;
 
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     command::{Action, Lease, MessageFate},
     event::{AgreementMessage, MessageBody},
     facts::VersionChoice,
-    ids::NodeId,
     matching::{self, Fit},
     pair,
     pass::Pass,

@@ -4,13 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::{NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    facts::DeploymentPolicyFacts,
-    ids::{NodeId, PolicyId},
-    model::Model,
-};
+use crate::{facts::DeploymentPolicyFacts, model::Model};
 
 /// Matches every policy or pattern of an organization.
 const EVERY: &str = "*";

@@ -3,6 +3,7 @@
 //! Replacing the agreement of a group member is not decided here but by the rollout ([`crate::rolling`]); decided here for a
 //! member are only the changes that nothing may block. Sources: agbot 1.5, 1.7, 2.1 to 2.5; orchestration E4.7.
 
+use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
     facts::Availability,
     failover,
     focus::Focus,
-    ids::{NodeId, PolicyId},
     matching::{self, Choice, Fit},
     messages,
     model::{Liveness, Observed},

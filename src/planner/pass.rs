@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -10,9 +11,9 @@ use crate::{
     agreement::Agreement,
     claims::Scope,
     command::{Action, Command, CommandKey, Decision, Lease, MessageFate, Watch},
-    ids::{AgreementId, GroupId, NodeId, PolicyId, stable_hash},
     model::Model,
     report::{Blocked, Placement, PlannerEvent, Report},
+    stable_hash::stable_hash,
     usage::later,
 };
 

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,7 +14,6 @@ use crate::{
     agreement::CancelReason,
     claims::{ReleaseReason, Scope},
     facts::PolicyScope,
-    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
 };
 
 /// The owner of a failed constraint.

@@ -10,12 +10,12 @@ use evenkeel_domain::policy::{
     terms::terms_and_conditions,
     user_input::UserInput,
 };
+use evenkeel_ids::{NodeId, PolicyId, ServiceId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
     facts::{DeploymentPolicyFacts, ServiceFacts},
-    ids::{NodeId, PolicyId, ServiceId},
     matching::Consumer,
     model::{Model, NodeRecord},
     report::Blocked,

@@ -10,6 +10,7 @@ use evenkeel_domain::{
     },
     vectors_reader::{expect_same, for_each_line},
 };
+use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -20,7 +21,6 @@ use crate::{
         Availability, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts,
         ServicePolicyFacts, VersionChoice,
     },
-    ids::{NodeId, PolicyId, ServiceId, ServiceKey},
     matching::select,
     model::Model,
     settings::PlannerSettings,

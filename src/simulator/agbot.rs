@@ -8,12 +8,12 @@ use super::{
     tail::{Tail, catch_up},
     world::{ScheduledEvent, World},
 };
+use evenkeel_ids::{AgreementId, GroupId};
 use evenkeel_planner::{
     agreement::Agreement,
     command::{Action, Command, MessageFate},
     decide::decide,
     event::{Event, Outcome},
-    ids::{AgreementId, GroupId},
     model::Model,
 };
 

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use super::world::{Quality, ScheduledEvent, World};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::{
     command::Action,
     event::{AgreementMessage, MessageBody},
     facts::{NodeStatusFacts, ObservedService},
-    ids::{AgreementId, NodeId, PolicyId, ServiceKey},
 };
 
 const HEARTBEAT_MILLIS: u64 = 4_000;

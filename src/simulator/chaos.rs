@@ -9,6 +9,7 @@ use super::{
     invariants,
     world::{Faults, Quality, ScheduledEvent, World},
 };
+use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
@@ -16,7 +17,6 @@ use evenkeel_planner::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, Mode, NodeFacts, NodePolicyFacts, NodeType,
         PolicyOrchestration, PolicyScope, ServiceFacts, VersionChoice,
     },
-    ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey},
     rolling::action::{Asker, RolloutAction},
     settings::FailureAction,
 };

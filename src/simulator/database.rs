@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::agent::ToAgent;
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
 use evenkeel_planner::{
     agreement::{Agreement, AgreementState, PendingUpdate},
     claims::{self, Claim, ClaimKey, ClaimRef, ClaimRequest, Grant},
     command::{Action, Command, Lease},
     event::{Event, Outcome},
     facts::HaGroupFacts,
-    ids::{AgreementId, GroupId, NodeId, PolicyId},
     model::ENDED_MEMORY_SECS,
     rolling::{
         Rollout,

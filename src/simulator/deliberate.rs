@@ -2,11 +2,11 @@
 //!
 //! The planner is unchanged and has no switch for this. Its inputs are falsified: settings, policies, node statuses.
 
+use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     agreement::Agreement,
     event::Event,
     facts::{DeploymentPolicyFacts, NodeStatusFacts, ObservedService},
-    ids::NodeId,
     model::Model,
     settings::PlannerSettings,
 };

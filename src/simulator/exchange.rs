@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceId};
 use evenkeel_planner::{
     event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
-    ids::{GroupId, NodeId, PolicyId, ServiceId},
 };
 
 /// The organization that the agbots serve.

@@ -6,13 +6,13 @@ use super::{
     agent::{Container, Held},
     world::World,
 };
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::{
     agreement::Agreement,
     claims::{Purpose, Scope},
     command::Action,
     event::Outcome,
     facts::{DeploymentPolicyFacts, Mode},
-    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey},
     usage::secs_since,
 };
 

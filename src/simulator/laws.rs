@@ -10,10 +10,10 @@ use super::{
     deliberate::DeliberateFaults,
     world::{Quality, World},
 };
+use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     event::Event,
     facts::{HaGroupFacts, NodePolicyFacts},
-    ids::NodeId,
     model::Model,
 };
 

@@ -10,12 +10,12 @@ use super::{
     exchange::Resource,
     world::{Quality, World},
 };
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     event::Event,
     explain::explain,
     facts::{NmpStatusFacts, NodePolicyFacts},
-    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceKey},
     report::{Blocked, HoldReason},
     rolling::{RolloutState, action::RolloutAction},
     settings::OfflinePeerPolicy,

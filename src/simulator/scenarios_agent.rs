@@ -8,7 +8,7 @@ use super::{
     scenarios::{agreements, claims, hold_agent_claim, lab_with, node, runs},
     world::World,
 };
-use evenkeel_planner::ids::AgreementId;
+use evenkeel_ids::AgreementId;
 
 /// Returns the live agreements of all nodes as the agbots have them.
 fn live(world: &World) -> Vec<AgreementId> {

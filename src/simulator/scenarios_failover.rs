@@ -21,7 +21,7 @@ const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
 fn put_failover(world: &mut World, version: &str) {
     put_policy(world, "f", "t", version, "site == north");
     let mut facts = world.exchange.policies[&policy("f")].clone();
-    let groups = [evenkeel_planner::ids::GroupId::new("o", "g")];
+    let groups = [evenkeel_ids::GroupId::new("o", "g")];
     facts.orchestration = PolicyOrchestration {
         mode: Mode::Failover,
         scope: PolicyScope::HaGroups(groups.into()),

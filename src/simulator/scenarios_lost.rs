@@ -8,7 +8,8 @@ use super::{
     scenarios::{node, policy, runs},
     world::{Faults, Quality, World},
 };
-use evenkeel_planner::{agreement::AgreementState, ids::AgreementId};
+use evenkeel_ids::AgreementId;
+use evenkeel_planner::agreement::AgreementState;
 
 /// A node without a group that runs policy `w`, and one agbot.
 fn lab(deliberate: DeliberateFaults) -> World {

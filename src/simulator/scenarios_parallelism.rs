@@ -8,11 +8,11 @@ use super::{
     scenarios::{node, policy, running_count, runs, why},
     world::{Quality, World},
 };
+use evenkeel_ids::GroupId;
 use evenkeel_planner::{
     claims::{ClaimRequest, Purpose, Scope},
     event::Outcome,
     facts::HaGroupFacts,
-    ids::GroupId,
     report::Blocked,
     usage::later,
 };

@@ -77,7 +77,7 @@ fn node_that_leaves_the_pattern_loses_its_services_and_gets_those_of_policies() 
 #[test]
 fn proposal_for_a_pattern_names_it_and_promises_nothing() {
     let world = pattern_lab();
-    let service = evenkeel_planner::ids::ServiceId::new("o", "t_1.0.0_amd64");
+    let service = evenkeel_ids::ServiceId::new("o", "t_1.0.0_amd64");
     let model = &world.agbots[0].model;
     let terms = proposal_terms(model, &node("p1"), &policy(OF_P), &service).unwrap();
     assert_eq!(terms.terms.header.name, "p_t_o_amd64 merged with p_t_o_amd64");

@@ -29,7 +29,7 @@ fn update(update: UpdateOverrides) -> PolicyOrchestration {
 }
 
 fn groups(names: &[&str]) -> PolicyOrchestration {
-    let groups = names.iter().map(|name| evenkeel_planner::ids::GroupId::new("o", name)).collect();
+    let groups = names.iter().map(|name| evenkeel_ids::GroupId::new("o", name)).collect();
     PolicyOrchestration { scope: PolicyScope::HaGroups(groups), ..PolicyOrchestration::default() }
 }
 

@@ -11,8 +11,8 @@ use super::{
     },
     world::{Quality, World},
 };
+use evenkeel_ids::GroupId;
 use evenkeel_planner::{
-    ids::GroupId,
     report::HoldReason,
     rolling::{Rollout, RolloutState, action::RolloutAction},
     settings::{FailureAction, UpdateOrder},

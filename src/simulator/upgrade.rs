@@ -9,7 +9,7 @@ use super::{
     deliberate::DeliberateFaults,
     world::{Effort, Quality, World},
 };
-use evenkeel_planner::ids::{NodeId, PolicyId};
+use evenkeel_ids::{NodeId, PolicyId};
 
 /// Limit for the start of all instances, and for the upgrade, in simulated seconds.
 const TIME_LIMIT_SECS: u64 = 7_200;

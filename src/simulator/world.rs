@@ -15,10 +15,10 @@ use super::{
     exchange::Exchange,
     invariants::InvariantChecker,
 };
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::{
     command::Command,
     event::AgreementMessage,
-    ids::{AgreementId, NodeId, PolicyId, ServiceKey},
     settings::{PlannerSettings, UpdateSettings},
 };
 

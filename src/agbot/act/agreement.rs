@@ -5,10 +5,10 @@
 use evenkeel_agbot_store::agreement::{self as table, UsageRow};
 use evenkeel_agbot_store::claim as claims;
 use evenkeel_agbot_store::event::{self as events, EventRow};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::agreement::{Agreement, CancelReason, PendingUpdate};
 use evenkeel_planner::claims::ClaimRef;
 use evenkeel_planner::command::Lease;
-use evenkeel_planner::ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::usage::{Backoff, WorkloadUsage};
 use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agreement::Body;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self as table, ClaimEnding, EndedClaim, GroupRow, NewClaim};
+use evenkeel_ids::{NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::{
     GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade,
 };
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Grant, ReleaseReason};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::facts::HaGroupFacts;
-use evenkeel_planner::ids::{NmpId, NodeId};
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::{Batches, Database, PgConnection, retry};

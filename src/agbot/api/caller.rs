@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_client::{Client, ClientError, Credentials};
-use evenkeel_planner::ids::NodeId;
+use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::node::NodeAnswer;
 use http::{HeaderMap, StatusCode, header};
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_planner::ids::NodeId;
+use evenkeel_ids::NodeId;
 use evenkeel_planner::report::{Blocked, HoldReason, Placement};
 use evenkeel_planner::rolling::{Rollout, RolloutState};
 use evenkeel_wire::agbot::rollout;
@@ -178,7 +178,7 @@ fn members(all: BTreeMap<NodeId, String>, seen: &SeenNodes) -> BTreeMap<NodeId, 
 mod tests {
     use std::collections::BTreeSet;
 
-    use evenkeel_planner::ids::{GroupId, ServiceKey};
+    use evenkeel_ids::{GroupId, ServiceKey};
     use serde_json::json;
 
     use super::*;
@@ -215,7 +215,7 @@ mod tests {
     fn rollout_of_a_group_without_own_members_is_hidden_and_numbers_are_for_whoever_sees_all() {
         let whole = Rollout {
             group: GroupId::new("o", "g"),
-            policy: evenkeel_planner::ids::PolicyId::new("o", "p"),
+            policy: evenkeel_ids::PolicyId::new("o", "p"),
             target: "s 2".into(),
             target_digest: 1,
             started_at: jiff::Timestamp::UNIX_EPOCH,

@@ -1,7 +1,7 @@
 //! Turns the planner's records into bodies of the API.
 
+use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Phase, Purpose, Scope};
-use evenkeel_planner::ids::{NodeId, PolicyId};
 use evenkeel_planner::other_agbots::ServedElsewhere;
 use evenkeel_planner::report::Placement;
 use evenkeel_planner::rolling::{Rollback, Rollout, RolloutState};
@@ -106,7 +106,7 @@ pub(super) fn served_elsewhere(entry: ServedElsewhere<'_>) -> status::ServedElse
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_planner::ids::{GroupId, NmpId};
+    use evenkeel_ids::{GroupId, NmpId};
     use jiff::Timestamp;
 
     use super::*;

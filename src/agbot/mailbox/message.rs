@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_planner::event::{AgreementMessage, Event, MessageBody};
-use evenkeel_planner::ids::{AgreementId, NodeId};
 use evenkeel_wire::agreement::{Body, Message, PROTOCOL, PublicKey, open};
 use evenkeel_wire::exchange::message::AgbotMessage;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::event::{self, NodeEvent};
-use evenkeel_planner::ids::NodeId;
+use evenkeel_ids::NodeId;
 use evenkeel_planner::model::NodeCondition;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;

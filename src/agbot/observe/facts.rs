@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use evenkeel_domain::policy::external::PolicyError;
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::facts::{
     Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
     ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts,
     ServicePolicyFacts, VersionChoice,
 };
-use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
 use evenkeel_wire::exchange::ha_group::HaGroupAnswer;
 use evenkeel_wire::exchange::node::{AgentState, NodeAnswer};

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::agreement::UsageRow;
 use evenkeel_agbot_store::change::{self, Position, RecordKey, Records};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::ids::{AgreementId, GroupId, NodeId, PolicyId};
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
 use evenkeel_runtime::worker::Worker;
 use jiff::SignedDuration;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_client::RetryDelay;
+use evenkeel_ids::AgreementId;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::ids::AgreementId;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -2,8 +2,8 @@
 //!
 //! Source: orchestration 1.2.
 
+use evenkeel_ids::PolicyId;
 use evenkeel_planner::facts::{Mode, PolicyOrchestration, PolicyScope};
-use evenkeel_planner::ids::PolicyId;
 use evenkeel_planner::settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, UpdateOverrides};
 use evenkeel_wire::exchange::orchestration::{self as wire, Orchestration};
 use serde_json::Value;
@@ -69,7 +69,7 @@ fn update(read: &Orchestration) -> UpdateOverrides {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_planner::ids::GroupId;
+    use evenkeel_ids::GroupId;
     use serde_json::json;
 
     use super::*;

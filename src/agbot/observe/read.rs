@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
-use evenkeel_planner::ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
 use evenkeel_wire::exchange::pattern::PatternAnswer;
 use evenkeel_wire::exchange::service::ServiceAnswer;

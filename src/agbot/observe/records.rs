@@ -2,8 +2,8 @@
 
 use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
 use evenkeel_agbot_store::partition::LeaseRow;
+use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
-use evenkeel_planner::ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use crate::AgbotError;

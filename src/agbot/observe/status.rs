@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_client::ClientError;
+use evenkeel_ids::NodeId;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::ids::NodeId;
 use evenkeel_planner::model::Liveness;
 use evenkeel_runtime::worker::Worker;
 use futures_util::stream::FuturesUnordered;

@@ -1,7 +1,7 @@
 //! Delivers one effect of the outbox.
 
 use evenkeel_agbot_store::outbox::OutboxRow;
-use evenkeel_planner::ids::NodeId;
+use evenkeel_ids::NodeId;
 use evenkeel_wire::agreement::{PublicKey, seal};
 use evenkeel_wire::exchange::agbot::PutAgbotAgreement;
 use evenkeel_wire::exchange::message::PostMessage;

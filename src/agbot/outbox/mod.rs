@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::outbox::{self as table, OutboxBacklog, OutboxKey, OutboxRow};
 use evenkeel_client::RetryDelay;
+use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_planner::command::Lease;
-use evenkeel_planner::ids::{AgreementId, NodeId};
 use evenkeel_store::{PgConnection, StoreError};
 use tokio::sync::Notify;
 use tokio::task::{self, JoinSet};

@@ -6,8 +6,8 @@ use evenkeel_client::Path;
 use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
 use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition};
 use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
+use evenkeel_ids::PolicyId;
 use evenkeel_planner::facts::PolicyScope;
-use evenkeel_planner::ids::PolicyId;
 use evenkeel_wire::exchange::orchestration::{Orchestration, Scope};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.3, 1.7.
 
-use evenkeel_planner::ids::NodeId;
+use evenkeel_ids::NodeId;
 use evenkeel_planner::report::Blocked;
 use evenkeel_wire::exchange::node_orchestration::Availability;
 
@@ -24,8 +24,8 @@ pub fn obstacle(node: &NodeInput, policy: &PolicyInput) -> Option<Blocked> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_ids::PolicyId;
     use evenkeel_planner::facts::PolicyScope;
-    use evenkeel_planner::ids::PolicyId;
 
     use super::*;
 

@@ -14,14 +14,15 @@ use evenkeel_domain::{
     },
     version::{Version, VersionRange},
 };
+use evenkeel_ids::{ServiceId, ServiceKey};
 use serde_json::Value;
 
 use super::inputs::Inputs;
 use crate::{
     facts::{DeploymentPolicyFacts, ServiceFacts},
-    ids::{ServiceId, ServiceKey, stable_hash},
     model::Model,
     report::{Blocked, Side},
+    stable_hash::stable_hash,
 };
 
 /// A parsed constraint.

@@ -1,5 +1,6 @@
 //! Chooses the service version for one (node, policy), or explains why there is none.
 
+use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
 use super::{Consumer, evaluate};
@@ -7,7 +8,6 @@ use crate::{
     agreement::Agreement,
     facts::{Availability, DeploymentPolicyFacts, NodeType, VersionChoice},
     failover,
-    ids::{NodeId, PolicyId, ServiceId, ServiceKey},
     model::{Model, NodeRecord},
     report::{Blocked, Side},
     rolling::wanted_versions,

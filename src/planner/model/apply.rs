@@ -1,5 +1,6 @@
 //! Applies events to the model.
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
 use super::{Model, NodeRecord, Observed};
@@ -7,7 +8,6 @@ use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
-    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId},
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage, secs_since},
 };

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::policy::constraint::Expression;
+use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{Model, NodeRecord, index::NodeIndex, policy_index::PolicyIndex};
-use crate::ids::{NodeId, PolicyId};
 
 /// The indexes with their dense numbers.
 #[derive(Debug, Clone, Default)]

@@ -2,10 +2,11 @@
 
 use std::ops::Bound;
 
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::{facts::Availability, ids::NodeId};
+use crate::facts::Availability;
 
 /// Condition of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]

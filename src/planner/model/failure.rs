@@ -1,13 +1,10 @@
 //! Why instances do not run, as reported by their nodes.
 
+use evenkeel_ids::{NodeId, ServiceKey};
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::{
-    agreement::Agreement,
-    facts::ObservedFailure,
-    ids::{NodeId, ServiceKey},
-};
+use crate::{agreement::Agreement, facts::ObservedFailure};
 
 /// Exits that make a crash loop.
 const LOOP_EXITS: usize = 3;

@@ -30,6 +30,7 @@ pub use view::Known;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
 use crate::{
@@ -37,12 +38,12 @@ use crate::{
     claims::{Claim, ClaimKey},
     command::{Action, CommandKey, Decision, Lease},
     facts::{DeploymentPolicyFacts, HaGroupFacts, ServiceFacts, ServicePolicyFacts},
-    ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey, stable_hash},
     matching::Consumer,
     other_agbots::OtherAgbots,
     report::{Blocked, Placement, Report},
     rolling::Rollout,
     settings::{PlannerSettings, UpdateSettings},
+    stable_hash::stable_hash,
     usage::{Backoff, WorkloadUsage, later},
 };
 

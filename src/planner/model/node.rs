@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::policy::{ConstraintList, PropertyList, constraint::Expression};
+use evenkeel_ids::AgreementId;
 use jiff::Timestamp;
 
-use crate::{
-    facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts},
-    ids::AgreementId,
-};
+use crate::facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts};
 
 /// The parsed deployment policy of a node.
 #[derive(Debug, Clone, PartialEq)]

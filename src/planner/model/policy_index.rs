@@ -14,7 +14,7 @@ use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::index::{is_regular, words};
-use crate::ids::stable_hash;
+use crate::stable_hash::stable_hash;
 
 /// The index.
 ///

@@ -3,12 +3,12 @@
 //! Kept in memory only. After a restart a proposal counts as sent once and not accepted: at worst it is repeated, which the node drops, and
 //! its reply is read again, because a reply stays in the mailbox until it is acknowledged.
 
+use evenkeel_ids::{AgreementId, NodeId};
 use jiff::Timestamp;
 
 use super::Model;
 use crate::{
     agreement::{Agreement, AgreementState},
-    ids::{AgreementId, NodeId},
     pair::STOP_CONFIRMATION_SECS,
     usage::secs_since,
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
 use super::Model;
@@ -10,7 +11,6 @@ use crate::{
     claims::{Claim, Scope},
     command::CommandKey,
     facts::{Availability, HaGroupFacts, NodeStatusFacts, ServiceFacts},
-    ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey},
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
     report::Blocked,

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
+
 use super::Model;
 use crate::{
     agreement::{Agreement, AgreementState, PendingUpdate},
     claims::{Claim, ClaimKey},
     event::Event,
-    ids::{AgreementId, GroupId, NodeId, PolicyId},
     rolling::Rollout,
 };
 

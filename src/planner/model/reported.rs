@@ -1,11 +1,11 @@
 //! Compares the agreements that nodes report with the records.
 
+use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use jiff::Timestamp;
 
 use super::{Liveness, Model, NodeRecord};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
-    ids::{AgreementId, NodeId, PolicyId},
     pair::STOP_CONFIRMATION_SECS,
     usage::later,
 };

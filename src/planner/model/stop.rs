@@ -2,12 +2,12 @@
 //!
 //! Sources: orchestration A2, P1; engine 6 (P1 against B10).
 
+use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use super::Model;
 use crate::{
     agreement::{Agreement, AgreementState},
-    ids::{NodeId, PolicyId},
     pair::STOP_CONFIRMATION_SECS,
     usage::secs_since,
 };

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
 use super::{Model, Observed};
-use crate::{
-    claims::{Claim, Purpose, Scope},
-    ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId},
-};
+use crate::claims::{Claim, Purpose, Scope};
 
 /// The ids of everything the model holds of the exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,11 +1,10 @@
 //! Every cell of the state table of B12 that a user's action can reach.
 
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
+
 use super::*;
+use crate::claims::ReleaseReason;
 use crate::rolling::Rollback;
-use crate::{
-    claims::ReleaseReason,
-    ids::{GroupId, NodeId, PolicyId},
-};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

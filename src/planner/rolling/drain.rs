@@ -4,13 +4,14 @@
 //! instance that may not stop now waits with its reason. They need no rollout, and no rollout blocks them. Source:
 //! orchestration B9, E4, P (drain of the node with the last instance).
 
+use evenkeel_ids::NodeId;
+
 use super::{claim_expiry, gates, group_rollout::GroupRollout};
 use crate::{
     agreement::Agreement,
     claims::{Claim, Purpose, ReleaseReason},
     command::Action,
     failover,
-    ids::NodeId,
     matching::{self, Fit},
     model::Observed,
     pair::{self, STOP_CONFIRMATION_SECS},

@@ -2,12 +2,13 @@
 //!
 //! Source: design 4; orchestration B11, E5.
 
+use evenkeel_ids::ServiceKey;
+
 use super::{claim_expiry, group_rollout::GroupRollout, minimum_available};
 use crate::{
     agreement::Agreement,
     claims::{self, Claim, ClaimRequest, Purpose, ReleaseReason, Scope},
     facts::HaGroupFacts,
-    ids::ServiceKey,
     model::Liveness,
     pass::Pass,
     report::Blocked,
@@ -115,7 +116,7 @@ mod tests {
         assert!(waits(&model), "what is known is from before the start");
         let members: Vec<_> = group.members.iter().cloned().collect();
         let (last, others) = members.split_last().expect("members");
-        let mut report = |node: &crate::ids::NodeId| {
+        let mut report = |node: &evenkeel_ids::NodeId| {
             let status = model.nodes.get_mut(node).and_then(|record| record.status.as_mut());
             status.expect("a status").reported_at = Some(now);
         };

@@ -4,6 +4,8 @@
 //! release the claim. A step that fails or stalls holds the rollout and leaves the others as they are. Every wait has the
 //! claim's deadline and a reason in the report. Source: orchestration B11, E4, E5.
 
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
+
 use super::gates::{just_started, parallelism_reached, recheck, request_for};
 use super::{Rollout, RolloutState, drain, progress, step};
 use crate::{
@@ -12,12 +14,12 @@ use crate::{
     command::{Action, Lease},
     facts::{DeploymentPolicyFacts, HaGroupFacts},
     focus::Focus,
-    ids::{GroupId, NodeId, PolicyId, stable_hash},
     matching::{self, Choice, Fit},
     model::Observed,
     pass::Pass,
     report::Blocked,
     settings::UpdateSettings,
+    stable_hash::stable_hash,
     usage::later,
 };
 

@@ -2,10 +2,11 @@
 //!
 //! Source: orchestration 2.6, B12.
 
+use evenkeel_ids::NodeId;
 use serde_json::{Value, json};
 
 use super::{Rollout, RolloutState};
-use crate::{ids::NodeId, report::HoldReason};
+use crate::report::HoldReason;
 
 /// An event of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]

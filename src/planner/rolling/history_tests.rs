@@ -1,12 +1,8 @@
+use evenkeel_ids::{GroupId, PolicyId};
 use jiff::Timestamp;
 
 use super::*;
-use crate::{
-    agreement::CancelReason,
-    claims::ReleaseReason,
-    ids::{GroupId, PolicyId},
-    rolling::Rollback,
-};
+use crate::{agreement::CancelReason, claims::ReleaseReason, rolling::Rollback};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

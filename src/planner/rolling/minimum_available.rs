@@ -4,15 +4,14 @@
 //! each other, and members that the service is not intended for do not count. Only an instance that is *seen* running
 //! counts. Source: orchestration E3, E4.
 
+use evenkeel_ids::{NodeId, ServiceKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     agreement::Agreement,
     claims::Phase,
     facts::{Availability, HaGroupFacts},
-    failover,
-    ids::{NodeId, ServiceKey},
-    matching,
+    failover, matching,
     model::{Liveness, Model, Observed},
     pass::Pass,
     report::Blocked,

@@ -15,12 +15,12 @@ mod progress;
 mod rollback;
 mod step;
 
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     claims::{Purpose, ReleaseReason, Scope},
-    ids::{GroupId, NodeId, PolicyId},
     model::Model,
     report::HoldReason,
 };

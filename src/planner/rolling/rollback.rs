@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use super::{Rollout, group_rollout::target_digest};
@@ -12,7 +13,6 @@ use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
     facts::{DeploymentPolicyFacts, VersionChoice},
-    ids::{GroupId, NodeId},
     matching::{self, Fit},
     model::{Liveness, Model, Observed},
     report::{Blocked, HoldReason},

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_agbot::{Agbot, AgbotSettings, NewOrgs};
 use evenkeel_client::{Client, Credentials, Transport};
-use evenkeel_planner::ids::{NodeId, PolicyId};
+use evenkeel_ids::{NodeId, PolicyId};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_agbot::Agbot;
 use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_agbot_store::rollout;
-use evenkeel_planner::ids::{AgreementId, GroupId, NodeId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId};
 use serde_json::json;
 use sqlx::Connection;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_planner::ids::GroupId;
+use evenkeel_ids::GroupId;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use super::{
     numbers::NumberIndex,
     postings::{Postings, Union},
 };
-use crate::ids::stable_hash;
+use crate::stable_hash::stable_hash;
 
 /// A text with its declared type.
 #[derive(Debug, Clone)]

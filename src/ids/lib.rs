@@ -1,0 +1,16 @@
+//! Ids: one type for each kind of object, from the API to SQL to the planner.
+//!
+//! An id is a short shared text: cloning copies a pointer, so that models, queues and maps can hold ids freely. Ids order as
+//! text. The exchange decides which characters a name may contain, not this crate.
+
+mod agreement;
+mod error;
+mod org;
+mod policy;
+mod qualified;
+mod text;
+
+pub use agreement::AgreementId;
+pub use error::IdError;
+pub use org::OrgId;
+pub use qualified::{AgbotId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey, UserId};
