@@ -99,7 +99,7 @@ impl Scribe {
         Ok(nodes)
     }
 
-    /// Seconds of so many checks of a chosen token and nothing else, as many at once as an exchange does for strangers.
+    /// Seconds of so many checks of a chosen token and nothing else, with the concurrency of an exchange for unauthenticated clients.
     pub async fn secs_of_argon2(&self, count: usize) -> Result<f64, Failure> {
         let slots = ExchangeSettings::default().login_slots;
         let hasher = SecretHasher::new([7; 32], slots);

@@ -18,6 +18,7 @@ use http::{HeaderMap, header};
 use uuid::Uuid;
 
 use super::remembered::Remembered;
+use crate::limit::client_prefix;
 use crate::notice::forget_login;
 use crate::operation::audit::AuditedRequest;
 use crate::operation::transaction::{Finished, WriteTx};
@@ -26,7 +27,7 @@ use crate::{ApiError, Exchange};
 /// Header that names the organization for people who have roles in several.
 const ORGANIZATION: &str = "x-organization";
 const SCHEME: &str = "bearer";
-/// What failed logins with tokens are counted under: whose they were to be, nobody knows.
+/// The login that failed logins with tokens count for: their account is unknown.
 const UNKNOWN: (&str, &str) = ("", SCHEME);
 /// Names that stand for something else in a login.
 const CAPACITY: u32 = 20_000;
@@ -109,18 +110,18 @@ impl BearerLogins {
         Ok(caller)
     }
 
-    /// Checks a token that is not known, unless too many from the same address were bad.
+    /// Checks a token that is not cached, unless too many from the same client prefix were bad.
     async fn verify(
         &self,
         exchange: &Exchange,
         token: &Token<'_>,
         address: Option<IpAddr>,
     ) -> Result<Person, ApiError> {
-        let (org, id) = UNKNOWN;
-        exchange.limiter().check_login(address, org, id)?;
+        let ((org, id), prefix) = (UNKNOWN, address.map(client_prefix));
+        exchange.limiter().check_login(prefix, org, id)?;
         self.provider.verify(token.text).await.map_err(|error| {
             if matches!(error, OidcError::Refused(_)) {
-                exchange.limiter().count_failed_login(address, org, id, false);
+                exchange.limiter().count_failed_login(prefix, org, id, false);
             }
             refused(error)
         })

@@ -16,36 +16,36 @@ use tokio::sync::watch;
 
 use super::basic::{Login, bad_credentials, unknown_identity};
 use super::hash::{SecretHasher, is_outdated};
-use super::pool::Lane;
+use super::hash_queue::PriorityClass;
 use super::remembered::Remembered;
 use crate::ApiError;
-use crate::limit::{Limiter, neighbourhood};
+use crate::limit::{Limiter, client_prefix};
 
-/// Id that stands for "any API key of this organization".
+/// Capacity of each cache of checked logins.
 const CAPACITY: u32 = 200_000;
 const REMEMBERED_FOR: Duration = Duration::from_secs(5_400);
-/// Good secrets that are still recognized when the login itself is no longer in memory.
+/// Good secrets that are still recognized when the login itself is no longer cached.
 const PROVEN_CAPACITY: u32 = 50_000;
-/// Addresses from where a login failed.
-const SUSPECT_CAPACITY: u32 = 50_000;
-/// How long after a failed login others from there wait with the suspects.
-const SUSPECT_FOR: Duration = Duration::from_secs(60);
+/// Client prefixes from which logins failed recently.
+const FAILED_CAPACITY: u32 = 50_000;
+/// How long a client prefix counts as recently failed.
+const FAILED_FOR: Duration = Duration::from_secs(60);
 /// Wrong logins that were counted as guesses.
 const GUESS_CAPACITY: u32 = 50_000;
-/// How long the same wrong login counts as one guess: a limit of guesses is full again by then.
+/// How long the same wrong login counts as one guess: the limit of guesses has recovered by then.
 const GUESS_FOR: Duration = Duration::from_secs(600);
-/// How long a login of root waits for the start to be over.
-const RETRY_LIMIT: Duration = Duration::from_secs(10);
+/// Longest wait of a login of root for the end of the start.
+const ROOT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A login with what it is judged by.
+/// A login attempt, with what limits it.
 struct Attempt<'a> {
     login: &'a Login,
-    address: Option<IpAddr>,
+    prefix: Option<IpAddr>,
     limiter: &'a Limiter,
-    /// The same secret was good not long ago: failures of others do not hold it up.
+    /// The same secret was good not long ago: failures of others do not delay it.
     is_proven: bool,
-    /// Logins from this address failed not long ago.
-    is_suspect: bool,
+    /// Logins from this client prefix failed recently.
+    has_failed: bool,
 }
 
 impl Attempt<'_> {
@@ -53,14 +53,14 @@ impl Attempt<'_> {
         if self.is_proven {
             return Ok(());
         }
-        self.limiter.check_login(self.address, self.login.org(), self.login.id())
+        self.limiter.check_login(self.prefix, self.login.org(), self.login.id())
     }
 
-    fn lane(&self) -> Lane {
-        match (self.is_proven, self.is_suspect) {
-            (true, _) => Lane::Known,
-            (false, true) => Lane::Suspect,
-            (false, false) => Lane::Unknown,
+    fn class(&self) -> PriorityClass {
+        match (self.is_proven, self.has_failed) {
+            (true, _) => PriorityClass::Known,
+            (false, true) => PriorityClass::RecentlyFailed(self.prefix),
+            (false, false) => PriorityClass::Unauthenticated(self.prefix),
         }
     }
 }
@@ -71,7 +71,7 @@ struct Checked {
     caller: Arc<Caller>,
 }
 
-/// Knows who callers are.
+/// Identifies callers by their credentials.
 pub struct Credentials {
     database: Database,
     hasher: SecretHasher,
@@ -87,8 +87,8 @@ pub struct Credentials {
     /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
     /// failed logins from the same address do not stop them.
     proven: Remembered<[u8; 32], ()>,
-    /// Addresses from where a login failed a moment ago.
-    suspects: Remembered<IpAddr, ()>,
+    /// Client prefixes from which logins failed recently.
+    recently_failed: Remembered<IpAddr, ()>,
     /// Whether the stored password of root is the configured one. Until then nobody is let in by it.
     is_root_settled: watch::Sender<bool>,
     /// Counts removals: what was read before one may not be remembered after it.
@@ -106,24 +106,24 @@ impl Credentials {
             refused: Remembered::new(10_000, Duration::from_secs(10)),
             guesses: Remembered::new(GUESS_CAPACITY, GUESS_FOR),
             proven: Remembered::new(PROVEN_CAPACITY, Duration::from_secs(86_400)),
-            suspects: Remembered::new(SUSPECT_CAPACITY, SUSPECT_FOR),
+            recently_failed: Remembered::new(FAILED_CAPACITY, FAILED_FOR),
             is_root_settled: watch::Sender::new(true),
             removals: AtomicU64::new(0),
         }
     }
 
-    /// The hasher for secrets that are to be stored.
+    /// Returns the hasher for secrets that are to be stored.
     pub fn hasher(&self) -> &SecretHasher {
         &self.hasher
     }
 
-    /// Finds out who sent a login, from which address.
+    /// Identifies the caller of a login from an address.
     ///
-    /// A login in memory costs nothing and is never held up. Everything else may fail, so it stops for a while when too many have failed
-    /// from the same address, and before that costs SQL or a slow hash.
+    /// A cached login costs nothing and never waits. Any other costs SQL or a slow hash, and is refused for a while when too many from the
+    /// same client prefix have failed.
     ///
     /// # Errors
-    /// 401 for wrong or unknown logins; 429 after too many of them; 503 when the store does not answer (never 401: agents unregister on
+    /// 401 for wrong or unknown logins; 429 after too many of them; 503 when the store does not respond (never 401: agents unregister on
     /// that).
     pub(crate) async fn identify(
         &self,
@@ -153,7 +153,7 @@ impl Credentials {
         Ok(caller)
     }
 
-    /// Checks a login that is not in memory.
+    /// Checks a login that is not cached.
     async fn check(
         &self,
         login: &Login,
@@ -163,18 +163,18 @@ impl Credentials {
     ) -> Result<Arc<Caller>, ApiError> {
         let is_api_key = login.id() == API_KEY_LOGIN;
         let is_proven = self.proven.get(&verifier).is_some();
-        let neighbourhood = address.map(neighbourhood);
-        let is_suspect = neighbourhood.is_some_and(|address| self.suspects.get(&address).is_some());
-        let attempt = Attempt { login, address, limiter, is_proven, is_suspect };
+        let prefix = address.map(client_prefix);
+        let has_failed = prefix.is_some_and(|prefix| self.recently_failed.get(&prefix).is_some());
+        let attempt = Attempt { login, prefix, limiter, is_proven, has_failed };
         attempt.check()?;
         let count_failure = || {
             let is_repeated = self.guesses.get(&verifier).is_some();
-            limiter.count_failed_login(address, login.org(), login.id(), is_repeated);
+            limiter.count_failed_login(prefix, login.org(), login.id(), is_repeated);
             if !is_repeated {
                 self.guesses.insert(verifier, ());
             }
-            if let Some(address) = neighbourhood {
-                self.suspects.insert(address, ());
+            if let Some(prefix) = prefix {
+                self.recently_failed.insert(prefix, ());
             }
         };
         if self.refused.get(&verifier).is_some() {
@@ -222,7 +222,7 @@ impl Credentials {
 
     async fn root_settled(&self) -> Result<(), ApiError> {
         let mut is_settled = self.is_root_settled.subscribe();
-        match tokio::time::timeout(RETRY_LIMIT, is_settled.wait_for(|is_settled| *is_settled)).await {
+        match tokio::time::timeout(ROOT_TIMEOUT, is_settled.wait_for(|is_settled| *is_settled)).await {
             Ok(Ok(_)) => Ok(()),
             _ => Err(StoreError::Contention { name: "exchange.settle_root" }.into()),
         }
@@ -265,11 +265,7 @@ impl Credentials {
         connection.release();
         let identity = found.ok_or_else(unknown_identity)?;
         let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
-        if !self
-            .hasher
-            .verify_in(attempt.lane(), attempt.address, login.secret(), stored, || attempt.check())
-            .await?
-        {
+        if !self.hasher.verify_in(attempt.class(), login.secret(), stored, || attempt.check()).await? {
             return Err(bad_credentials());
         }
         if is_outdated(stored) && identity.kind == IdentityKind::Account {
@@ -291,11 +287,7 @@ impl Credentials {
         connection.release();
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
-            if self
-                .hasher
-                .verify_in(attempt.lane(), attempt.address, login.secret(), &stored, || attempt.check())
-                .await?
-            {
+            if self.hasher.verify_in(attempt.class(), login.secret(), &stored, || attempt.check()).await? {
                 return Ok(caller(login.org(), identity));
             }
         }

@@ -1,15 +1,14 @@
 //! Hashes of secrets at rest.
 //!
 //! Secrets chosen by clients are kept as Argon2id; secrets with 256 random bits, made by us, as a keyed hash that costs nothing to
-//! check. Slow hashes are computed by a few threads that give way to all others, so that logins cannot take the machine away.
+//! check. Slow hashes wait in a queue, so that logins cannot take the processor away from requests.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
 use super::argon::Argon;
-use super::pool::{Lane, SlowPool};
+use super::hash_queue::{HashQueue, PriorityClass};
 use crate::ApiError;
 
 const KEYED_PREFIX: &str = "keyed:";
@@ -18,24 +17,24 @@ const KEYED_PREFIX: &str = "keyed:";
 #[derive(Clone)]
 pub struct SecretHasher {
     key: Arc<[u8; 32]>,
-    pool: SlowPool,
+    queue: HashQueue,
     argon: Arc<Argon>,
 }
 
 impl SecretHasher {
-    /// `key` is shared by all exchanges of a database; `parallel` bounds simultaneous Argon2id computations.
+    /// Creates a hasher; `key` is shared by all exchanges of a database, `parallel` limits concurrent Argon2id computations.
     #[must_use]
     pub fn new(key: [u8; 32], parallel: usize) -> SecretHasher {
-        SecretHasher { key: Arc::new(key), pool: SlowPool::new(parallel), argon: Arc::default() }
+        SecretHasher { key: Arc::new(key), queue: HashQueue::new(parallel), argon: Arc::default() }
     }
 
-    /// Hash of a generated secret: equal secrets give equal hashes, so that it can be looked up.
+    /// Returns the hash of a generated secret: equal secrets give equal hashes, so that it can be looked up.
     #[must_use]
     pub fn keyed(&self, secret: &str) -> String {
         format!("{KEYED_PREFIX}{}", blake3::keyed_hash(&self.key, secret.as_bytes()).to_hex())
     }
 
-    /// Hash of a secret for storing.
+    /// Returns the hash of a secret for storing.
     ///
     /// # Errors
     /// 500 when Argon2id refuses its parameters (a broken build).
@@ -45,30 +44,28 @@ impl SecretHasher {
         }
         let (secret, argon) = (secret.to_owned(), self.argon.clone());
         let hash = move || argon.hash(&secret).map_err(|error| error.to_string());
-        let outcome = self.pool.run(Lane::Known, None, || Ok(()), hash, |_| false).await?;
+        let outcome = self.queue.run(PriorityClass::Known, || Ok(()), hash, |_| false).await?;
         outcome.map_err(|error| ApiError::internal(format!("a secret could not be hashed: {error}")))
     }
 
-    /// Whether the secret belongs to the stored hash: keyed, Argon2id, or bcrypt of an import.
+    /// Returns whether the secret belongs to the stored hash: keyed, Argon2id, or bcrypt of an import.
     ///
     /// # Errors
-    /// 429 when a slow computation does not get its turn in time.
+    /// 429 when a slow hash gets no permit in time.
     pub async fn verify(&self, secret: &str, stored: &str) -> Result<bool, ApiError> {
-        self.verify_in(Lane::Known, None, secret, stored, || Ok(())).await
+        self.verify_in(PriorityClass::Known, secret, stored, || Ok(())).await
     }
 
-    /// The same for a login. `is_refused` is asked when a slow computation is about to begin: much may have happened while it waited for
-    /// its turn.
+    /// Like [`Self::verify`], for a login of a priority class. `check` runs just before a slow hash: logins may have failed during the wait.
     ///
     /// # Errors
-    /// What `is_refused` says, too.
+    /// The error of `check`, too.
     pub(super) async fn verify_in(
         &self,
-        lane: Lane,
-        address: Option<IpAddr>,
+        class: PriorityClass,
         secret: &str,
         stored: &str,
-        is_refused: impl FnOnce() -> Result<(), ApiError>,
+        check: impl FnOnce() -> Result<(), ApiError>,
     ) -> Result<bool, ApiError> {
         if stored.starts_with(KEYED_PREFIX) {
             return Ok(bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())));
@@ -78,17 +75,17 @@ impl SecretHasher {
             true => bcrypt::verify(&secret, &stored).unwrap_or(false),
             false => argon.verify(&secret, &stored),
         };
-        self.pool.run(lane, address, is_refused, verify, |is_right| !is_right).await
+        self.queue.run(class, check, verify, |is_right| !is_right).await
     }
 }
 
-/// A stored hash that should be replaced by one of today's kind after the next good login.
+/// Returns whether a stored hash should be replaced by one of today's kind after the next good login.
 #[must_use]
 pub fn is_outdated(stored: &str) -> bool {
     stored.starts_with("$2")
 }
 
-/// Tokens that our own tools generate: `ek1.` and 64 hexadecimal digits, 256 random bits.
+/// Returns whether our own tools generated a token: `ek1.` and 64 hexadecimal digits, 256 random bits.
 fn is_generated_token(secret: &str) -> bool {
     secret.strip_prefix("ek1.").is_some_and(|digits| {
         digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -1,4 +1,4 @@
-//! Who is calling: Basic credentials and tokens of an identity provider, checked once and then in memory.
+//! Authentication of callers: Basic credentials and tokens of an identity provider, checked once and then cached.
 //!
 //! Source: exchange contract section 2; design, "Credentials".
 
@@ -7,8 +7,8 @@ mod basic;
 mod bearer;
 mod credentials;
 mod hash;
+mod hash_queue;
 mod layer;
-mod pool;
 mod remembered;
 
 pub(crate) use bearer::BearerLogins;

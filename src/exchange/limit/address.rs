@@ -72,8 +72,8 @@ fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().or_else(with_port).map(|address| address.to_canonical())
 }
 
-/// What limits count by: an IPv4 address, or the network that one IPv6 customer has for itself.
-pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
+/// Returns the client prefix that limits count by: IPv4 /32, or IPv6 /64, the network of one customer.
+pub(crate) fn client_prefix(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => {
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(client("::1", "::1", &["198.51.100.7:4711"]), "198.51.100.7");
         assert_eq!(client("::1", "::1", &["[2001:db8::1]:4711"]), "2001:db8::1");
         assert_eq!(client("127.0.0.1", "::ffff:127.0.0.1", &["2001:db8::1"]), "2001:db8::1");
-        assert_eq!(neighbourhood("2001:db8:1:2:3::4".parse().expect("one")).to_string(), "2001:db8:1:2::");
+        assert_eq!(client_prefix("2001:db8:1:2:3::4".parse().expect("one")).to_string(), "2001:db8:1:2::");
         assert!("10.0.0.0/33".parse::<TrustedProxies>().is_err());
     }
 }

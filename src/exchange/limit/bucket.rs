@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-/// How often something may happen: on the average, and at once.
+/// A rate limit: average and burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// Tokens that come back each second; 0 switches the limit off.
@@ -44,7 +44,7 @@ impl Rate {
     }
 }
 
-/// Buckets by key, at most so many. Keys are kept as hashes under a random key.
+/// Buckets by key, in bounded number. Keys are kept as hashes under a random key.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     hasher: RandomState,
@@ -55,14 +55,14 @@ pub(crate) struct Buckets {
 #[derive(Debug, Default)]
 struct Shard {
     full_at: HashMap<u64, u64>,
-    /// Shared by the keys that found no place.
+    /// Shared by the keys beyond the capacity.
     overflow: u64,
     /// When full buckets were removed last.
-    swept_at: u64,
+    cleaned_at: u64,
 }
 
-/// Full buckets are looked for at most once in so many nanoseconds.
-const SWEEP_PERIOD: u64 = 250_000_000;
+/// Nanoseconds between removals of full buckets.
+const CLEANUP_PERIOD: u64 = 250_000_000;
 
 const SHARDS: usize = 16;
 
@@ -87,11 +87,11 @@ impl Buckets {
         })
     }
 
-    /// Looks whether there is a token, and leaves it.
+    /// Checks that there is a token, and leaves it.
     ///
     /// # Errors
     /// Nanoseconds until there is one.
-    pub(crate) fn look(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
+    pub(crate) fn peek(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
         if !rate.is_limited() {
             return Ok(());
         }
@@ -117,14 +117,14 @@ impl Buckets {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash);
         let is_crowded = shard.full_at.len() >= self.capacity && !shard.full_at.contains_key(&hash);
-        if is_crowded && now.saturating_sub(shard.swept_at) >= SWEEP_PERIOD {
-            // Full buckets need no place.
+        if is_crowded && now.saturating_sub(shard.cleaned_at) >= CLEANUP_PERIOD {
+            // Full buckets need no entry.
             shard.full_at.retain(|_, full_at| *full_at > now);
-            shard.swept_at = now;
+            shard.cleaned_at = now;
         }
-        let has_place = shard.full_at.contains_key(&hash) || shard.full_at.len() < self.capacity;
+        let has_room = shard.full_at.contains_key(&hash) || shard.full_at.len() < self.capacity;
         let Shard { full_at, overflow, .. } = &mut *shard;
-        let bucket = if has_place { full_at.entry(hash).or_default() } else { overflow };
+        let bucket = if has_room { full_at.entry(hash).or_default() } else { overflow };
         act(bucket).map(drop)
     }
 
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn looking_takes_nothing() {
+    fn peek_takes_nothing() {
         let buckets = Buckets::new(100);
         let once = Rate { per_second: 1.0, burst: 1 };
-        assert_eq!(buckets.look(&1, once, 0), Ok(()));
-        assert_eq!(buckets.look(&1, once, 0), Ok(()));
+        assert_eq!(buckets.peek(&1, once, 0), Ok(()));
+        assert_eq!(buckets.peek(&1, once, 0), Ok(()));
         assert_eq!(buckets.take(&1, once, 0), Ok(()));
-        assert_eq!(buckets.look(&1, once, 0), Err(SECOND));
+        assert_eq!(buckets.peek(&1, once, 0), Err(SECOND));
     }
 
     #[test]
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn table_stays_small_and_keys_without_a_place_share_a_bucket() {
+    fn table_is_bounded_and_keys_beyond_the_capacity_share_a_bucket() {
         let buckets = Buckets::new(160);
         let passed = (0..100_000).filter(|key| buckets.take(key, RATE, SECOND).is_ok()).count();
         let kept: usize = buckets.shards.iter().map(|shard| shard.lock().unwrap().full_at.len()).sum();
         assert!(kept <= 160, "{kept}");
         assert!(passed <= 160 + SHARDS * 3, "{passed}");
-        // Later the places are free again.
+        // Later there is room again.
         assert_eq!(buckets.take(&"new", RATE, 100 * SECOND), Ok(()));
         let kept: usize = buckets.shards.iter().map(|shard| shard.lock().unwrap().full_at.len()).sum();
         assert!(kept <= 160, "{kept}");

@@ -1,7 +1,7 @@
-//! How often callers and addresses may ask, and how often logins may fail.
+//! Rate limits of callers and client prefixes, and of failed logins.
 //!
 //! Buckets are in memory, so each exchange counts for itself. Requests from this machine and from inside the process are not counted,
-//! except failed logins: whoever shares the machine has other ways to load it.
+//! except failed logins: local processes have other ways to load the machine.
 
 mod address;
 mod bucket;
@@ -11,16 +11,16 @@ use std::time::Instant;
 
 use evenkeel_access::{Caller, Role};
 
-pub(crate) use address::neighbourhood;
+pub(crate) use address::client_prefix;
 pub use address::{NoNetwork, TrustedProxies};
 pub(crate) use bucket::Buckets;
 pub use bucket::Rate;
 
 use crate::ApiError;
 
-/// Buckets that are kept of each kind, at most.
+/// Maximum number of buckets of each kind.
 const CAPACITY: usize = 100_000;
-/// An agbot speaks for many nodes: it may ask so many times as often as others.
+/// Factor of an agbot's limit: it acts for many nodes.
 const AGBOT_SHARE: u32 = 10;
 
 /// The limits.
@@ -28,11 +28,11 @@ const AGBOT_SHARE: u32 = 10;
 pub struct RateLimits {
     /// Requests of one caller.
     pub caller: Rate,
-    /// Requests from one address.
+    /// Requests from one client prefix.
     pub address: Rate,
-    /// Failed logins from one address, whatever was tried: what they cost.
+    /// Failed logins from one client prefix, which limits their cost.
     pub failed_address: Rate,
-    /// Different wrong secrets from one address for one and the same caller: what they tell.
+    /// Different wrong secrets from one client prefix for the same caller, which limits guessing.
     pub failed_login: Rate,
 }
 
@@ -81,7 +81,7 @@ impl Limiter {
     pub(crate) fn count_address(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
         let Some(address) = counted(address) else { return Ok(()) };
         self.addresses
-            .take(&neighbourhood(address), self.limits.address, self.now())
+            .take(&client_prefix(address), self.limits.address, self.now())
             .map_err(|wait| too_many("requests from your address", wait))
     }
 
@@ -103,32 +103,32 @@ impl Limiter {
             .map_err(|wait| too_many("requests of this caller", wait))
     }
 
-    /// Whether a login that may fail may still be tried.
+    /// Checks that a login from a client prefix may still be tried.
     ///
     /// # Errors
     /// 429 when too many failed.
-    pub(crate) fn check_login(&self, address: Option<IpAddr>, org: &str, id: &str) -> Result<(), ApiError> {
-        let Some(address) = address.map(neighbourhood) else { return Ok(()) };
+    pub(crate) fn check_login(&self, prefix: Option<IpAddr>, org: &str, id: &str) -> Result<(), ApiError> {
+        let Some(prefix) = prefix else { return Ok(()) };
         let now = self.now();
         self.failed_addresses
-            .look(&address, self.limits.failed_address, now)
-            .and_then(|()| self.failed_logins.look(&(address, org, id), self.limits.failed_login, now))
+            .peek(&prefix, self.limits.failed_address, now)
+            .and_then(|()| self.failed_logins.peek(&(prefix, org, id), self.limits.failed_login, now))
             .map_err(|wait| too_many("failed logins", wait))
     }
 
-    /// Counts a failed login. `is_repeated` when the same wrong secret was counted not long ago: it is no further guess.
-    pub(crate) fn count_failed_login(&self, address: Option<IpAddr>, org: &str, id: &str, is_repeated: bool) {
-        let Some(address) = address.map(neighbourhood) else { return };
+    /// Counts a failed login from a client prefix. `is_repeated` when the same wrong secret was counted recently: it is no further guess.
+    pub(crate) fn count_failed_login(&self, prefix: Option<IpAddr>, org: &str, id: &str, is_repeated: bool) {
+        let Some(prefix) = prefix else { return };
         let now = self.now();
-        // An empty bucket stays empty: whoever was let in before it was empty need not be told.
-        let _ = self.failed_addresses.take(&address, self.limits.failed_address, now);
+        // An empty bucket stays empty; this login was admitted before.
+        let _ = self.failed_addresses.take(&prefix, self.limits.failed_address, now);
         if !is_repeated {
-            let _ = self.failed_logins.take(&(address, org, id), self.limits.failed_login, now);
+            let _ = self.failed_logins.take(&(prefix, org, id), self.limits.failed_login, now);
         }
     }
 }
 
-/// The address when requests from there are counted.
+/// Returns the address when requests from it are counted.
 fn counted(address: Option<IpAddr>) -> Option<IpAddr> {
     address.filter(|address| !address.is_loopback())
 }
