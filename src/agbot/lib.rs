@@ -38,10 +38,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use lease::LeaseKeeper;
+use mailbox::Mailbox;
 use observe::ExchangeObserver;
 use observe::condition::ConditionRecorder;
 use observe::log::LogTail;
-use observe::status::{HeartbeatReader, StatusPoller};
+use observe::lookup::RecordReader;
+use observe::status::{AwaitedPoller, HeartbeatReader, StatusPoller};
+use outbox::Deliverer;
 use purge::{HistoryPurge, LogPurge};
 use serve::OrganizationServer;
 
@@ -82,14 +85,14 @@ impl Agbot {
         tasks.spawn(engine::run(context.clone(), inputs, shutdown.clone()));
         tasks.spawn(workers.run(LeaseKeeper::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(ExchangeObserver(context.clone()), shutdown.clone()));
-        tasks.spawn(observe::status::run_awaited(context.clone(), shutdown.clone()));
+        tasks.spawn(workers.run(AwaitedPoller::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(StatusPoller(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HeartbeatReader(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(LogTail::new(context.clone()), shutdown.clone()));
-        tasks.spawn(observe::lookup::run(context.clone(), shutdown.clone()));
+        tasks.spawn(workers.run(RecordReader::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(ConditionRecorder::new(context.clone()), shutdown.clone()));
-        tasks.spawn(mailbox::run(context.clone(), shutdown.clone()));
-        tasks.spawn(outbox::run(context.clone(), shutdown.clone()));
+        tasks.spawn(workers.run(Mailbox::new(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(Deliverer::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HistoryPurge(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(LogPurge(context.clone()), shutdown));
         Ok(Agbot { context, workers, tasks })

@@ -31,6 +31,7 @@ mod tests;
 use std::{path::PathBuf, sync::Arc};
 
 use drivers::{Driver, docker::DockerDriver, process::ProcessDriver, process::ProcessSettings};
+use evenkeel_runtime::worker::Workers;
 use tokio_util::sync::CancellationToken;
 
 pub use settings::{AgentSettings, ApiListen, DriverKind, NodeIdentity, USUAL_API};
@@ -116,7 +117,8 @@ async fn run_once(
     let _stop_all = stop.clone().drop_guard();
     let router = api::router(handle.clone(), settings.clone(), machine);
     let api = api::listen::start(settings.api_listen, is_registered, router, stop.clone()).await?;
-    tokio::spawn(stop.clone().run_until_cancelled_owned(workers::observe(driver.clone(), handle)));
+    let observer = workers::Observer::new(driver.clone(), handle);
+    tokio::spawn(Workers::default().run(observer, stop.clone()));
     let replacement = core.run(orders, shutdown).await?;
     if replacement.is_some() {
         driver.release().await;

@@ -99,7 +99,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
 async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
-    let tls = settings.tls.open(None, &[address], &lifecycle.shutdown())?;
+    let tls = settings.tls.open(None, &[address])?;
     let token = secret_of_setting(&settings.token_file)?;
     let ca_pem = match &settings.hub_ca_file {
         Some(file) => Some(std::fs::read(file).map_err(|error| {
@@ -119,6 +119,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     apply(&settings.agbot, &mut agbot);
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
+    let tls = tls.map(|tls| tls.start(agbot.workers(), &lifecycle.shutdown()));
     let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
     super::agbot_metrics::observe(&setup.metrics, &agbot);
     super::metrics::observe_agbot(&setup.metrics, &agbot);

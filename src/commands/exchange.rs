@@ -67,7 +67,7 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
 async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
-    let tls = settings.tls.open(None, &[address], &lifecycle.shutdown())?;
+    let tls = settings.tls.open(None, &[address])?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
     let running = start_exchange(
@@ -79,8 +79,9 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
         lifecycle.shutdown(),
     )
     .await?;
-    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
     let exchange = &running.exchange;
+    let tls = tls.map(|tls| tls.start(exchange.workers(), &lifecycle.shutdown()));
+    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let others = setup.health.router().merge(super::home::router(&setup.health, "exchange", true));
     let router = exchange.router_beside(&[], others);

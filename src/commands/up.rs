@@ -128,7 +128,7 @@ async fn serve(
     let (listener, address) = listeners.main;
     let agbot_address = listeners.agbot.as_ref().map(|(_, address)| *address);
     let addresses: Vec<SocketAddr> = std::iter::once(address).chain(agbot_address).collect();
-    let tls = settings.tls.open(Some(directory.path()), &addresses, &shutdown)?;
+    let tls = settings.tls.open(Some(directory.path()), &addresses)?;
     let password = root_password(directory, &settings.exchange)?;
     let database = &open.database;
     let running = start_exchange(
@@ -141,6 +141,7 @@ async fn serve(
     )
     .await?;
     let exchange = &running.exchange;
+    let tls = tls.map(|tls| tls.start(exchange.workers(), &shutdown));
     let setup = ServerSetup::new(lifecycle, database, tls, settings.http.limits()?);
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let api = AgbotApi::default();

@@ -1,6 +1,9 @@
 //! Periodic work: a worker does one pass at a time, after a pause with jitter or on a signal that carries no facts.
 //!
 //! A pass reads what it needs, does what is due and returns. Start, end and result of the last pass are published in [`Workers`].
+//!
+//! A task that owns state and takes its inputs from a channel, in their order, is no worker: its inputs carry facts, and none may be lost.
+//! Each role has at most one such task, which decides: the engine of the agbot and the core of the agent.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -33,8 +36,9 @@ pub trait Worker: Send + 'static {
         Duration::ZERO
     }
 
-    /// Waits for a signal that makes the next pass due at once; never, unless the worker has one.
-    fn signaled(&self) -> impl Future<Output = ()> + Send {
+    /// Waits for a signal that makes the next pass due at once; never, unless the worker has one. It is dropped when the pause ends, so it must
+    /// be cancel safe.
+    fn signaled(&mut self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
@@ -150,7 +154,7 @@ mod tests {
             PERIOD
         }
 
-        async fn signaled(&self) {
+        async fn signaled(&mut self) {
             self.signal.notified().await;
         }
 

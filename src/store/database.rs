@@ -179,6 +179,8 @@ impl AsStoreError for StoreError {
 
 /// A connection that waits for notifications.
 pub type Listener = sqlx::postgres::PgListener;
+/// A received notification.
+pub type Notification = sqlx::postgres::PgNotification;
 
 /// Opens a connection that waits for notifications on channels.
 ///

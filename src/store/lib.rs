@@ -12,7 +12,7 @@ mod time;
 
 pub use batch::Batches;
 pub use connections::{Connection, ConnectionUsage, Transaction};
-pub use database::{AsStoreError, Database, Listener, listen, retry};
+pub use database::{AsStoreError, Database, Listener, Notification, listen, retry};
 pub use error::StoreError;
 pub use schema::Schema;
 pub use sqlx::PgConnection;

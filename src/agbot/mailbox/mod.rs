@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_client::RetryDelay;
+use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::agreement::ReplayGuard;
 use evenkeel_wire::exchange::message::AgbotMessage;
 use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use entry::{Entry, Stage, process};
 
@@ -34,24 +34,8 @@ const REMEMBERED: usize = 20_000;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Runs until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut mailbox = Mailbox::new(context.clone());
-    loop {
-        let next_at = mailbox.next_at();
-        // A notification that arrives while messages are read is kept, and triggers another read.
-        tokio::select! {
-            () = context.mail.notified() => mailbox.read_at = Instant::now(),
-            () = context.retry_messages.notified() => mailbox.retry_all(),
-            Some(ended) = mailbox.running.join_next_with_id() => mailbox.note(ended),
-            () = tokio::time::sleep_until(next_at) => {}
-            () = shutdown.cancelled() => return,
-        }
-        mailbox.pass().await;
-    }
-}
-
-struct Mailbox {
+/// Handles the messages of nodes.
+pub(crate) struct Mailbox {
     context: Arc<Context>,
     guard: ReplayGuard,
     entries: BTreeMap<i64, Entry>,
@@ -69,8 +53,45 @@ struct Mailbox {
     read_delay: RetryDelay,
 }
 
+impl Worker for Mailbox {
+    type Error = AgbotError;
+    const NAME: &'static str = "mailbox";
+
+    async fn pass(&mut self) -> Result<(), AgbotError> {
+        // The subject of a message is unknown before everything was read; then the mailbox is read again.
+        if !self.context.is_loaded() {
+            self.read_at = Instant::now() + PERIOD;
+            return Ok(());
+        }
+        while let Some(ended) = self.running.try_join_next_with_id() {
+            self.note(ended);
+        }
+        let result = self.read_if_due().await;
+        self.start();
+        let oldest_at = self.entries.first_key_value().and_then(|(_, entry)| entry.sent_at);
+        self.context.set_mailbox_backlog(self.entries.len() as u64, oldest_at);
+        result
+    }
+
+    fn pause(&self) -> Duration {
+        let due = self.due.first().map(|(at, _)| *at).filter(|_| self.running.len() < CONCURRENCY);
+        let next_at = due.map_or(self.read_at, |due| due.min(self.read_at));
+        next_at.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits for new messages, a reason to retry, or the end of a running message. A notification that arrives during a pass is kept, and
+    /// triggers another one.
+    async fn signaled(&mut self) {
+        tokio::select! {
+            () = self.context.mail.notified() => self.read_at = Instant::now(),
+            () = self.context.retry_messages.notified() => self.retry_all(),
+            Some(ended) = self.running.join_next_with_id() => self.note(ended),
+        }
+    }
+}
+
 impl Mailbox {
-    fn new(context: Arc<Context>) -> Self {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
         Self {
             context,
             guard: ReplayGuard::new(REMEMBERED),
@@ -85,35 +106,17 @@ impl Mailbox {
         }
     }
 
-    fn next_at(&self) -> Instant {
-        let due = self.due.first().map(|(at, _)| *at).filter(|_| self.running.len() < CONCURRENCY);
-        due.map_or(self.read_at, |due| due.min(self.read_at))
-    }
-
-    async fn pass(&mut self) {
-        // The subject of a message is unknown before everything was read; then the mailbox is read again.
-        if !self.context.is_loaded() {
-            self.read_at = Instant::now() + PERIOD;
-            return;
+    async fn read_if_due(&mut self) -> Result<(), AgbotError> {
+        if self.read_at > Instant::now() {
+            return Ok(());
         }
-        while let Some(ended) = self.running.try_join_next_with_id() {
-            self.note(ended);
+        if let Err(error) = self.read().await {
+            self.read_at = Instant::now() + self.read_delay.next_pause();
+            return Err(error);
         }
-        if self.read_at <= Instant::now() {
-            match self.read().await {
-                Ok(()) => {
-                    self.read_at = Instant::now() + PERIOD;
-                    self.read_delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
-                }
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "mailbox not read");
-                    self.read_at = Instant::now() + self.read_delay.next_pause();
-                }
-            }
-        }
-        self.start();
-        let oldest_at = self.entries.first_key_value().and_then(|(_, entry)| entry.sent_at);
-        self.context.set_mailbox_backlog(self.entries.len() as u64, oldest_at);
+        self.read_at = Instant::now() + PERIOD;
+        self.read_delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
+        Ok(())
     }
 
     async fn read(&mut self) -> Result<(), AgbotError> {

@@ -12,14 +12,16 @@ use evenkeel_client::RetryDelay;
 use evenkeel_ids::AgreementId;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
+use evenkeel_runtime::worker::Worker;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use crate::AgbotError;
 use crate::context::Context;
 
 /// Time before an agreement that was not found is read again.
 const NOT_AGAIN: Duration = Duration::from_secs(5);
+/// Pause without requests.
+const IDLE_PERIOD: Duration = Duration::from_secs(60);
 /// Pause after a failure; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -46,34 +48,58 @@ impl Lookup {
     }
 }
 
-/// Runs until shutdown.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
-    let mut last_read: BTreeMap<AgreementId, Instant> = BTreeMap::new();
-    loop {
-        tokio::select! {
-            () = context.lookup.wake.notified() => {}
-            () = shutdown.cancelled() => return,
-        }
-        last_read.retain(|_, at| at.elapsed() < NOT_AGAIN);
+/// Reads the requested records.
+pub(crate) struct RecordReader {
+    context: Arc<Context>,
+    last_read: BTreeMap<AgreementId, Instant>,
+    delay: RetryDelay,
+    /// Pause after a failure.
+    pause: Option<Duration>,
+}
+
+impl RecordReader {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        let delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
+        Self { context, last_read: BTreeMap::new(), delay, pause: None }
+    }
+}
+
+impl Worker for RecordReader {
+    type Error = AgbotError;
+    const NAME: &'static str = "record_reader";
+
+    async fn pass(&mut self) -> Result<(), AgbotError> {
+        let context = &self.context;
+        self.last_read.retain(|_, at| at.elapsed() < NOT_AGAIN);
         let mut wanted = context.lookup.take();
-        wanted.retain(|id| !last_read.contains_key(id));
-        match read(&context, &wanted).await {
+        wanted.retain(|id| !self.last_read.contains_key(id));
+        match read(context, &wanted).await {
             Ok(events) => {
                 let now = Instant::now();
-                last_read.extend(wanted.into_iter().map(|id| (id, now)));
+                self.last_read.extend(wanted.into_iter().map(|id| (id, now)));
                 context.send_events(events).await;
-                delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
+                self.delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
+                self.pause = None;
+                Ok(())
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "records of agreements not read");
-                tokio::select! {
-                    () = tokio::time::sleep(delay.next_pause()) => {}
-                    () = shutdown.cancelled() => return,
-                }
                 context.lookup.want(wanted);
+                self.pause = Some(self.delay.next_pause());
+                Err(error)
             }
         }
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause.unwrap_or(IDLE_PERIOD)
+    }
+
+    async fn signaled(&mut self) {
+        if self.pause.is_some() {
+            // Further requests must not make it retry without a pause.
+            return std::future::pending().await;
+        }
+        self.context.lookup.wake.notified().await;
     }
 }
 

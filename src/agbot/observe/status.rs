@@ -14,11 +14,10 @@ use evenkeel_ids::NodeId;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Liveness;
 use evenkeel_runtime::worker::Worker;
-use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
-use tokio::time::{MissedTickBehavior, interval, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
 use super::{facts, read};
 use crate::context::Context;
@@ -34,24 +33,50 @@ const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
 /// Timeout of the requests about one node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Polls nodes that a decision waits for, until shutdown.
-pub(crate) async fn run_awaited(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut ticks = interval(context.settings.status_period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut turns = Turns::default();
-    let mut asking = FuturesUnordered::new();
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => turns.want(context.model().awaited_nodes(context.now())),
-            Some(node) = asking.next() => turns.done(&node),
-            () = shutdown.cancelled() => return,
+/// Polls nodes that a decision waits for.
+pub(crate) struct AwaitedPoller {
+    context: Arc<Context>,
+    turns: Turns,
+    asking: JoinSet<NodeId>,
+    next_at: Instant,
+}
+
+impl AwaitedPoller {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, turns: Turns::default(), asking: JoinSet::new(), next_at: Instant::now() }
+    }
+}
+
+impl Worker for AwaitedPoller {
+    type Error = Infallible;
+    const NAME: &'static str = "awaited_node_status";
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        if self.next_at <= Instant::now() {
+            self.turns.want(self.context.model().awaited_nodes(self.context.now()));
+            self.next_at = Instant::now() + self.context.settings.status_period;
         }
-        while let Some(node) = turns.next(AWAITED_AT_ONCE) {
-            let context = &context;
-            asking.push(async move {
-                ask(context, &node).await;
+        while let Some(node) = self.turns.next(AWAITED_AT_ONCE) {
+            let context = self.context.clone();
+            self.asking.spawn(async move {
+                ask(&context, &node).await;
                 node
             });
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.next_at.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits for the end of a poll, which leaves room for another one.
+    async fn signaled(&mut self) {
+        match self.asking.join_next().await {
+            Some(Ok(node)) => self.turns.done(&node),
+            // The error does not name the node: any may be polled again.
+            Some(Err(_)) => self.turns.in_flight.clear(),
+            None => std::future::pending().await,
         }
     }
 }

@@ -16,11 +16,11 @@ use evenkeel_agbot_store::outbox::{self as table, OutboxBacklog, OutboxKey, Outb
 use evenkeel_client::RetryDelay;
 use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_planner::command::Lease;
+use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{PgConnection, StoreError};
 use tokio::sync::Notify;
 use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use effect::Effect;
 
@@ -119,21 +119,6 @@ pub(crate) async fn supersede(tx: &mut PgConnection, agreement: &AgreementId) ->
     table::delete_of_agreement(tx, agreement.as_str()).await
 }
 
-/// Runs until shutdown. Undelivered effects stay for the next owner of the partition.
-pub(crate) async fn run(context: Arc<Context>, shutdown: CancellationToken) {
-    let mut deliverer = Deliverer::new(context.clone());
-    loop {
-        let next_at = deliverer.next_pass_at();
-        tokio::select! {
-            () = context.outbox.wake.notified() => {}
-            Some(ended) = deliverer.running.join_next_with_id() => deliverer.note(ended),
-            () = tokio::time::sleep_until(next_at) => {}
-            () = shutdown.cancelled() => return,
-        }
-        deliverer.pass().await;
-    }
-}
-
 /// The outcome of delivering a node's effects.
 struct Report {
     delivered: Vec<i64>,
@@ -166,7 +151,8 @@ impl Waiting {
     }
 }
 
-struct Deliverer {
+/// Delivers committed effects. Undelivered ones stay for the next owner of the partition.
+pub(crate) struct Deliverer {
     context: Arc<Context>,
     running: JoinSet<Report>,
     /// Node of each running task, with the backoff of its failures so far.
@@ -182,8 +168,43 @@ struct Deliverer {
     passed_at: Instant,
 }
 
+impl Worker for Deliverer {
+    type Error = StoreError;
+    const NAME: &'static str = "outbox";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        while let Some(ended) = self.running.try_join_next_with_id() {
+            self.note(ended);
+        }
+        if Instant::now() < self.paused.until {
+            return Ok(());
+        }
+        let result = self.try_pass().await;
+        match &result {
+            Ok(()) => self.paused = Waiting::none(),
+            Err(_) => self.paused.extend(),
+        }
+        result
+    }
+
+    fn pause(&self) -> Duration {
+        let period = self.passed_at + PERIOD;
+        let due = self.waiting.values().map(|waiting| waiting.until).min();
+        // At the concurrency limit the end of a delivery is the next event.
+        let due = due.filter(|_| self.has_room()).map_or(period, |due| due.min(period));
+        due.max(self.paused.until).max(self.outage.until).saturating_duration_since(Instant::now())
+    }
+
+    async fn signaled(&mut self) {
+        tokio::select! {
+            () = self.context.outbox.wake.notified() => {}
+            Some(ended) = self.running.join_next_with_id() => self.note(ended),
+        }
+    }
+}
+
 impl Deliverer {
-    fn new(context: Arc<Context>) -> Self {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
         Self {
             context,
             running: JoinSet::new(),
@@ -195,15 +216,6 @@ impl Deliverer {
             outage: Waiting::none(),
             passed_at: Instant::now(),
         }
-    }
-
-    /// Returns the latest time of the next pass.
-    fn next_pass_at(&self) -> Instant {
-        let period = self.passed_at + PERIOD;
-        let due = self.waiting.values().map(|waiting| waiting.until).min();
-        // At the concurrency limit the end of a delivery is the next event.
-        let due = due.filter(|_| self.has_room()).map_or(period, |due| due.min(period));
-        due.max(self.paused.until).max(self.outage.until)
     }
 
     fn has_room(&self) -> bool {
@@ -227,22 +239,6 @@ impl Deliverer {
         // Deliveries that failed together count once.
         if report.end == End::Unreachable && self.outage.until <= Instant::now() {
             self.outage.extend();
-        }
-    }
-
-    async fn pass(&mut self) {
-        while let Some(ended) = self.running.try_join_next_with_id() {
-            self.note(ended);
-        }
-        if Instant::now() < self.paused.until {
-            return;
-        }
-        match self.try_pass().await {
-            Ok(()) => self.paused = Waiting::none(),
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "outbox not read");
-                self.paused.extend();
-            }
         }
     }
 

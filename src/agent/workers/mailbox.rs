@@ -1,10 +1,11 @@
 //! Reads the node's mailbox: opens envelopes, reads the facts that proposals need, sends messages to the core, and removes
 //! them when the core has saved the effects (agreement protocol 1.2, 1.3, 2.6).
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use evenkeel_client::{ClientError, RetryDelay};
 use evenkeel_domain::policy::internal::InternalPolicy;
+use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::{
     agreement::{
         envelope::{self, EnvelopeError, ReplayGuard},
@@ -14,9 +15,8 @@ use evenkeel_wire::{
     exchange::{message::NodeMessage, service::ServiceAnswer},
 };
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep_until};
 
-use super::Signals;
+use super::{SIGNAL_ONLY, Signals, canceled_if_ended};
 use crate::{
     AgentSettings, environment,
     hub::Hub,
@@ -35,6 +35,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Maximum number of services whose definition and keys are read for one proposal.
 const MOST_KEYS: usize = 50;
 
+/// Handles messages of agbots.
 pub(super) struct Mailbox {
     hub: Arc<Hub>,
     handle: Handle,
@@ -42,6 +43,10 @@ pub(super) struct Mailbox {
     signals: Arc<Signals>,
     seen: ReplayGuard,
     dropped: u64,
+    is_due: bool,
+    /// Pause before messages are retried.
+    retry: Option<Duration>,
+    delay: RetryDelay,
 }
 
 /// The fate of a message in the mailbox.
@@ -60,38 +65,54 @@ enum Prepared {
     Useless(String),
 }
 
-/// Waits until an instant; forever when there is none.
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
-        None => std::future::pending().await,
+impl Worker for Mailbox {
+    type Error = Infallible;
+    const NAME: &'static str = "mailbox";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        if self.is_due {
+            let result = self.read_or_retry().await;
+            canceled_if_ended(result).await;
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.retry.unwrap_or(SIGNAL_ONLY)
+    }
+
+    /// Waits for a notification. One that arrives while messages are read is kept, and triggers another read.
+    async fn signaled(&mut self) {
+        self.signals.mail.notified().await;
+        self.is_due = true;
     }
 }
 
 impl Mailbox {
     pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, signals: Arc<Signals>) -> Self {
-        Self { hub, handle, settings, signals, seen: ReplayGuard::new(REMEMBERED), dropped: 0 }
+        Self {
+            hub,
+            handle,
+            settings,
+            signals,
+            seen: ReplayGuard::new(REMEMBERED),
+            dropped: 0,
+            is_due: false,
+            retry: None,
+            delay: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
+        }
     }
 
-    /// Runs until canceled or the core ends.
-    pub async fn run(mut self) {
-        let mut delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut retry_at = None;
-        loop {
-            // A notification that arrives while messages are read is kept, and triggers another read.
-            tokio::select! {
-                () = self.signals.mail.notified() => {}
-                () = at(retry_at) => {}
-            }
-            match self.read_all().await {
-                Ok(true) => {
-                    delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
-                    retry_at = None;
-                }
-                Ok(false) => retry_at = Some(Instant::now() + delay.next_pause()),
-                Err(Ended) => return,
-            }
+    async fn read_or_retry(&mut self) -> Result<(), Ended> {
+        self.is_due = !self.read_all().await?;
+        if self.is_due {
+            self.retry = Some(self.delay.next_pause());
+        } else {
+            self.retry = None;
+            self.delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
         }
+        Ok(())
     }
 
     /// Handles every message once; false when some have to be retried.

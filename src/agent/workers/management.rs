@@ -1,13 +1,12 @@
 //! Executes management policies: fetches, requests the group's permission, installs, reports every phase
 //! (agreement protocol 6).
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use evenkeel_client::ClientError;
-use tokio::time::timeout;
+use evenkeel_runtime::worker::Worker;
 
 use super::{
-    Signals,
+    PassError, Signals, canceled_if_ended,
     package::{self, PackageError},
 };
 use crate::{
@@ -25,31 +24,58 @@ const MOST_ROUNDS: u32 = 8;
 /// Seconds until a failed fetch is retried.
 const FETCH_AGAIN_SECS: u64 = 60;
 
+/// Follows management policies.
 pub(super) struct Management {
-    pub hub: Arc<Hub>,
-    pub handle: Handle,
-    pub settings: Arc<AgentSettings>,
-    pub signals: Arc<Signals>,
+    hub: Arc<Hub>,
+    handle: Handle,
+    settings: Arc<AgentSettings>,
+    signals: Arc<Signals>,
     /// Architecture of the machine.
-    pub arch: &'static str,
+    arch: &'static str,
+    /// Whether the jobs of the previous run have been handled.
+    has_recovered: bool,
+}
+
+impl Worker for Management {
+    type Error = Infallible;
+    const NAME: &'static str = "management_policies";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        let result = if self.has_recovered {
+            self.follow_policies().await
+        } else {
+            self.has_recovered = true;
+            self.recover().await.map_err(PassError::Ended)
+        };
+        match result {
+            Ok(()) => {}
+            Err(PassError::Hub(error)) => {
+                tracing::debug!(%error, "management policies cannot be followed now")
+            }
+            Err(PassError::Ended(ended)) => canceled_if_ended(Err(ended)).await,
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.settings.management_interval
+    }
+
+    async fn signaled(&mut self) {
+        self.signals.management.notified().await;
+    }
 }
 
 impl Management {
-    /// Runs until canceled or the core ends.
-    pub async fn run(self) {
-        if self.recover().await.is_err() {
-            return;
-        }
-        loop {
-            // Either trigger starts a pass that handles both.
-            let _signaled =
-                timeout(self.settings.management_interval, self.signals.management.notified()).await;
-            match self.pass().await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "management policies cannot be followed now"),
-                Err(Ended) => return,
-            }
-        }
+    pub fn new(
+        hub: Arc<Hub>,
+        handle: Handle,
+        settings: Arc<AgentSettings>,
+        signals: Arc<Signals>,
+        arch: &'static str,
+    ) -> Self {
+        Self { hub, handle, settings, signals, arch, has_recovered: false }
     }
 
     /// An agent that was restarted while fetching fetches again; one that was restarted during an upgrade runs the new version
@@ -83,17 +109,12 @@ impl Management {
             .await
     }
 
-    async fn pass(&self) -> Result<Result<(), ClientError>, Ended> {
+    async fn follow_policies(&self) -> Result<(), PassError> {
         if !self.handle.with(|journal| journal.state.is_joined).await? {
-            return Ok(Ok(()));
+            return Ok(());
         }
-        let policies = match self.hub.exchange.list_management_policies(&self.hub.org).await {
-            Ok(policies) => policies,
-            Err(error) => return Ok(Err(error)),
-        };
-        if let Err(error) = self.take_resets().await? {
-            return Ok(Err(error));
-        }
+        let policies = self.hub.exchange.list_management_policies(&self.hub.org).await?;
+        self.take_resets().await?;
         // A job moves through several phases in one pass; permission is requested at most once.
         let mut has_requested = false;
         for _ in 0..MOST_ROUNDS {
@@ -115,20 +136,15 @@ impl Management {
             }
             for command in todo {
                 has_requested |= is_request(&command);
-                if let Err(error) = self.carry_out(command).await? {
-                    return Ok(Err(error));
-                }
+                self.carry_out(command).await?;
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// An operator resets a job by writing `reset` into its status.
-    async fn take_resets(&self) -> Result<Result<(), ClientError>, Ended> {
-        let statuses = match self.hub.exchange.list_management_statuses(&self.hub.org, &self.hub.id).await {
-            Ok(statuses) => statuses,
-            Err(error) => return Ok(Err(error)),
-        };
+    async fn take_resets(&self) -> Result<(), PassError> {
+        let statuses = self.hub.exchange.list_management_statuses(&self.hub.org, &self.hub.id).await?;
         let reset: Vec<String> = statuses
             .into_iter()
             .filter(|(_, status)| {
@@ -139,20 +155,16 @@ impl Management {
         self.handle
             .with(move |journal| reset.iter().for_each(|name| drop(journal.jobs.remove(name))))
             .await?;
-        Ok(Ok(()))
+        Ok(())
     }
 
-    async fn carry_out(&self, command: ManagementCommand) -> Result<Result<(), ClientError>, Ended> {
+    async fn carry_out(&self, command: ManagementCommand) -> Result<(), PassError> {
         match command {
             ManagementCommand::Report(name) => self.report(name).await,
             ManagementCommand::Withdraw(name) => {
-                if let Err(error) =
-                    self.hub.exchange.delete_management_status(&self.hub.org, &self.hub.id, &name).await
-                {
-                    return Ok(Err(error));
-                }
+                self.hub.exchange.delete_management_status(&self.hub.org, &self.hub.id, &name).await?;
                 self.handle.with(move |journal| drop(journal.jobs.remove(&name))).await?;
-                Ok(Ok(()))
+                Ok(())
             }
             ManagementCommand::Download(name) => self.download(name).await,
             ManagementCommand::RequestPermission { job, group } => self.request_permission(job, group).await,
@@ -184,13 +196,10 @@ impl Management {
             .await
     }
 
-    async fn report(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
+    async fn report(&self, name: String) -> Result<(), PassError> {
         let job = self.job(&name).await?;
         let status = job.status();
-        let call = self.hub.exchange.put_management_status(&self.hub.org, &self.hub.id, &name, &status);
-        if let Err(error) = call.await {
-            return Ok(Err(error));
-        }
+        self.hub.exchange.put_management_status(&self.hub.org, &self.hub.id, &name, &status).await?;
         self.handle
             .with(move |journal| {
                 if let Some(stored) = journal.jobs.get_mut(&name).filter(|stored| **stored == job) {
@@ -198,16 +207,14 @@ impl Management {
                 }
             })
             .await?;
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Finds the wanted version, compares it with the running one, and fetches its files.
-    async fn download(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
+    async fn download(&self, name: String) -> Result<(), PassError> {
         let job = self.job(&name).await?;
-        let published = match self.hub.exchange.agent_file_versions().await {
-            Ok(versions) => versions.unwrap_or_default().agent_software_versions,
-            Err(error) => return Ok(Err(error)),
-        };
+        let published = self.hub.exchange.agent_file_versions().await?;
+        let published = published.unwrap_or_default().agent_software_versions;
         let source = self.settings.upgrade_source.clone();
         let wanted = match package::wanted_version(source.as_deref(), &job.manifest, self.arch) {
             Ok(wanted) => wanted,
@@ -215,12 +222,12 @@ impl Management {
         };
         let Some(version) = management::resolve(&wanted, &published) else {
             self.enter(&name, Phase::NoAction, |_| {}).await?;
-            return Ok(Ok(()));
+            return Ok(());
         };
         let own = &self.settings.software_version;
         if management::compare(&version, own, job.allows_downgrade) == VersionStep::Keep {
             self.enter(&name, Phase::NoAction, move |job| job.version = version).await?;
-            return Ok(Ok(()));
+            return Ok(());
         }
         if self.settings.restart.is_none() {
             let why = "this agent runs inside another program and cannot replace it".to_owned();
@@ -250,18 +257,18 @@ impl Management {
                 .await?;
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Ends a job without a change.
-    async fn refuse(&self, name: &str, phase: Phase, why: String) -> Result<Result<(), ClientError>, Ended> {
+    async fn refuse(&self, name: &str, phase: Phase, why: String) -> Result<(), PassError> {
         tracing::warn!(policy = name, why, "agent is not upgraded");
         self.enter(name, phase, |job| job.error = why).await?;
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Every response other than an explicit permission means: request again later.
-    async fn request_permission(&self, job: String, group: String) -> Result<Result<(), ClientError>, Ended> {
+    async fn request_permission(&self, job: String, group: String) -> Result<(), PassError> {
         match self.hub.agbot.ask_node_management(&self.hub.org, &group, &self.hub.id, &job).await {
             Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
             Ok(false) => tracing::info!(policy = job, group, "another member of the group is being upgraded"),
@@ -269,25 +276,25 @@ impl Management {
                 tracing::info!(policy = job, group, %error, "the group's permission cannot be had now")
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Lets the fetched program take over, once the hub has recorded the start.
-    async fn install(&self, name: String) -> Result<Result<(), ClientError>, Ended> {
+    async fn install(&self, name: String) -> Result<(), PassError> {
         let job = self.job(&name).await?;
         let program = package::program(&self.settings.data_dir, &job.version, self.arch);
         if job.phase == Phase::Initiated {
             let replacement = Replacement { job: name, version: job.version, program };
             self.handle.order(Order::Replace(replacement)).await?;
             // The agent ends.
-            return Err(Ended);
+            return Err(Ended.into());
         }
         // A service that is being started would be counted as failed by its agbot.
         let is_starting = |journal: &mut Journal| {
             journal.state.live().any(|one| one.accepted_at.is_some() && one.started_at.is_none())
         };
         if self.handle.with(is_starting).await? {
-            return Ok(Ok(()));
+            return Ok(());
         }
         match upgrade::version_of(&program).await {
             Ok(version) if version == job.version => {

@@ -3,17 +3,66 @@
 mod feed;
 mod mailbox;
 mod management;
+mod node_record;
 mod observer;
 mod package;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use evenkeel_client::ClientError;
+use evenkeel_runtime::worker::Workers;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use observer::observe;
+pub(crate) use observer::Observer;
 
-use crate::{AgentSettings, contact::Contact, hub::Hub, machine::Machine, order::Handle, upgrade};
+use crate::{
+    AgentSettings,
+    contact::Contact,
+    hub::Hub,
+    machine::Machine,
+    order::{Ended, Handle, Order},
+    upgrade,
+};
+
+/// Pause of workers whose passes begin on signals; a pass without one does nothing.
+const SIGNAL_ONLY: Duration = Duration::from_secs(3600);
+
+/// Pause after a failed call of the feed or of the node's record; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Why a pass could not be completed.
+#[derive(Debug, thiserror::Error)]
+enum PassError {
+    /// A call to the hub failed.
+    #[error(transparent)]
+    Hub(#[from] ClientError),
+    /// The core has ended.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+/// Waits forever after the end of the core, which is about to cancel its workers.
+async fn canceled_if_ended(result: Result<(), Ended>) {
+    if result.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Reports a failed call.
+async fn failed(contact: &Contact, handle: &Handle, error: &ClientError) -> Result<(), Ended> {
+    contact.failed(error);
+    if error.is_unauthorized() {
+        handle.order(Order::Refused).await?;
+    }
+    Ok(())
+}
+
+/// Spreads the pauses of a fleet: all of its agents lose the hub at the same moment.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)
+}
 
 /// The signals of the feed worker.
 #[derive(Default)]
@@ -58,26 +107,33 @@ pub(crate) fn begin(
 ) -> Session {
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let signals = Arc::new(Signals::default());
-    let machine_arch = machine.arch;
+    let arch = machine.arch;
     let contact = |call| Contact::new(call, settings.hub_root(), format!("{}/{}", hub.org, hub.id));
-    let feed = feed::Feed {
-        polls: contact("change feed"),
-        reads: contact("node record"),
+    let feed = feed::ChangeFeed::new(
+        contact("change feed"),
+        hub.clone(),
+        handle.clone(),
+        settings.clone(),
+        signals.clone(),
+    );
+    let record = node_record::NodeRecord::new(node_record::Parts {
+        contact: contact("node record"),
         hub: hub.clone(),
         handle: handle.clone(),
         settings: settings.clone(),
         machine,
         pattern,
         signals: signals.clone(),
-    };
+    });
     let mailbox = mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone());
-    let arch = machine_arch;
-    let management = management::Management { hub: hub.clone(), handle, settings, signals, arch };
-    tasks.spawn(stop.clone().run_until_cancelled_owned(feed.run()));
-    tasks.spawn(stop.clone().run_until_cancelled_owned(mailbox.run()));
+    let workers = Workers::default();
+    tasks.spawn(workers.run(feed, stop.clone()));
+    tasks.spawn(workers.run(record, stop.clone()));
+    tasks.spawn(workers.run(mailbox, stop.clone()));
     // Upgrades are left to the supervising program.
     if !upgrade::is_watched() {
-        tasks.spawn(stop.clone().run_until_cancelled_owned(management.run()));
+        let management = management::Management::new(hub.clone(), handle, settings, signals, arch);
+        tasks.spawn(workers.run(management, stop.clone()));
     }
     tasks.close();
     Session { hub, stop, tasks }

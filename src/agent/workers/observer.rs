@@ -1,13 +1,15 @@
 //! Reports the driver's observations of all services to the core.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
-use tokio::time::timeout;
+use evenkeel_runtime::worker::Worker;
+use tokio::time::sleep;
 
+use super::canceled_if_ended;
 use crate::{
     drivers::Driver,
     journal::Journal,
-    order::Handle,
+    order::{Ended, Handle},
     step::{Event, Observation},
 };
 
@@ -18,27 +20,56 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Shortest interval between observations, so that a flapping service does not keep the agent busy.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs until the core ends.
-pub(crate) async fn observe(driver: Arc<dyn Driver>, handle: Handle) {
-    let mut seen: BTreeMap<String, Observation> = BTreeMap::new();
-    let mut longest_pause = CHECK_INTERVAL;
-    let running = |journal: &mut Journal| journal.state.running_keys().collect::<Vec<_>>();
-    while let Ok(keys) = handle.with(running).await {
-        seen.retain(|key, _| keys.contains(key));
+/// Observes services.
+pub(crate) struct Observer {
+    driver: Arc<dyn Driver>,
+    handle: Handle,
+    seen: BTreeMap<String, Observation>,
+    has_changed: bool,
+    pause: Duration,
+}
+
+impl Observer {
+    pub fn new(driver: Arc<dyn Driver>, handle: Handle) -> Self {
+        Self { driver, handle, seen: BTreeMap::new(), has_changed: false, pause: CHECK_INTERVAL }
+    }
+
+    async fn observe(&mut self) -> Result<(), Ended> {
+        let running = |journal: &mut Journal| journal.state.running_keys().collect::<Vec<_>>();
+        let keys = self.handle.with(running).await?;
+        self.seen.retain(|key, _| keys.contains(key));
         for key in keys {
-            let observation = driver.observe(&key).await;
-            if seen.get(&key) == Some(&observation) {
+            let observation = self.driver.observe(&key).await;
+            if self.seen.get(&key) == Some(&observation) {
                 continue;
             }
-            let event = Event::Observed { key: key.clone(), observation: observation.clone() };
-            if handle.apply(event).await.is_err() {
-                return;
-            }
-            seen.insert(key, observation);
+            self.handle.apply(Event::Observed { key: key.clone(), observation: observation.clone() }).await?;
+            self.seen.insert(key, observation);
         }
-        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+}
+
+impl Worker for Observer {
+    type Error = Infallible;
+    const NAME: &'static str = "service_observer";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
         // The next observation follows in either case.
-        let has_changed = timeout(longest_pause, driver.changed()).await.is_ok();
-        longest_pause = if has_changed { SETTLE } else { CHECK_INTERVAL };
+        self.pause = if std::mem::take(&mut self.has_changed) { SETTLE } else { CHECK_INTERVAL };
+        let result = self.observe().await;
+        canceled_if_ended(result).await;
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    async fn signaled(&mut self) {
+        sleep(PAUSE).await;
+        self.driver.changed().await;
+        self.has_changed = true;
     }
 }

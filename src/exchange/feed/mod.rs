@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use peers::Peers;
-use sequencer::Sequencer;
+use sequencer::{NotificationListener, Sequencer};
 use tail::Tail;
 use waiters::Waiters;
 
@@ -262,7 +262,7 @@ pub(crate) fn sequencer_tasks(
     (workers, tasks): (&Workers, &TaskTracker),
     shutdown: CancellationToken,
 ) {
-    tasks.spawn(sequencer::listen(feed.clone(), shutdown.clone()));
+    tasks.spawn(workers.run(NotificationListener::new(feed.clone()), shutdown.clone()));
     tasks.spawn(workers.run(Sequencer::new(feed, observer), shutdown));
 }
 

@@ -10,8 +10,7 @@ use std::time::Duration;
 use evenkeel_exchange_store::change::{self, SequencedBatch, SequencedChange};
 use evenkeel_exchange_store::instance;
 use evenkeel_runtime::worker::Worker;
-use evenkeel_store::{StoreError, retry};
-use tokio_util::sync::CancellationToken;
+use evenkeel_store::{Listener, Notification, StoreError, retry};
 use uuid::Uuid;
 
 use super::{Feed, Observer};
@@ -21,6 +20,10 @@ const BATCH: i64 = 5_000;
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
 /// Pause after a failure.
 const RETRY: Duration = Duration::from_millis(200);
+/// Longest time between two passes of the listener without a notification.
+const LISTEN_PERIOD: Duration = Duration::from_secs(60);
+/// Pause before the listener connects again.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Sequences committed changes; the observer sees every new row, also internal ones, before polls are woken.
 pub(crate) struct Sequencer<O> {
@@ -53,7 +56,7 @@ impl<O: Observer> Worker for Sequencer<O> {
         IDLE_PERIOD
     }
 
-    async fn signaled(&self) {
+    async fn signaled(&mut self) {
         if self.has_failed {
             // Writes that arrive meanwhile must not make it retry without a pause.
             return std::future::pending().await;
@@ -161,42 +164,62 @@ async fn follow(feed: &Feed, observer: &impl Observer) -> Result<bool, StoreErro
     }
 }
 
-/// Listens for the hints of other exchanges: that there are new numbers, and how far they have seen them. Only hints: without them the
-/// idle period finds the numbers, and the table of exchanges the rest.
-pub(crate) async fn listen(feed: Arc<Feed>, shutdown: CancellationToken) {
-    loop {
-        let listening = async {
-            let mut listener = sqlx_listener(&feed).await?;
-            loop {
-                let hint = listener.recv().await.map_err(StoreError::from)?;
-                if hint.channel() == instance::CHANNEL {
-                    feed.peers.hear(hint.payload());
-                    continue;
-                }
-                // The echo of this exchange's own numbers tells nothing new.
-                if hint.payload().parse().is_ok_and(|last: i64| last <= feed.last()) {
-                    continue;
-                }
-                feed.nudge();
-            }
-        };
-        let outcome: Result<(), StoreError> = tokio::select! {
-            outcome = listening => outcome,
-            () = shutdown.cancelled() => return,
-        };
-        if let Err(error) = outcome {
-            tracing::debug!(
-                error = &error as &dyn std::error::Error,
-                "listening for changes was interrupted"
-            );
+/// Listens for notifications of other exchanges: that there are new sequence numbers, and how far they have seen them. A lost one costs only
+/// time: the idle period of the sequencer finds the numbers, and the table of exchanges the rest.
+pub(crate) struct NotificationListener {
+    feed: Arc<Feed>,
+    listener: Option<Listener>,
+    received: Option<Result<Notification, StoreError>>,
+}
+
+impl NotificationListener {
+    pub(crate) fn new(feed: Arc<Feed>) -> Self {
+        Self { feed, listener: None, received: None }
+    }
+
+    fn handle(&self, notification: &Notification) {
+        if notification.channel() == instance::CHANNEL {
+            return self.feed.peers.hear(notification.payload());
         }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(2)) => feed.nudge(),
-            () = shutdown.cancelled() => return,
+        // A notification of this exchange itself is no news.
+        if notification.payload().parse().is_ok_and(|last: i64| last <= self.feed.last()) {
+            return;
         }
+        self.feed.nudge();
     }
 }
 
-async fn sqlx_listener(feed: &Feed) -> Result<evenkeel_store::Listener, StoreError> {
-    evenkeel_store::listen(&feed.database, &[change::CHANNEL, instance::CHANNEL]).await
+impl Worker for NotificationListener {
+    type Error = StoreError;
+    const NAME: &'static str = "notification_listener";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        match self.received.take() {
+            Some(Ok(notification)) => self.handle(&notification),
+            Some(Err(error)) => {
+                self.listener = None;
+                return Err(error);
+            }
+            None => {}
+        }
+        if self.listener.is_none() {
+            let channels = [change::CHANNEL, instance::CHANNEL];
+            self.listener = Some(evenkeel_store::listen(&self.feed.database, &channels).await?);
+            // Notifications may have been lost meanwhile.
+            self.feed.nudge();
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        if self.listener.is_some() { LISTEN_PERIOD } else { RECONNECT_PAUSE }
+    }
+
+    async fn signaled(&mut self) {
+        match &mut self.listener {
+            Some(listener) => self.received = Some(listener.recv().await.map_err(StoreError::from)),
+            None => std::future::pending().await,
+        }
+    }
 }

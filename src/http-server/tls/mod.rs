@@ -1,15 +1,15 @@
 //! Certificates of a listener: own files, or those of a private certificate authority; read again without a restart.
 
 mod authority;
+mod workers;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use evenkeel_domain::causes::chain;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
@@ -18,16 +18,12 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use serde::Deserialize;
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
 
 pub use authority::Authority;
 use evenkeel_runtime::exit::ExitStatus;
 use evenkeel_runtime::files::FileError;
-
-/// Interval at which the files are checked for changes.
-const CHECK_PERIOD: Duration = Duration::from_secs(2);
+pub use workers::{CertificateReload, CertificateRenewal};
 
 /// The TLS mode of a listener, with its certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -127,30 +123,10 @@ impl TlsSettings {
         TlsAcceptor::from(self.config.clone())
     }
 
-    /// Looks for changed files until `shutdown`, every other second and at once after a `SIGHUP`; new connections get the new
-    /// certificate, open ones go on. A pair that cannot be used is reported and the old one kept.
-    pub async fn follow_files(self, shutdown: CancellationToken) {
-        let mut hangup = signal(SignalKind::hangup())
-            .inspect_err(|error| tracing::warn!("SIGHUP cannot be listened to: {error}"))
-            .ok();
-        loop {
-            let notified = async {
-                match &mut hangup {
-                    Some(hangup) => hangup.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
-            let found = tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(CHECK_PERIOD) => self.certificate.check(),
-                _ = notified => self.certificate.read_again(),
-            };
-            match found {
-                Ok(true) => tracing::info!(tls = ?self, "using a new certificate"),
-                Ok(false) => {}
-                Err(error) => tracing::warn!("keeping the old certificate: {}", chain(&error)),
-            }
-        }
+    /// Returns the worker that reads the files again when they change: new connections get the new certificate, open ones continue.
+    #[must_use]
+    pub fn reload(&self) -> CertificateReload {
+        CertificateReload::new(self.clone())
     }
 }
 

@@ -1,10 +1,12 @@
 //! Real handshakes with the certificates of a private authority.
 
+use evenkeel_domain::causes::chain;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{HttpLimits, HttpMetrics, HttpServer, listen};

@@ -1,0 +1,141 @@
+//! Keeps the node's record in the exchange current, and reads the facts about the node that decisions need.
+
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
+
+use evenkeel_runtime::worker::Worker;
+
+use super::{
+    FIRST_PAUSE, LONGEST_PAUSE, PassError, SIGNAL_ONLY, Signals, canceled_if_ended, failed, jittered,
+};
+use crate::{
+    AgentSettings,
+    contact::Contact,
+    hub::Hub,
+    join::{self, Wanted},
+    machine::Machine,
+    order::{Ended, Handle},
+    step::{Event, ExchangeState},
+};
+
+/// What the worker needs.
+pub(super) struct Parts {
+    pub contact: Contact,
+    pub hub: Arc<Hub>,
+    pub handle: Handle,
+    pub settings: Arc<AgentSettings>,
+    pub machine: Arc<Machine>,
+    pub pattern: String,
+    pub signals: Arc<Signals>,
+}
+
+/// Reads and writes the record when a signal says that it may have changed.
+pub(super) struct NodeRecord {
+    parts: Parts,
+    is_due: bool,
+    is_first: bool,
+    /// Pause before the next attempt, after a failure.
+    retry: Option<Duration>,
+    backoff: Duration,
+}
+
+impl Worker for NodeRecord {
+    type Error = Infallible;
+    const NAME: &'static str = "node_record";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        if self.is_due {
+            let result = self.refresh_or_retry().await;
+            canceled_if_ended(result).await;
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.retry.unwrap_or(SIGNAL_ONLY)
+    }
+
+    async fn signaled(&mut self) {
+        if self.retry.is_some() {
+            // Further signals must not make it retry without a pause.
+            return std::future::pending().await;
+        }
+        self.parts.signals.node.notified().await;
+        self.is_due = true;
+    }
+}
+
+impl NodeRecord {
+    pub fn new(parts: Parts) -> Self {
+        Self { parts, is_due: false, is_first: true, retry: None, backoff: FIRST_PAUSE }
+    }
+
+    async fn refresh_or_retry(&mut self) -> Result<(), Ended> {
+        match self.refresh().await {
+            Ok(()) => {
+                self.parts.contact.restored();
+                self.is_due = false;
+                self.retry = None;
+                self.backoff = FIRST_PAUSE;
+                if std::mem::take(&mut self.is_first) {
+                    self.parts.signals.mail.notify_one();
+                }
+                // A new pattern or policy may match other management policies.
+                self.parts.signals.management.notify_one();
+                Ok(())
+            }
+            Err(PassError::Hub(error)) => {
+                self.retry = Some(jittered(self.backoff));
+                self.backoff = (self.backoff * 2).min(LONGEST_PAUSE);
+                failed(&self.parts.contact, &self.parts.handle, &error).await
+            }
+            Err(PassError::Ended(ended)) => Err(ended),
+        }
+    }
+
+    async fn refresh(&self) -> Result<(), PassError> {
+        let wanted = Wanted {
+            machine: &self.parts.machine,
+            software_version: &self.parts.settings.software_version,
+            pattern: &self.parts.pattern,
+        };
+        let Parts { hub, handle, .. } = &self.parts;
+        if self.is_first {
+            self.reconcile_agreements().await?;
+        }
+        let facts = join::join(hub, &wanted).await?;
+        handle.apply(Event::Joined(Box::new(facts))).await?;
+        if self.is_first {
+            tracing::info!(node.id = format!("{}/{}", hub.org, hub.id), "node is registered");
+            handle.apply(Event::Reconnected).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares the agreements in the exchange with the journal: unknown ones are removed there, lost ones are
+    /// recorded again.
+    async fn reconcile_agreements(&self) -> Result<(), PassError> {
+        let Parts { hub, handle, .. } = &self.parts;
+        let agreements = hub.exchange.list_node_agreements(&hub.org, &hub.id).await?;
+        let recorded: BTreeSet<String> = agreements.into_keys().collect();
+        let present = recorded.clone();
+        let known = handle
+            .with(move |journal| {
+                for agreement in journal.state.agreements.values_mut() {
+                    if !present.contains(&agreement.id) {
+                        agreement.recorded = ExchangeState::Absent;
+                    }
+                }
+                journal.state.agreements.keys().cloned().collect::<BTreeSet<_>>()
+            })
+            .await?;
+        for unknown in recorded.difference(&known) {
+            tracing::info!(
+                agreement.id = unknown,
+                "agreement of a lost journal is removed from the exchange"
+            );
+            hub.exchange.delete_node_agreement(&hub.org, &hub.id, unknown).await?;
+        }
+        Ok(())
+    }
+}
