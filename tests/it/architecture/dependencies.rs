@@ -1,35 +1,22 @@
 //! Third-party crates: licenses, sources, bans, and that each manifest lists only what its crate uses.
 
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
 use super::source::{sources, without_comments_and_strings};
 use super::{METADATA, items, members, root, text};
 use crate::support::wait::must;
 
-/// Licenses of which each third-party crate must offer one (or all, where several apply together).
-const LICENSES: [&str; 12] = [
-    "0BSD",
-    "Apache-2.0",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "CC0-1.0",
-    "CDLA-Permissive-2.0",
-    "ISC",
-    "MIT",
-    "PostgreSQL",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
-];
+/// The rules of `deny.toml`.
+static RULES: LazyLock<Value> = LazyLock::new(|| {
+    let rules = must(std::fs::read_to_string(root().join("deny.toml")), "deny.toml");
+    must(toml::from_str(&rules), "deny.toml")
+});
 
-/// The registry that third-party crates come from.
-const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-
-/// Crates that no build may contain.
-const BANNED: [(&str, &str); 4] = [
-    ("openssl", "TLS is rustls"),
-    ("openssl-sys", "TLS is rustls"),
-    ("native-tls", "TLS is rustls"),
-    ("chrono", "instants are of the crate `jiff`"),
-];
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
 
 /// Dependencies that no source names.
 const UNNAMED: [(&str, &str, &str); 1] =
@@ -52,12 +39,12 @@ fn third_party_crates_come_from_the_registry_and_none_is_banned() {
     let mut wrong = Vec::new();
     for package in items(&METADATA, "packages").filter(|package| !package["source"].is_null()) {
         let name = text(package, "name");
-        if text(package, "source") != REGISTRY {
+        let registry = text(package, "source").strip_prefix("registry+").unwrap_or_default();
+        if !texts(&RULES["sources"]["allow-registry"]).any(|allowed| allowed == registry) {
             wrong.push(format!("{name} comes from {}", text(package, "source")));
         }
-        wrong.extend(
-            BANNED.iter().filter(|(banned, _)| *banned == name).map(|(_, why)| format!("{name}: {why}")),
-        );
+        let bans = items(&RULES["bans"], "deny").filter(|ban| text(ban, "name") == name);
+        wrong.extend(bans.map(|ban| format!("{name}: {}", text(ban, "reason"))));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
@@ -115,7 +102,7 @@ fn names(code: &str, identifier: &str) -> bool {
     })
 }
 
-/// Returns whether the terms of a license expression (SPDX) can be met with [`LICENSES`].
+/// Returns whether the terms of a license expression (SPDX) can be met with those that `deny.toml` allows.
 fn is_allowed(expression: &str) -> bool {
     let expression = expression.trim().replace('/', " OR ");
     let alternatives = split(&expression, " OR ");
@@ -129,7 +116,10 @@ fn is_allowed(expression: &str) -> bool {
     match expression.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')) {
         Some(inner) => is_allowed(inner),
         // An exception (`WITH …`) only permits more.
-        None => LICENSES.contains(&expression.split(" WITH ").next().unwrap_or_default()),
+        None => {
+            let license = expression.split(" WITH ").next().unwrap_or_default();
+            texts(&RULES["licenses"]["allow"]).any(|allowed| allowed == license)
+        }
     }
 }
 
