@@ -51,13 +51,16 @@ async fn purge(context: &Context) -> Result<(), StoreError> {
     let now = context.now();
     let history = before(now, context.settings.history);
     let rollouts = before(now, context.settings.rollout_history);
-    let mut connection = context.database.acquire().await?;
-    agreement::delete_ended_before(&mut connection, history).await?;
-    event::delete_before(&mut connection, history).await?;
-    rollout::delete_finished_before(&mut connection, rollouts).await?;
-    claim::delete_unused_policies(&mut connection).await?;
-    connection.release();
-    Ok(())
+    context
+        .database
+        .read(async |connection| {
+            agreement::delete_ended_before(connection, history).await?;
+            event::delete_before(connection, history).await?;
+            rollout::delete_finished_before(connection, rollouts).await?;
+            claim::delete_unused_policies(connection).await?;
+            Ok(())
+        })
+        .await
 }
 
 async fn purge_log(context: &Context) -> Result<(), StoreError> {

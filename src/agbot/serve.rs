@@ -124,7 +124,7 @@ impl ServingAgbot<'_> {
             node_orgid: Some(org.to_owned()),
         };
         accept_existing(self.client.add_served_pattern(self.org, self.id, &patterns).await)?;
-        offered::insert_offered(&mut *self.database.acquire().await?, org).await?;
+        self.database.read(async |connection| offered::insert_offered(connection, org).await).await?;
         Ok(())
     }
 }

@@ -220,13 +220,13 @@ async fn register(
     }
     let first_change = root.max_change_id().await? + 1;
     let orgs: BTreeSet<String> = root.list_orgs().await?.into_keys().collect();
-    let known = offered::list_offered(&mut *database.acquire().await?).await?;
+    let known = database.read(async |connection| offered::list_offered(connection).await).await?;
     let serving = ServingAgbot { org, id, client: agbot, database };
     for org in orgs.difference(&known) {
         serving.offer_org(org).await?;
     }
     for org in known.difference(&orgs) {
-        offered::delete_offered(&mut *database.acquire().await?, org).await?;
+        database.read(async |connection| offered::delete_offered(connection, org).await).await?;
     }
     Ok(first_change)
 }

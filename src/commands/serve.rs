@@ -7,7 +7,7 @@ use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::health::Health;
 use evenkeel_runtime::metrics::Metrics;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
-use evenkeel_store::Database;
+use evenkeel_store::{Database, StoreError};
 use tokio::net::TcpListener;
 
 /// The shared parts of a server process: health, metrics, TLS and limits.
@@ -35,8 +35,8 @@ impl ServerSetup {
         let database = database.clone();
         health.depend("database", move || {
             let database = database.clone();
-            // A successful acquire proves that it responds.
-            async move { database.acquire().await.map(drop).map_err(|error| error.to_string()) }
+            // A connection without a statement proves that it responds.
+            async move { database.read(async |_| Ok(())).await.map_err(|error: StoreError| error.to_string()) }
         });
         Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits }
     }

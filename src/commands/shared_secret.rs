@@ -24,8 +24,9 @@ pub async fn agree(
     } else {
         make()?
     };
-    let mut connection = database.acquire().await.map_err(|error| no_database(&error))?;
-    let agreed = secret::get_or_insert(&mut connection, name, own.trim_end().as_bytes()).await;
+    let agreed = database
+        .read(async |connection| secret::get_or_insert(connection, name, own.trim_end().as_bytes()).await)
+        .await;
     let agreed = String::from_utf8(agreed.map_err(|error| no_database(&error))?)
         .map_err(|_| no_database(&StoreError::Corrupt { table: "exchange_secret", column: "value" }))?;
     if !is_there || agreed != own {

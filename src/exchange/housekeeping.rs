@@ -68,17 +68,18 @@ async fn vacuum(exchange: &Exchange, vacuumed_at: &mut i64) -> Result<(), StoreE
         return Ok(());
     }
     *vacuumed_at = last;
-    change::vacuum_outboxes(&mut *exchange.database().acquire().await?).await
+    exchange.database().read(async |connection| change::vacuum_outboxes(connection).await).await
 }
 
 async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
     let now = exchange.now();
     let age =
         SignedDuration::try_from(exchange.settings().change_age).unwrap_or(SignedDuration::from_hours(4));
-    let mut connection = exchange.database().acquire().await?;
-    let changes = change::delete_before(&mut connection, now.saturating_sub(age).unwrap_or(now)).await?;
-    let messages = message::delete_expired(&mut connection, now).await?;
-    connection.release();
+    let delete = exchange.database().read(async |connection| {
+        let changes = change::delete_before(connection, now.saturating_sub(age).unwrap_or(now)).await?;
+        Ok::<_, StoreError>((changes, message::delete_expired(connection, now).await?))
+    });
+    let (changes, messages) = delete.await?;
     if let Some(age) = exchange.settings().audit_age.and_then(|age| SignedDuration::try_from(age).ok()) {
         let records = crate::audit::seal::prune(exchange.database(), now, age).await?;
         if records > 0 {

@@ -20,7 +20,7 @@ pub(crate) async fn make_missing(
     now: Timestamp,
 ) -> Result<Option<String>, ApiError> {
     let stored = match root_password {
-        Some(_) => seed::find_root_password(&mut *database.acquire().await?).await?,
+        Some(_) => database.read(async |connection| seed::find_root_password(connection).await).await?,
         None => None,
     };
     let missing = match root_password {

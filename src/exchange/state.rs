@@ -79,7 +79,9 @@ impl Exchange {
         shutdown: CancellationToken,
     ) -> Result<Exchange, StartError> {
         let proposed: [u8; 32] = rand::random();
-        let key = secret::get_or_insert(&mut *database.acquire().await?, "credential", &proposed).await?;
+        let key = database
+            .read(async |connection| secret::get_or_insert(connection, "credential", &proposed).await)
+            .await?;
         let key: [u8; 32] =
             key.try_into().map_err(|_| StoreError::Corrupt { table: "exchange_secret", column: "value" })?;
         let hasher = SecretHasher::new(key, settings.login_slots);

@@ -89,7 +89,22 @@ impl Database {
         Ok(PgConnection::connect_with(&self.options.clone().options(limits)).await?)
     }
 
-    /// Returns a connection for reads; release it after the last one.
+    /// Runs reads, or statements that each commit by themselves, on one connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when no connection is free in time; the error of `work`.
+    pub async fn read<T, E: From<StoreError>>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut connection = self.acquire().await?;
+        let value = work(&mut connection).await?;
+        // Its last statement has completed: the connection needs no test.
+        connection.release();
+        Ok(value)
+    }
+
+    /// Returns a connection, for uses that [`Database::read`] cannot express; release it after the last statement.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when none is free in time.

@@ -101,13 +101,15 @@ impl ClaimBatches {
     /// Each round decides as many requests as possible; a request is left for the next one only when another claim of its group was
     /// taken or released meanwhile.
     async fn decide_all(&self, upgrades: &[Arc<AgentUpgradeRequest>]) -> Result<Vec<Verdict>, AgbotError> {
-        let mut connection = self.database.acquire().await?;
-        let mut verdicts: Vec<Option<Verdict>> = upgrades.iter().map(|_| None).collect();
-        while verdicts.iter().any(Option::is_none) {
-            self.decide_round(&mut connection, upgrades, &mut verdicts).await?;
-        }
-        connection.release();
-        Ok(verdicts.into_iter().flatten().collect())
+        self.database
+            .read(async |connection| {
+                let mut verdicts: Vec<Option<Verdict>> = upgrades.iter().map(|_| None).collect();
+                while verdicts.iter().any(Option::is_none) {
+                    self.decide_round(connection, upgrades, &mut verdicts).await?;
+                }
+                Ok(verdicts.into_iter().flatten().collect())
+            })
+            .await
     }
 
     async fn decide_round(
@@ -161,9 +163,10 @@ impl ClaimBatches {
             .iter()
             .map(|end| ended(&end.claim, &end.why.to_string(), Some(lease_row(end.lease))))
             .collect();
-        let mut connection = self.database.acquire().await?;
-        let endings = table::delete_claims(&mut connection, self.instance, &claims, at).await?;
-        connection.release();
+        let endings = self
+            .database
+            .read(async |connection| table::delete_claims(connection, self.instance, &claims, at).await)
+            .await?;
         Ok(endings)
     }
 }

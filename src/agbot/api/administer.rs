@@ -214,17 +214,19 @@ async fn release(
     is_meant: impl Fn(&Claim) -> bool,
 ) -> Result<Vec<Claim>, AgbotError> {
     let why = format!("freed by {actor}");
+    let Context { database, instance, .. } = context;
     retry("claim.free", || async {
-        let mut connection = context.database.acquire().await?;
-        let rows = claims::read_groups(&mut connection, &[group.as_str()]).await?;
+        let groups = [group.as_str()];
+        let rows = database.read(async |connection| claims::read_groups(connection, &groups).await).await?;
         let held = rows.into_iter().flat_map(|row| row.claims).map(claim_of);
         let mut freed = held.collect::<Result<Vec<Claim>, _>>()?;
         freed.retain(&is_meant);
         let wanted: Vec<EndedClaim> =
             freed.iter().map(|claim| ended(&claim.reference(), &why, None)).collect();
-        let endings =
-            claims::delete_claims(&mut connection, context.instance, &wanted, context.now()).await?;
-        connection.release();
+        let (wanted, now) = (&wanted, context.now());
+        let endings = database
+            .read(async |connection| claims::delete_claims(connection, *instance, wanted, now).await)
+            .await?;
         let ended = freed.into_iter().zip(endings);
         let removed = ended.filter(|(_, ending)| *ending == ClaimEnding::Removed);
         Ok::<Vec<Claim>, AgbotError>(removed.map(|(claim, _)| claim).collect())

@@ -101,10 +101,9 @@ pub(super) async fn list_agreements((Running(context), Path(org), headers): Aske
         Ok(seen) => seen.ids().map(Arc::new),
         Err((status, why)) => return answer(status, why),
     };
-    let ended = async {
-        let mut connection = context.database.acquire().await?;
-        agreement::list_ended(&mut connection, &org, nodes.as_deref().map(Vec::as_slice), NEWEST).await
-    };
+    let ended = context.database.read(async |connection| {
+        agreement::list_ended(connection, &org, nodes.as_deref().map(Vec::as_slice), NEWEST).await
+    });
     let archived = match ended.await {
         Ok(rows) => Value::Array(rows),
         Err(error) => return no_answer(&error),
@@ -123,9 +122,11 @@ async fn live_page(
     nodes: Option<Arc<Vec<String>>>,
     after: Option<Pair>,
 ) -> Result<Page<Pair>, ListError> {
-    let mut connection = context.database.acquire().await?;
     let nodes = nodes.as_deref().map(Vec::as_slice);
-    let rows = agreement::list_live_of_org(&mut connection, &org, nodes, after.as_ref(), PAGE as i64).await?;
+    let rows = context.database.read(async |connection| {
+        agreement::list_live_of_org(connection, &org, nodes, after.as_ref(), PAGE as i64).await
+    });
+    let rows = rows.await?;
     let pair = |(node, policy, _): &(String, String, Value)| (node.clone(), policy.clone());
     Ok(Page::array(rows, PAGE as i64, pair, |(_, _, record)| record)?)
 }
@@ -226,10 +227,9 @@ pub(super) async fn list_events(
     };
     let filter =
         EventFilter { ha_group: qualified(of.group), node: qualified(of.node), policy: qualified(of.policy) };
-    let rows = async {
-        let mut connection = context.database.acquire().await?;
-        event::list_newest(&mut connection, &org, seen.ids().as_deref(), &filter, limit).await
-    };
+    let rows = context.database.read(async |connection| {
+        event::list_newest(connection, &org, seen.ids().as_deref(), &filter, limit).await
+    });
     match rows.await {
         Ok(rows) => {
             let shown = rows.into_iter().map(|row| AgbotEvent {

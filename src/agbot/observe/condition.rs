@@ -66,14 +66,14 @@ impl Worker for ConditionRecorder {
 }
 
 async fn read(context: &Context) -> Result<Recorded, StoreError> {
-    let mut connection = context.database.acquire().await?;
+    let conditions =
+        context.database.read(async |connection| event::list_node_conditions(connection).await).await?;
     let mut recorded = Recorded::new();
-    for (node, kind) in event::list_node_conditions(&mut connection).await? {
+    for (node, kind) in conditions {
         let entry = recorded.entry(NodeId::from_text(&node)).or_default();
         entry.0 |= kind == DOWN.0;
         entry.1 |= kind == DRAINED.0;
     }
-    connection.release();
     recorded.retain(|_, condition| *condition != (false, false));
     Ok(recorded)
 }
@@ -86,9 +86,10 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
         let changes: Vec<NodeEvent> =
             conditions.iter().flat_map(|condition| changes(condition, recorded)).collect();
         if !changes.is_empty() {
-            let mut connection = context.database.acquire().await?;
-            event::insert_node_events(&mut connection, &changes, now).await?;
-            connection.release();
+            context
+                .database
+                .read(async |connection| event::insert_node_events(connection, &changes, now).await)
+                .await?;
         }
         for condition in conditions {
             let is_down = condition.down_since.is_some();

@@ -109,33 +109,36 @@ impl Worker for LogTail {
 }
 
 async fn read_after(context: &Context, after: &Position) -> Result<(Vec<Event>, Position), AgbotError> {
-    let mut connection = context.database.acquire().await?;
-    let Some((keys, end)) = change::list_after(&mut connection, after).await? else {
-        connection.release();
+    let read = context.database.read(async |connection| {
+        let Some((keys, end)) = change::list_after(connection, after).await? else {
+            return Ok::<_, AgbotError>(None);
+        };
+        Ok(Some((change::read_records(connection, &keys).await?, keys, end)))
+    });
+    let Some((records, keys, end)) = read.await? else {
         tracing::info!("the log of changed records begins after the last read, reading all records");
         return read_all(context).await;
     };
-    let records = change::read_records(&mut connection, &keys).await?;
-    connection.release();
     Ok((new_to_model(context, changed(keys, records)?), end))
 }
 
 async fn read_all(context: &Context) -> Result<(Vec<Event>, Position), AgbotError> {
     let now = context.now();
     let memory = SignedDuration::from_secs(ENDED_MEMORY_SECS.cast_signed());
-    let mut connection = context.database.acquire().await?;
-    // Changes during the read of the tables are read again by the next read.
-    let end = change::find_end(&mut connection).await?;
     let ended_since = now.saturating_sub(memory).unwrap_or(now);
-    let records = change::read_all(&mut connection, ended_since).await?;
-    let events = recorded(records)?;
-    // A record of the model that was not found may have been inserted after its table was read.
-    let held = keys_of(context.model().record_keys());
-    let missing = without(held, &events);
-    let found = change::read_records(&mut connection, &missing).await?;
-    connection.release();
-    let mut all = changed(missing, found)?;
-    all.extend(events);
+    let read = context.database.read(async |connection| {
+        // Changes during the read of the tables are read again by the next read.
+        let end = change::find_end(connection).await?;
+        let events = recorded(change::read_all(connection, ended_since).await?)?;
+        // A record of the model that was not found may have been inserted after its table was read.
+        let held = keys_of(context.model().record_keys());
+        let missing = without(held, &events);
+        let found = change::read_records(connection, &missing).await?;
+        let mut all = changed(missing, found)?;
+        all.extend(events);
+        Ok::<_, AgbotError>((all, end))
+    });
+    let (all, end) = read.await?;
     Ok((new_to_model(context, all), end))
 }
 

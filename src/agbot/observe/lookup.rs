@@ -108,9 +108,11 @@ async fn read(context: &Context, wanted: &BTreeSet<AgreementId>) -> Result<Vec<E
         return Ok(Vec::new());
     }
     let keys = wanted.iter().map(|id| RecordKey::Agreement(id.as_str().to_owned())).collect();
-    let mut connection = context.database.acquire().await?;
-    let records = change::read_records(&mut connection, &keys).await?.agreements;
-    connection.release();
+    let records = context
+        .database
+        .read(async |connection| change::read_records(connection, &keys).await)
+        .await?
+        .agreements;
     let records = records.into_iter().map(serde_json::from_value).collect::<Result<Vec<Agreement>, _>>()?;
     let recorded = |agreement| Event::AgreementRecorded { agreement: Box::new(agreement) };
     Ok(records.into_iter().map(recorded).collect())

@@ -244,24 +244,29 @@ impl Deliverer {
 
     async fn try_pass(&mut self) -> Result<(), StoreError> {
         self.passed_at = Instant::now();
-        let mut connection = self.context.database.acquire().await?;
-        if !self.delivered.is_empty() {
-            table::delete_delivered(&mut connection, &self.delivered).await?;
-            self.delivered.clear();
-        }
-        if self.has_room() && self.outage.until <= self.passed_at {
-            let except = self.excluded();
-            let rows = table::list_deliverable(&mut connection, self.context.instance, &except, PAGE).await?;
-            self.start(rows);
-        }
-        if self.counted_at.is_none_or(|at| at.elapsed() >= PERIOD) {
-            self.counted_at = Some(Instant::now());
-            let OutboxBacklog { count, oldest_at } = table::get_backlog(&mut connection).await?;
-            *self.context.outbox.counted.lock().unwrap_or_else(PoisonError::into_inner) =
-                Counted { count: count.unsigned_abs(), oldest_at };
-        }
-        connection.release();
-        Ok(())
+        let context = self.context.clone();
+        context
+            .database
+            .read(async |connection| {
+                if !self.delivered.is_empty() {
+                    table::delete_delivered(connection, &self.delivered).await?;
+                    self.delivered.clear();
+                }
+                if self.has_room() && self.outage.until <= self.passed_at {
+                    let except = self.excluded();
+                    let rows =
+                        table::list_deliverable(connection, self.context.instance, &except, PAGE).await?;
+                    self.start(rows);
+                }
+                if self.counted_at.is_none_or(|at| at.elapsed() >= PERIOD) {
+                    self.counted_at = Some(Instant::now());
+                    let OutboxBacklog { count, oldest_at } = table::get_backlog(connection).await?;
+                    *self.context.outbox.counted.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Counted { count: count.unsigned_abs(), oldest_at };
+                }
+                Ok(())
+            })
+            .await
     }
 
     /// Returns the nodes that are being delivered to, or wait after a failure.

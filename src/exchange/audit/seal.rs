@@ -68,7 +68,8 @@ impl Worker for AuditSealer {
 async fn pass(exchange: &Exchange, looks_for_others: bool) -> Result<(), StoreError> {
     exchange.auditor().flush(exchange.database()).await?;
     if exchange.auditor().take_written()
-        || (looks_for_others && audit::has_unsealed(&mut *exchange.database().acquire().await?).await?)
+        || (looks_for_others
+            && exchange.database().read(async |connection| audit::has_unsealed(connection).await).await?)
     {
         seal_all(exchange.database()).await?;
     }
@@ -178,7 +179,8 @@ pub(crate) async fn prune(
     age: SignedDuration,
 ) -> Result<u64, StoreError> {
     let before = now.saturating_sub(age).unwrap_or(Timestamp::MIN);
-    let prunable = audit_chain::list_prunable(&mut *database.acquire().await?, before).await?;
+    let prunable =
+        database.read(async |connection| audit_chain::list_prunable(connection, before).await).await?;
     let mut removed = 0;
     for (org, number) in prunable {
         removed += retry("audit.prune", || async {

@@ -159,10 +159,10 @@ impl BearerLogins {
     ) -> Result<Caller, ApiError> {
         let (org, who) = (rule.organization(), subject(person));
         let role = role(rule.role);
-        let found = {
-            let mut connection = exchange.database().acquire().await?;
-            provided_account::find_by_subject(&mut connection, org, who).await?
-        };
+        let found = exchange
+            .database()
+            .read(async |connection| provided_account::find_by_subject(connection, org, who).await)
+            .await?;
         let wanted = wanted(person, rule, found.as_ref());
         let caller = Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None };
         if found.as_ref() != Some(&wanted) {

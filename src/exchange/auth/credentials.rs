@@ -260,9 +260,10 @@ impl Credentials {
         if (login.org(), login.id()) == (ROOT_ORG, ROOT_NAME) {
             self.root_settled().await?;
         }
-        let mut connection = self.database.acquire().await?;
-        let found = identity::find_identity(&mut connection, login.org(), login.id()).await?;
-        connection.release();
+        let found = self
+            .database
+            .read(async |connection| identity::find_identity(connection, login.org(), login.id()).await)
+            .await?;
         let identity = found.ok_or_else(unknown_identity)?;
         let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
         if !self.hasher.verify_in(attempt.class(), login.secret(), stored, || attempt.check()).await? {
@@ -270,21 +271,30 @@ impl Credentials {
         }
         if is_outdated(stored) && identity.kind == IdentityKind::Account {
             let fresh = self.hasher.hash(login.secret()).await?;
-            let mut connection = self.database.acquire().await?;
-            identity::update_password_hash(&mut connection, login.org(), login.id(), stored, &fresh).await?;
+            let (org, id) = (login.org(), login.id());
+            self.database
+                .read(async |connection| {
+                    identity::update_password_hash(connection, org, id, stored, &fresh).await
+                })
+                .await?;
         }
         Ok(caller(login.org(), identity))
     }
 
     async fn check_api_key(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
         let login = attempt.login;
-        let mut connection = self.database.acquire().await?;
         let hash = self.hasher.keyed(login.secret());
-        if let Some(identity) = identity::find_by_api_key(&mut connection, login.org(), &hash).await? {
+        let found = self
+            .database
+            .read(async |connection| identity::find_by_api_key(connection, login.org(), &hash).await)
+            .await?;
+        if let Some(identity) = found {
             return Ok(caller(login.org(), identity));
         }
-        let imported = identity::list_imported_api_keys(&mut connection, login.org()).await?;
-        connection.release();
+        let imported = self
+            .database
+            .read(async |connection| identity::list_imported_api_keys(connection, login.org()).await)
+            .await?;
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
             if self.hasher.verify_in(attempt.class(), login.secret(), &stored, || attempt.check()).await? {

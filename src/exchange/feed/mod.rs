@@ -85,11 +85,12 @@ impl Feed {
     /// When the store does not answer.
     pub(crate) async fn load(database: Database) -> Result<Feed, StoreError> {
         let (peers, last) = Peers::join(database.clone()).await?;
-        let mut connection = database.acquire().await?;
         let floor = (last - KEPT_IN_MEMORY as i64).max(0);
         let tail = Tail::new(floor, KEPT_IN_MEMORY);
-        tail.append(change::list_after(&mut connection, floor, KEPT_IN_MEMORY as i64).await?, last);
-        connection.release();
+        let rows = database
+            .read(async |connection| change::list_after(connection, floor, KEPT_IN_MEMORY as i64).await)
+            .await?;
+        tail.append(rows, last);
         Ok(Feed {
             database,
             tail,
@@ -169,9 +170,11 @@ impl Feed {
     ) -> Result<Selection, StoreError> {
         let mut after = from.max(1) - 1;
         let mut changes = Vec::new();
-        let mut connection = self.database.acquire().await?;
         while changes.len() < limit {
-            let page = change::list_after(&mut connection, after, 5_000).await?;
+            let page = self
+                .database
+                .read(async |connection| change::list_after(connection, after, 5_000).await)
+                .await?;
             let Some(newest) = page.last() else { break };
             after = newest.change_id;
             changes.extend(page.into_iter().filter(|change| allowed(change)).map(Arc::new));
@@ -186,8 +189,9 @@ impl Feed {
     /// # Errors
     /// When the store does not answer.
     pub async fn first_since(&self, since: jiff::Timestamp) -> Result<i64, StoreError> {
-        let mut connection = self.database.acquire().await?;
-        Ok(change::find_first_since(&mut connection, since).await?.unwrap_or(self.last() + 1))
+        let first =
+            self.database.read(async |connection| change::find_first_since(connection, since).await).await?;
+        Ok(first.unwrap_or(self.last() + 1))
     }
 
     /// Whether a change in memory is about this resource: then it was here not long ago.

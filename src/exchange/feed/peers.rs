@@ -70,8 +70,12 @@ impl Peers {
             return Ok(None);
         }
         if until > asked_at {
-            let mut connection = self.database.acquire().await?;
-            let is_renewed = instance::renew_instance(&mut connection, self.instance, seen_id, LEASE).await?;
+            let is_renewed = self
+                .database
+                .read(async |connection| {
+                    instance::renew_instance(connection, self.instance, seen_id, LEASE).await
+                })
+                .await?;
             // An answer that came too late does not count: somebody may have found the old lease run out meanwhile.
             if is_renewed && Instant::now() < until {
                 self.resume(asked_at);
@@ -99,7 +103,9 @@ impl Peers {
 
     /// Tells the others how far this exchange has seen the feed.
     pub async fn tell(&self, seen_id: i64) -> Result<(), StoreError> {
-        instance::notify_seen(&mut *self.database.acquire().await?, self.instance, seen_id).await
+        self.database
+            .read(async |connection| instance::notify_seen(connection, self.instance, seen_id).await)
+            .await
     }
 
     /// Takes another one's word from a notification.
@@ -129,8 +135,10 @@ impl Peers {
             if tokio::time::timeout(LOOK_AGAIN, all_have_seen).await.is_ok() {
                 return Ok(());
             }
-            let mut connection = self.database.acquire().await?;
-            behind = instance::list_behind(&mut connection, &behind, wanted_id).await?;
+            behind = self
+                .database
+                .read(async |connection| instance::list_behind(connection, &behind, wanted_id).await)
+                .await?;
         }
         Ok(())
     }
@@ -156,7 +164,9 @@ impl Peers {
     /// Leaves: nobody waits for this exchange any more, and it answers nothing.
     pub async fn leave(&self) -> Result<(), StoreError> {
         self.set_current_until(Instant::now());
-        instance::delete_instance(&mut *self.database.acquire().await?, self.instance).await
+        self.database
+            .read(async |connection| instance::delete_instance(connection, self.instance).await)
+            .await
     }
 }
 

@@ -125,13 +125,14 @@ async fn pass(feed: &Feed, is_asked: bool, observer: &impl Observer) -> Result<P
 
 /// Numbers one batch. When nobody asked, it first looks whether there is something, without a lock.
 async fn number(feed: &Feed, is_asked: bool) -> Result<SequencedBatch, StoreError> {
-    if !is_asked && !change::has_outbox_rows(&mut *feed.database.acquire().await?).await? {
+    if !is_asked && !feed.database.read(async |connection| change::has_outbox_rows(connection).await).await? {
         return Ok(SequencedBatch::default());
     }
     retry("change.number", || async {
-        let mut connection = feed.database.acquire().await?;
-        let numbering = change::sequence_outbox(&mut connection, BATCH, feed.peers.instance()).await?;
-        connection.release();
+        let numbering = feed
+            .database
+            .read(async |connection| change::sequence_outbox(connection, BATCH, feed.peers.instance()).await)
+            .await?;
         Ok(numbering)
     })
     .await
@@ -149,9 +150,8 @@ async fn follow(feed: &Feed, observer: &impl Observer) -> Result<bool, StoreErro
     let mut has_news = false;
     loop {
         let known = feed.tail.last();
-        let mut connection = feed.database.acquire().await?;
-        let rows = change::list_after(&mut connection, known, BATCH).await?;
-        connection.release();
+        let rows =
+            feed.database.read(async |connection| change::list_after(connection, known, BATCH).await).await?;
         let count = rows.len() as i64;
         if rows.is_empty() {
             return Ok(has_news);
