@@ -1,8 +1,11 @@
 //! The sentences for every reason in [`Blocked`], apart from the enum so that it can be read as a list.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{claims, report::Blocked};
+use jiff::Timestamp;
+
+use crate::{claims, ids::NodeId, report::Blocked};
 
 /// Writes the sentence for a reason.
 pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +53,48 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::BuiltInsMissing { names } => {
             write!(out, "the node has not published {} yet", names.join(", "))
         }
-        _ => write_progress(blocked, out),
+        Blocked::BackingOff { until, failure_count, reason } => {
+            write!(out, "{failure_count} attempts failed ({}); next at {until}", reason.text())
+        }
+        Blocked::OldInstanceStopping { until, .. } => {
+            write!(out, "the node still reports the ended agreement; waiting until {until}")
+        }
+        Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
+        Blocked::NotSeenRunning { since, why, .. } => {
+            let why: String = why.iter().map(|why| format!(": {why}")).collect();
+            write!(out, "the agreement is final since {since}, the service has not been seen running{why}")
+        }
+        Blocked::UpdateUnanswered { since } => {
+            write!(out, "the node has not replied to the update of the terms sent {since}")
+        }
+        Blocked::BeingWatched { until } => write!(out, "the service runs and is watched until {until}"),
+        Blocked::HaMinimum { group, service, wanted, running, missing } => {
+            write!(out, "HA minimum of {group}: {wanted} other running {service} needed; ")?;
+            write_members(running, missing, out)
+        }
+        Blocked::HaLock { group, holder, scope, is_drain, since, deadline } => {
+            let task = claims::task(scope, *is_drain);
+            write!(out, "{group} is busy with the {task} on {holder} since {since}, at most until {deadline}")
+        }
+        Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
+        Blocked::ClaimRequested => out.write_str("requesting the group's claim"),
+        Blocked::StopUnconfirmed { node, agreement, since } => {
+            write_unconfirmed(node, agreement.as_str(), since, out)
+        }
+        Blocked::InstanceElsewhere { node } => write!(out, "the single instance of the group is on {node}"),
+        Blocked::PeerFirst { node } => write!(out, "{node} is first"),
+        Blocked::UpdateParallelism { limit, groups } => {
+            write!(out, "other groups are being updated; update.parallelism is {limit}")?;
+            if groups.is_empty() { Ok(()) } else { write!(out, "; in work: {}", list(groups)) }
+        }
+        Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
+        Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),
+        Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
+        Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
+        Blocked::AgentTurn { node, until } => {
+            write!(out, "{node} requested its upgrade earlier and is preferred until {until}")
+        }
+        Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
     }
 }
 
@@ -62,67 +106,29 @@ fn write_clauses(clauses: &[crate::report::FailedClause], out: &mut fmt::Formatt
     Ok(())
 }
 
-fn write_progress(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match blocked {
-        Blocked::BackingOff { until, failure_count, reason } => {
-            write!(out, "{failure_count} attempts failed ({}); next at {until}", reason.text())
-        }
-        Blocked::OldInstanceStopping { until, .. } => {
-            write!(out, "the node still reports the ended agreement; waiting until {until}")
-        }
-        Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
-        Blocked::NotSeenRunning { since, why, .. } => {
-            write!(out, "the agreement is final since {since}, the service has not been seen running")?;
-            why.iter().try_for_each(|why| write!(out, ": {why}"))
-        }
-        Blocked::UpdateUnanswered { since } => {
-            write!(out, "the node has not replied to the update of the terms sent {since}")
-        }
-        Blocked::BeingWatched { until } => write!(out, "the service runs and is watched until {until}"),
-        Blocked::HaMinimum { group, service, wanted, running, missing } => {
-            let running = list(running.iter().map(ToString::to_string));
-            let missing = list(missing.iter().map(|(node, why)| format!("{node}: {why}")));
-            write!(
-                out,
-                "HA minimum of {group}: {wanted} other running {service} needed; running: {running}; not: {missing}"
-            )
-        }
-        Blocked::HaLock { group, holder, scope, is_drain, since, deadline } => {
-            let task = claims::task(scope, *is_drain);
-            write!(out, "{group} is busy with the {task} on {holder} since {since}, at most until {deadline}")
-        }
-        Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
-        Blocked::ClaimRequested => out.write_str("requesting the group's claim"),
-        Blocked::StopUnconfirmed { node, agreement, since } => {
-            let id = agreement.as_str();
-            write!(
-                out,
-                "the agreement {id} ended at {since}, and {node} has not confirmed that its instance stopped; confirm it with \
-                 \"hzn agbot agreement confirmstop {id}\" if you made sure that it does not run"
-            )
-        }
-        Blocked::InstanceElsewhere { node } => write!(out, "the single instance of the group is on {node}"),
-        Blocked::PeerFirst { node } => write!(out, "{node} is first"),
-        Blocked::UpdateParallelism { limit, groups } => {
-            write!(out, "other groups are being updated; update.parallelism is {limit}")?;
-            if groups.is_empty() {
-                return Ok(());
-            }
-            write!(out, "; in work: {}", list(groups.iter().map(ToString::to_string)))
-        }
-        Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
-        Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),
-        Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
-        Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
-        Blocked::AgentTurn { node, until } => {
-            write!(out, "{node} requested its upgrade earlier and is preferred until {until}")
-        }
-        Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
-        _ => out.write_str("blocked"),
-    }
+fn write_members(
+    running: &[NodeId],
+    missing: &BTreeMap<NodeId, String>,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let missing: Vec<String> = missing.iter().map(|(node, why)| format!("{node}: {why}")).collect();
+    write!(out, "running: {}; not: {}", list(running), list(&missing))
 }
 
-fn list(items: impl Iterator<Item = String>) -> String {
-    let items: Vec<String> = items.collect();
+fn write_unconfirmed(
+    node: &NodeId,
+    agreement: &str,
+    since: &Timestamp,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(
+        out,
+        "the agreement {agreement} ended at {since}, and {node} has not confirmed that its instance stopped; confirm it with \
+         \"hzn agbot agreement confirmstop {agreement}\" if you made sure that it does not run"
+    )
+}
+
+fn list<'a>(items: impl IntoIterator<Item = &'a (impl ToString + 'a)>) -> String {
+    let items: Vec<String> = items.into_iter().map(ToString::to_string).collect();
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
