@@ -133,9 +133,10 @@ impl Exchange {
     /// # Errors
     /// When the store is unavailable.
     pub(crate) async fn facts(&self, kind: FactKind, org: &str, id: &str) -> Result<Option<Facts>, ApiError> {
-        let mut connection = self.database().acquire().await?;
-        let found = facts::find_facts(&mut connection, kind, org, id).await?;
-        connection.release();
+        let found = self
+            .database()
+            .read(async |connection| facts::find_facts(connection, kind, org, id).await)
+            .await?;
         Ok(found)
     }
 }

@@ -89,7 +89,7 @@ impl Exchange {
         }
         drop(permit);
         if !changes.is_empty() && !self.feed().publish().await {
-            change::flush_commits(&mut *self.database().acquire().await?).await?;
+            self.database().read(async |connection| change::flush_commits(connection).await).await?;
         }
         Ok(value)
     }

@@ -59,10 +59,10 @@ async fn list_records(
     }
     // Whoever reads after a write finds it.
     seal_all(exchange.database()).await?;
-    let mut connection = exchange.database().acquire().await?;
+    let database = exchange.database();
     if caller.role == Role::OrgAdmin {
         // What was done to another organization of the same name is not theirs to read.
-        let chain = audit_chain::find_chain(&mut connection, &org).await?;
+        let chain = database.read(async |connection| audit_chain::find_chain(connection, &org).await).await?;
         after = after.max(chain.map_or(0, |chain| chain.opened_at - 1));
     }
     let filter = AuditFilter {
@@ -77,9 +77,16 @@ async fn list_records(
         Some(true) => {
             let before = within("before", query.before.unwrap_or(i64::MAX), 0, i64::MAX)?;
             let without = if query.without_reports == Some(true) { &REPORTS[..] } else { &[] };
-            audit_chain::list_newest_records(&mut connection, &org, &filter, before, without).await?
+            let rows = database.read(async |connection| {
+                audit_chain::list_newest_records(connection, &org, &filter, before, without).await
+            });
+            rows.await?
         }
-        _ => audit_chain::list_records(&mut connection, &org, &filter).await?,
+        _ => {
+            let rows =
+                database.read(async |connection| audit_chain::list_records(connection, &org, &filter).await);
+            rows.await?
+        }
     };
     let is_more = rows.len() as i64 > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -109,14 +116,16 @@ async fn verify(
     after: Option<i64>,
     limit: i64,
 ) -> Result<AuditVerifyAnswer, ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    let chain = audit_chain::find_chain(&mut connection, org).await?;
+    let database = exchange.database();
+    let chain = database.read(async |connection| audit_chain::find_chain(connection, org).await).await?;
     let end = chain.as_ref().map_or_else(nothing, last_place);
     let chain_begin = chain.as_ref().map_or_else(nothing, begin_place);
     let begin = match after {
         Some(number) if number != chain_begin.number => {
             let filter = AuditFilter { after: number - 1, limit: 1, ..AuditFilter::default() };
-            let rows = audit_chain::list_records(&mut connection, org, &filter).await?;
+            let rows = database
+                .read(async |connection| audit_chain::list_records(connection, org, &filter).await)
+                .await?;
             let record = rows.first().filter(|row| row.number == number);
             let record =
                 record.ok_or_else(|| ApiError::not_found(format!("there is no audit record {number}")))?;
@@ -133,7 +142,9 @@ async fn verify(
             break;
         }
         let filter = AuditFilter { after: walk.place().number, limit: wanted, ..AuditFilter::default() };
-        let rows = audit_chain::list_records(&mut connection, org, &filter).await?;
+        let rows = database
+            .read(async |connection| audit_chain::list_records(connection, org, &filter).await)
+            .await?;
         if rows.is_empty() {
             break;
         }

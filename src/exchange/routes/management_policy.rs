@@ -93,10 +93,12 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows =
-        management_policy::list(&mut connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            management_policy::list(connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_answer)?)
 }
 
@@ -105,7 +107,10 @@ async fn get_management_policy(
     _: Permission<right::ManagementPolicyRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
-    let row = management_policy::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
+    let row = exchange
+        .database()
+        .read(async |connection| management_policy::find(connection, &org, &id).await)
+        .await?;
     let Some(row) = row else {
         let management_policy = BTreeMap::new();
         return match query.attribute {

@@ -128,17 +128,21 @@ async fn page<K: Keys>(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, id) = &*holder;
-    let mut connection = exchange.database().acquire().await?;
-    let names =
-        signing_key::list_names(&mut connection, K::HOLDER, org, id, after.as_deref(), PAGE_ROWS).await?;
-    connection.release();
+    let names = exchange
+        .database()
+        .read(async |connection| {
+            signing_key::list_names(connection, K::HOLDER, org, id, after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::array(names, PAGE_ROWS, String::clone, |name| name)?)
 }
 
 async fn get_key<K: Keys>(op: Op<PartPath>, _: Permission<K::Read>) -> Result<Response, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: key }, .. } = op;
-    let mut connection = exchange.database().acquire().await?;
-    let content = signing_key::find_content(&mut connection, K::HOLDER, &org, &id, &key).await?;
+    let content = exchange
+        .database()
+        .read(async |connection| signing_key::find_content(connection, K::HOLDER, &org, &id, &key).await)
+        .await?;
     let status = if content.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
     let text_type = [(header::CONTENT_TYPE, "text/plain; charset=UTF-8")];
     Ok((status, text_type, content.unwrap_or_default()).into_response())

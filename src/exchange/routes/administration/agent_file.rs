@@ -21,8 +21,9 @@ pub async fn get_agent_files(
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = op;
     require_shared_org(&org)?;
-    let mut connection = exchange.database().acquire().await?;
-    let (files, updated_at) = agent_file::find_versions(&mut connection, MULTI_TENANT_ORG)
+    let (files, updated_at) = exchange
+        .database()
+        .read(async |connection| agent_file::find_versions(connection, MULTI_TENANT_ORG).await)
         .await?
         .ok_or_else(|| ApiError::not_found(format!("org '{MULTI_TENANT_ORG}' not found")))?;
     Ok(found(AgentFileVersions {

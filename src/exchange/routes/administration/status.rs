@@ -42,7 +42,7 @@ pub async fn get_status(op: Op, _: Permission<right::AdminStatus>) -> Result<Res
             ..Scope::default()
         },
     };
-    let counts = status::count(&mut *exchange.database().acquire().await?, &scope).await?;
+    let counts = exchange.database().read(async |connection| status::count(connection, &scope).await).await?;
     Ok(found(AdminStatus { db_schema_version: schema_level(&caller), counts: shown(&caller, counts) }))
 }
 
@@ -51,8 +51,10 @@ pub async fn get_organization_status(
     _: Permission<right::OrgRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
-    let mut connection = exchange.database().acquire().await?;
-    if organization::find_organization(&mut connection, &org).await?.is_none() {
+    let database = exchange.database();
+    let found_org =
+        database.read(async |connection| organization::find_organization(connection, &org).await).await?;
+    if found_org.is_none() {
         return Err(ApiError::not_found(format!("organization '{org}' not found")));
     }
     let account = caller.account();
@@ -66,7 +68,7 @@ pub async fn get_organization_status(
         account_org: Some(&org),
         only_admins: caller.role == Role::HubAdmin,
     };
-    let counts = status::count(&mut connection, &scope).await?;
+    let counts = database.read(async |connection| status::count(connection, &scope).await).await?;
     Ok(found(OrganizationStatus { counts: shown(&caller, counts), schema_version: schema_level(&caller) }))
 }
 
@@ -91,10 +93,11 @@ async fn count_page(
     is_hidden: bool,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    let only = only.as_deref().map(<[String; 2]>::as_slice);
-    let counts = status::count_nodes_by_org(&mut connection, only, after.as_deref(), PAGE_ROWS).await?;
-    connection.release();
+    let (only, after) = (only.as_deref().map(<[String; 2]>::as_slice), after.as_deref());
+    let counts = exchange
+        .database()
+        .read(async |connection| status::count_nodes_by_org(connection, only, after, PAGE_ROWS).await)
+        .await?;
     let shown = |(org, nodes)| (org, if is_hidden { HIDDEN } else { nodes });
     Ok(Page::object(counts, PAGE_ROWS, |(org, _): &(String, _)| org.clone(), shown)?)
 }

@@ -94,10 +94,11 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, id, agreement) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
     let (one, after) = (agreement.as_deref(), after.as_deref());
-    let rows = agreement::list_of_agbot(&mut connection, org, id, one, after, PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| agreement::list_of_agbot(connection, org, id, one, after, PAGE_ROWS).await)
+        .await?;
     Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_answer)?)
 }
 
@@ -186,8 +187,12 @@ async fn confirm_agreement(
     let Op { exchange, caller, .. } = op;
     let agbot = (caller.role == Role::Agbot).then_some((caller.org.as_str(), caller.id.as_str()));
     let owner = caller.account();
-    let mut connection = exchange.database().acquire().await?;
-    if agreement::is_active(&mut connection, &request.agreement_id, agbot, (&owner.org, &owner.name)).await? {
+    let (agreement, owner) = (&request.agreement_id, (owner.org.as_str(), owner.name.as_str()));
+    let is_active = exchange
+        .database()
+        .read(async |connection| agreement::is_active(connection, agreement, agbot, owner).await)
+        .await?;
+    if is_active {
         Ok(created("agreement active"))
     } else {
         Err(ApiError::not_found("agreement not found or not active"))

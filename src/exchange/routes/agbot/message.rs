@@ -65,9 +65,10 @@ async fn page(
     place: Place,
 ) -> Result<Page<Place>, ApiError> {
     let (org, id) = &*mailbox;
-    let mut connection = exchange.database().acquire().await?;
-    let rows = message::list_to_agbot(&mut connection, org, id, place.filter()).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| message::list_to_agbot(connection, org, id, place.filter()).await)
+        .await?;
     let next = place.next(rows.len(), rows.last().map(|row| row.message_id));
     let mut page = Page::new();
     for row in rows {
@@ -81,7 +82,10 @@ async fn get_message(op: Op<PartPath>, _: Permission<right::AgbotRead>) -> Resul
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
-    let rows = message::list_to_agbot(&mut *exchange.database().acquire().await?, &org, &id, filter).await?;
+    let rows = exchange
+        .database()
+        .read(async |connection| message::list_to_agbot(connection, &org, &id, filter).await)
+        .await?;
     if rows.is_empty() {
         return Err(ApiError::not_found("not found"));
     }

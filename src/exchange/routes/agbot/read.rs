@@ -48,9 +48,12 @@ async fn page(
     if *is_hidden {
         return Ok(Page::new());
     }
-    let mut connection = exchange.database().acquire().await?;
-    let rows = agbot::list_agbots(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            agbot::list_agbots(connection, org, filter, after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
     let keyed_answer = |row| {
         let agbot = answer(&exchange, row);
         (agbot.id.clone(), agbot)
@@ -63,7 +66,9 @@ pub(super) async fn get_agbot(
     _: Permission<right::AgbotRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
-    let row = agbot::find_agbot(&mut *exchange.database().acquire().await?, &org, &id)
+    let row = exchange
+        .database()
+        .read(async |connection| agbot::find_agbot(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
     let answer = answer(&exchange, row);
@@ -111,7 +116,9 @@ pub(super) async fn heartbeat_agbot(
 ) -> Result<Response, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = op;
     let is_itself = caller.role == Role::Agbot;
-    if !is_itself && !agbot::has_agbot(&mut *exchange.database().acquire().await?, &org, &id).await? {
+    if !is_itself
+        && !exchange.database().read(async |connection| agbot::has_agbot(connection, &org, &id).await).await?
+    {
         return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
     }
     exchange.heartbeats().touch_agbot(&org, &id, exchange.now());

@@ -59,10 +59,11 @@ async fn page<K: Kind>(
     if !is_seen {
         return Ok(Page::new());
     }
-    let mut connection = exchange.database().acquire().await?;
     let place = after.as_deref();
-    let rows = served_entry::list(&mut connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange.database().read(async |connection| {
+        served_entry::list(connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await
+    });
+    let rows = rows.await?;
     let keyed_answer = |row: ServedRow| (row.entry.clone(), K::shape(row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), keyed_answer)?)
 }

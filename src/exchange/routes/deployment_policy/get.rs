@@ -46,10 +46,12 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows =
-        deployment_policy::list(&mut connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            deployment_policy::list(connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_answer)?)
 }
 
@@ -58,7 +60,10 @@ pub(super) async fn get_deployment_policy(
     _: Permission<right::DeploymentPolicyRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
-    let row = deployment_policy::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
+    let row = exchange
+        .database()
+        .read(async |connection| deployment_policy::find(connection, &org, &id).await)
+        .await?;
     let Some(row) = row else {
         let business_policy = BTreeMap::new();
         return match query.attribute {

@@ -76,12 +76,13 @@ async fn page(
     wanted: Arc<(String, Option<String>, HaGroupView)>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
-    let mut connection = exchange.database().acquire().await?;
     let (org, name, view) = &*wanted;
-    let list =
-        ha_group::list_groups(&mut connection, org, name.as_deref(), view, after.as_deref(), PAGE_ROWS)
-            .await?;
-    connection.release();
+    let list = exchange
+        .database()
+        .read(async |connection| {
+            ha_group::list_groups(connection, org, name.as_deref(), view, after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
     let Some(list) = list else { return Ok(Page::new()) };
     Ok(Page::written(list.json, (list.count == PAGE_ROWS).then_some(list.last)))
 }
@@ -91,9 +92,10 @@ pub async fn get_management_status(
     _: Permission<right::NodesSearch>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: PartPath { org, id: group, part: policy }, .. } = op;
-    let mut connection = exchange.database().acquire().await?;
-    let rows = node_part::list_member_statuses(&mut connection, &org, &group, &policy).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| node_part::list_member_statuses(connection, &org, &group, &policy).await)
+        .await?;
     if rows.is_empty() {
         return Err(ApiError::not_found("not found"));
     }

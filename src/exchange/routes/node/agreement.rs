@@ -85,10 +85,11 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, id, agreement) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
     let (one, after) = (agreement.as_deref(), after.as_deref());
-    let rows = agreement::list_of_node(&mut connection, org, id, one, after, PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| agreement::list_of_node(connection, org, id, one, after, PAGE_ROWS).await)
+        .await?;
     Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_answer)?)
 }
 

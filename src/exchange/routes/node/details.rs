@@ -62,9 +62,12 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows = list_node_details(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            list_node_details(connection, org, filter, after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::array(rows, PAGE_ROWS, |row| row.node.clone(), |row| shape(&exchange, row))?)
 }
 

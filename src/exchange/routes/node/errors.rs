@@ -39,7 +39,9 @@ pub(super) fn operations() -> Vec<Operation> {
 
 async fn get_errors(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let row = node_part::find_errors(&mut *exchange.database().acquire().await?, &org, &id)
+    let row = exchange
+        .database()
+        .read(async |connection| node_part::find_errors(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
     Ok(found(NodeErrorsAnswer { errors: row.value, last_updated: wire_time(row.updated_at) }))

@@ -55,9 +55,10 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows = node::list_nodes(&mut connection, org, filter, after.as_deref(), PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| node::list_nodes(connection, org, filter, after.as_deref(), PAGE_ROWS).await)
+        .await?;
     let keyed_answer = |row: NodeRow| (format!("{}/{}", row.org, row.node), answer(&exchange, row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_answer)?)
 }
@@ -79,9 +80,7 @@ pub(in crate::routes) fn node_type(text: &str) -> Result<String, ApiError> {
 /// Reads a node with one statement: the row itself tells whether the caller may read it.
 pub(super) async fn get_node(op: Op<ResourcePath, Query<AttributeQuery>>) -> Result<Response, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
-    let mut connection = exchange.database().acquire().await?;
-    let row = node::find_node(&mut connection, org, id).await?;
-    connection.release();
+    let row = exchange.database().read(async |connection| node::find_node(connection, org, id).await).await?;
     let _: Permission<right::NodeRead> = match may_read(caller, org, id, row.as_ref()) {
         Ok(permission) => permission,
         // Asked again only for the words of the refusal.
@@ -103,9 +102,10 @@ pub(super) async fn get_node(op: Op<ResourcePath, Query<AttributeQuery>>) -> Res
 
 /// Names a short interval to a node that an agbot is talking to.
 async fn shorten_intervals(exchange: &Exchange, org: &str, answer: &mut NodeAnswer) -> Result<(), ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    let organization = organization::find_organization(&mut connection, org).await?;
-    connection.release();
+    let organization = exchange
+        .database()
+        .read(async |connection| organization::find_organization(connection, org).await)
+        .await?;
     let of_org = organization.and_then(|organization| organization.heartbeat_intervals);
     let of_org = of_org.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
     let of_node = serde_json::from_str(answer.heartbeat_intervals.get()).unwrap_or_default();

@@ -38,5 +38,5 @@ pub(crate) async fn heartbeat_node(
 }
 
 async fn exists(exchange: &Exchange, org: &str, id: &str) -> Result<bool, ApiError> {
-    Ok(node::has_node(&mut *exchange.database().acquire().await?, org, id).await?)
+    Ok(exchange.database().read(async |connection| node::has_node(connection, org, id).await).await?)
 }

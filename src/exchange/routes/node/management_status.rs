@@ -81,10 +81,13 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, id, policy) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
     let (one, after) = (policy.as_deref(), after.as_deref());
-    let rows = node_part::list_management_statuses(&mut connection, org, id, one, after, PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            node_part::list_management_statuses(connection, org, id, one, after, PAGE_ROWS).await
+        })
+        .await?;
     let status = |(policy, status): (String, _)| {
         (format!("{org}/{policy}"), ManagementStatus { agent_upgrade_policy_status: status })
     };

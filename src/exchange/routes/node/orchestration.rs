@@ -53,7 +53,9 @@ async fn get_orchestration(
     _: Permission<right::NodeRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let availability = node::find_availability(&mut *exchange.database().acquire().await?, &org, &id)
+    let availability = exchange
+        .database()
+        .read(async |connection| node::find_availability(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
     Ok(found(NodeOrchestrationAnswer { spec: spec(&availability) }))

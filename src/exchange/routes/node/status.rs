@@ -40,7 +40,9 @@ pub(super) fn operations() -> Vec<Operation> {
 
 async fn get_status(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let row = node_part::find_status(&mut *exchange.database().acquire().await?, &org, &id)
+    let row = exchange
+        .database()
+        .read(async |connection| node_part::find_status(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
     Ok(found(NodeStatusAnswer {
@@ -96,11 +98,13 @@ fn running_services(services: &[RunningService]) -> String {
 
 /// Parks the next polls of the other members of the node's HA group.
 async fn expect_messages_to_peers(exchange: &Exchange, org: &str, id: &str) -> Result<(), ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    let membership = ha_group::list_memberships(&mut connection, org, &[id.to_owned()]).await?;
-    let Some(membership) = membership.first() else { return Ok(()) };
-    let mut peers = ha_group::list_members(&mut connection, org, &membership.ha_group).await?;
-    connection.release();
+    let nodes = [id.to_owned()];
+    let peers = exchange.database().read(async |connection| {
+        let membership = ha_group::list_memberships(connection, org, &nodes).await?;
+        let Some(membership) = membership.first() else { return Ok(Vec::new()) };
+        ha_group::list_members(connection, org, &membership.ha_group).await
+    });
+    let mut peers = peers.await?;
     peers.retain(|peer| peer != id);
     exchange.conversations().expect(org, peers, exchange.now());
     Ok(())

@@ -49,10 +49,12 @@ async fn page(
     filter: Arc<Filter>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    let found =
-        organization::list_organizations(&mut connection, &filter, after.as_deref(), PAGE_ROWS).await?;
-    connection.release();
+    let found = exchange
+        .database()
+        .read(async |connection| {
+            organization::list_organizations(connection, &filter, after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
     shaped(found)
 }
 
@@ -80,8 +82,10 @@ pub async fn get_organization(
     if let Some(name) = query.attribute.as_deref().filter(|name| !ATTRIBUTES.contains(name)) {
         return Err(ApiError::invalid_input(format!("'{name}' is not an attribute of an organization")));
     }
-    let mut connection = exchange.database().acquire().await?;
-    let found = organization::find_organization(&mut connection, &org).await?;
+    let found = exchange
+        .database()
+        .read(async |connection| organization::find_organization(connection, &org).await)
+        .await?;
     match (query.attribute, found) {
         (Some(_), None) => Err(ApiError::not_found(format!("organization '{org}' not found"))),
         (Some(name), Some(found)) => Ok(attribute(&name, &attribute_value(&name, found))),
@@ -131,10 +135,11 @@ async fn page_of_accounts(
     ids: Arc<Vec<String>>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    let found =
-        organization::list_organizations_of_accounts(&mut connection, &ids, after.as_deref(), PAGE_ROWS)
-            .await?;
-    connection.release();
+    let found = exchange
+        .database()
+        .read(async |connection| {
+            organization::list_organizations_of_accounts(connection, &ids, after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
     shaped(found)
 }

@@ -67,9 +67,12 @@ async fn page(
     after: Option<(String, String)>,
 ) -> Result<Page<(String, String)>, ApiError> {
     let (filter, rows) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows = pattern::list(&mut connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            pattern::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.pattern.clone()), keyed_answer)?)
 }
 
@@ -78,7 +81,7 @@ pub(super) async fn get_pattern(
     _: Permission<right::PatternRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
-    let row = pattern::find(&mut *exchange.database().acquire().await?, &org, &id).await?;
+    let row = exchange.database().read(async |connection| pattern::find(connection, &org, &id).await).await?;
     let Some(row) = row else {
         return match query.attribute {
             Some(_) => Err(absent(&org, &id)),

@@ -88,10 +88,12 @@ struct Wanted {
 type Place = (String, String);
 
 async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, ApiError> {
-    let mut connection = wanted.exchange.database().acquire().await?;
+    let Wanted { exchange, orgs, pattern, .. } = &*wanted;
     let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
-    let rows = list_health(&mut connection, &wanted.orgs, &wanted.pattern, after, PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| list_health(connection, orgs, pattern, after, PAGE_ROWS).await)
+        .await?;
     let last = rows.last().map(|row| (row.org.clone(), row.node.clone()));
     let (mut page, mut count) = (Page::new(), 0);
     for rows in rows.chunk_by(|left, right| left.org == right.org && left.node == right.node) {

@@ -58,9 +58,11 @@ async fn search_nodes_by_pattern(
     if seen_after.is_some() {
         exchange.heartbeats().flush().await?;
     }
-    let mut connection = exchange.database().acquire().await?;
-    let services =
-        search::find_pattern_services(&mut connection, &org, &pattern).await?.ok_or_else(|| {
+    let services = exchange
+        .database()
+        .read(async |connection| search::find_pattern_services(connection, &org, &pattern).await)
+        .await?
+        .ok_or_else(|| {
             ApiError::invalid_input(format!("invalid input: pattern '{org}/{pattern}' not found"))
         })?;
     let services: Vec<PatternService> = serde_json::from_str(services.get())
@@ -70,7 +72,6 @@ async fn search_nodes_by_pattern(
             "service '{service_url}' does not occur in pattern '{org}/{pattern}'"
         )));
     }
-    connection.release();
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),
         orgs: searched_orgs(&caller, &org, request.node_orgids),
@@ -107,9 +108,11 @@ async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, 
         seen_after: wanted.seen_after,
     };
     let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
-    let mut connection = wanted.exchange.database().acquire().await?;
-    let rows = search::list_for_pattern(&mut connection, search, after, PAGE_ROWS).await?;
-    connection.release();
+    let rows = wanted
+        .exchange
+        .database()
+        .read(async |connection| search::list_for_pattern(connection, search, after, PAGE_ROWS).await)
+        .await?;
     Ok(Page::array(rows, PAGE_ROWS, |row| (row.org.clone(), row.node.clone()), shape)?)
 }
 

@@ -83,11 +83,12 @@ async fn errors_page<T: Serialize>(
     after: Option<String>,
     shape: impl Fn(ErrorsRow) -> T,
 ) -> Result<Page<String>, ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    let rows =
-        node_health::list_with_errors(&mut connection, org, owner.as_ref(), after.as_deref(), PAGE_ROWS)
-            .await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            node_health::list_with_errors(connection, org, owner.as_ref(), after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::array(rows, PAGE_ROWS, |row| row.node.clone(), shape)?)
 }
 
@@ -121,11 +122,13 @@ async fn running_page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let Running { org, owner, pattern } = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows =
-        node_health::list_running(&mut connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS)
-            .await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            node_health::list_running(connection, org, pattern, owner.as_ref(), after.as_deref(), PAGE_ROWS)
+                .await
+        })
+        .await?;
     let seen = |(node, stored): (String, _)| {
         let seen_at = exchange.heartbeats().latest_node(org, &node, stored);
         (format!("{org}/{node}"), seen_at.map(wire_time))

@@ -164,7 +164,10 @@ async fn page(
         after: after.as_ref().map(|(at, org, node)| (*at, org.as_str(), node.as_str())),
         limit: Some(PAGE_ROWS),
     };
-    let rows = search::list_for_policy(&mut *exchange.database().acquire().await?, search).await?;
+    let rows = exchange
+        .database()
+        .read(async |connection| search::list_for_policy(connection, search).await)
+        .await?;
     let place = |row: &FoundNodeRow| (row.updated_at, row.org.clone(), row.node.clone());
     Ok(Page::array(rows, PAGE_ROWS, place, shape)?)
 }

@@ -42,9 +42,12 @@ async fn page(
     after: Option<i32>,
 ) -> Result<Page<i32>, ApiError> {
     let (org, id) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows = service_part::list_dockauths(&mut connection, org, id, after, LARGE_PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            service_part::list_dockauths(connection, org, id, after, LARGE_PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::array(rows, LARGE_PAGE_ROWS, |row| row.id, answer)?)
 }
 
@@ -54,8 +57,11 @@ pub(super) async fn get_dockauth(
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let number = parse_number(&number)?;
-    let mut connection = exchange.database().acquire().await?;
-    match service_part::find_dockauth(&mut connection, &org, &id, number).await? {
+    match exchange
+        .database()
+        .read(async |connection| service_part::find_dockauth(connection, &org, &id, number).await)
+        .await?
+    {
         Some(row) => Ok(found(answer(row))),
         None => Err(ApiError::empty(json!([]))),
     }

@@ -80,9 +80,12 @@ async fn page(
     after: Option<(String, String)>,
 ) -> Result<Page<(String, String)>, ApiError> {
     let (filter, rows) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let rows = service::list(&mut connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await?;
-    connection.release();
+    let rows = exchange
+        .database()
+        .read(async |connection| {
+            service::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
+        })
+        .await?;
     Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.service.clone()), keyed_answer)?)
 }
 
@@ -91,7 +94,9 @@ pub(super) async fn get_service(
     _: Permission<right::ServiceRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
-    let row = service::find(&mut *exchange.database().acquire().await?, &org, &id)
+    let row = exchange
+        .database()
+        .read(async |connection| service::find(connection, &org, &id).await)
         .await?
         .filter(|row| is_seen(&service_rows(&caller), row))
         .ok_or_else(|| absent(&org, &id))?;

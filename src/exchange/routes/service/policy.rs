@@ -23,7 +23,9 @@ pub(super) async fn get_service_policy(
     _: Permission<right::ServiceRead>,
 ) -> Result<Response, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let row = service_part::find_policy(&mut *exchange.database().acquire().await?, &org, &id)
+    let row = exchange
+        .database()
+        .read(async |connection| service_part::find_policy(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
     Ok(found(ServicePolicyAnswer {

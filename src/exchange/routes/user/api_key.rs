@@ -47,8 +47,11 @@ pub async fn get_api_key(op: Op<PartPath>, _: Permission<right::UserRead>) -> Re
     let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = op;
     let id = parse_id(&id)?;
     require_user(&exchange, &caller, &org, &name).await?;
-    let mut connection = exchange.database().acquire().await?;
-    let key = api_key::find_api_key(&mut connection, &org, &name, id).await?.ok_or_else(no_key)?;
+    let key = exchange
+        .database()
+        .read(async |connection| api_key::find_api_key(connection, &org, &name, id).await)
+        .await?
+        .ok_or_else(no_key)?;
     Ok(found(answer(key, None)))
 }
 

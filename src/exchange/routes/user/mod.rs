@@ -111,8 +111,12 @@ async fn find_visible(
 
 /// Finds an account, whoever asks.
 async fn find(exchange: &Exchange, org: &str, name: &str) -> Result<Option<AccountRow>, ApiError> {
-    let mut connection = exchange.database().acquire().await?;
-    Ok(account::list_accounts(&mut connection, org, Some(name), None, 1).await?.into_iter().next())
+    Ok(exchange
+        .database()
+        .read(async |connection| account::list_accounts(connection, org, Some(name), None, 1).await)
+        .await?
+        .into_iter()
+        .next())
 }
 
 fn absent(org: &str, name: &str) -> ApiError {

@@ -7,6 +7,7 @@ use axum::response::Response;
 use evenkeel_access::{Caller, OWN_NAMES, Permission, Role, right, sees_account};
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
+use evenkeel_store::StoreError;
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer};
 use http::StatusCode;
@@ -73,15 +74,17 @@ async fn page(
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
     let (org, name) = &*wanted;
-    let mut connection = exchange.database().acquire().await?;
-    let accounts =
-        account::list_accounts(&mut connection, org, name.as_deref(), after.as_deref(), PAGE_ROWS).await?;
-    let names: Vec<String> = accounts.iter().map(|account| account.name.clone()).collect();
+    let rows = exchange.database().read(async |connection| {
+        let (name, after) = (name.as_deref(), after.as_deref());
+        let accounts = account::list_accounts(connection, org, name, after, PAGE_ROWS).await?;
+        let names: Vec<String> = accounts.iter().map(|account| account.name.clone()).collect();
+        Ok::<_, StoreError>((accounts, api_key::list_api_keys(connection, org, &names).await?))
+    });
+    let (accounts, api_keys) = rows.await?;
     let mut keys: BTreeMap<String, Vec<ApiKeySummary>> = BTreeMap::new();
-    for key in api_key::list_api_keys(&mut connection, org, &names).await? {
+    for key in api_keys {
         keys.entry(key.account.clone()).or_default().push(summary(key));
     }
-    connection.release();
     let mut page = Page::after(&accounts, PAGE_ROWS, |last| last.name.clone());
     for account in accounts.into_iter().filter(|account| sees_account(&caller, facts(account))) {
         let keys = keys.remove(&account.name).unwrap_or_default();
