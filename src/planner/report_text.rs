@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use crate::{claims, ids::NodeId, report::Blocked};
+use crate::{claims, report::Blocked};
 
 /// Writes the sentence for a reason.
 pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
