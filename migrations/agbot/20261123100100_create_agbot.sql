@@ -18,6 +18,7 @@ COMMENT ON TABLE agbot_instance IS 'agbots that are alive, so that each takes it
 
 CREATE TABLE agreement (
     agreement  text        NOT NULL,
+    org        text        NOT NULL GENERATED ALWAYS AS (split_part(node, '/', 1)) STORED,
     node       text        NOT NULL,
     policy     text        NOT NULL,
     record     jsonb       NOT NULL,
@@ -25,10 +26,13 @@ CREATE TABLE agreement (
     ended_at   timestamptz,
     CONSTRAINT agreement_agreement_key PRIMARY KEY (agreement)
 );
+COMMENT ON COLUMN agreement.org IS 'organization of the node';
 COMMENT ON COLUMN agreement.node IS 'org/node';
 COMMENT ON COLUMN agreement.policy IS 'org/deployment policy';
--- One live agreement for a node and policy.
-CREATE UNIQUE INDEX agreement_node_policy_live_key ON agreement (node, policy) WHERE ended_at IS NULL;
+-- One live agreement for a node and policy; agreement.list_live_of_org.
+CREATE UNIQUE INDEX agreement_node_policy_live_key ON agreement (org, node, policy) WHERE ended_at IS NULL;
+-- agreement.list_ended
+CREATE INDEX agreement_org_ended_at_index ON agreement (org, ended_at) WHERE ended_at IS NOT NULL;
 -- Removal of old history.
 CREATE INDEX agreement_ended_at_index ON agreement (ended_at) WHERE ended_at IS NOT NULL;
 -- agreement.list_recent reads them, however long ago they ended; there are hardly ever any.
@@ -104,10 +108,13 @@ CREATE TABLE agbot_event (
     ha_group    text,
     node        text,
     policy      text,
+    org         text        GENERATED ALWAYS AS (split_part(COALESCE(node, ha_group), '/', 1)) STORED,
+    policy_org  text        GENERATED ALWAYS AS (split_part(policy, '/', 1)) STORED,
     detail      jsonb       NOT NULL,
     CONSTRAINT agbot_event_event_id_key PRIMARY KEY (event_id)
 );
 COMMENT ON TABLE agbot_event IS 'what the agbot did and why, in order';
+COMMENT ON COLUMN agbot_event.org IS 'organization of the node and the group';
 CREATE INDEX agbot_event_happened_at_index ON agbot_event (happened_at);
 -- event.insert_node_events and event.list_node_conditions look for the newest change of a node.
 CREATE INDEX agbot_event_node_condition_index ON agbot_event (node, event_id) WHERE kind LIKE 'node.%';

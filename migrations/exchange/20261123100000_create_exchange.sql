@@ -23,12 +23,15 @@ CREATE TABLE account (
     is_hub_admin  boolean     NOT NULL DEFAULT false,
     updated_at    timestamptz NOT NULL,
     updated_by    text        NOT NULL DEFAULT '',
+    author_org    text        NOT NULL GENERATED ALWAYS AS (split_part(updated_by, '/', 1)) STORED,
+    author        text        NOT NULL GENERATED ALWAYS AS (substr(updated_by, strpos(updated_by, '/') + 1)) STORED,
     identity_provider text,
     subject           text,
     CONSTRAINT account_org_name_key PRIMARY KEY (org, name),
     CONSTRAINT account_org_fk FOREIGN KEY (org) REFERENCES organization (org) ON DELETE CASCADE,
     CONSTRAINT account_identity_provider_check CHECK ((identity_provider IS NULL) = (subject IS NULL))
 );
+COMMENT ON COLUMN account.author_org IS 'organization of updated_by; account.list_accounts looks up whether that account exists';
 COMMENT ON COLUMN account.identity_provider IS 'issuer of the tokens that this person logs in with; null for local accounts';
 COMMENT ON COLUMN account.subject IS 'id of the person at the identity provider';
 -- account.find_by_subject
@@ -618,6 +621,8 @@ INSERT INTO audit_lease DEFAULT VALUES;
 
 -- SHA-256 of the present state of a resource, for the audit record; null when it does not exist, or has no state of its own. It runs
 -- inside the statement that writes the record, so it costs no round trip. Columns with secrets, and heartbeats, are left out.
+-- Each kind lists its columns: a column that is added later changes no hash. A migration that changes a list makes hashes before and
+-- after it differ for the same state, so it is to be the next version of this function, with a reason.
 -- `locks`: the row stays as it is found until the end of the transaction, unless this transaction changes it.
 CREATE FUNCTION audit_state(kind text, in_org text, in_id text, in_part text, locks boolean) RETURNS bytea
 LANGUAGE plpgsql AS $$
@@ -662,21 +667,38 @@ BEGIN
             WHERE org = in_org AND node.node = in_id
         ) AS shown;
     ELSIF kind = 'node_policy' THEN
-        SELECT row_to_json(shown)::text INTO state FROM node_policy AS shown WHERE org = in_org AND node = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, node, label, description, properties, constraints, deployment, management, version, updated_at
+            FROM node_policy
+            WHERE org = in_org AND node = in_id
+        ) AS shown;
     ELSIF kind = 'node_status' THEN
-        SELECT row_to_json(shown)::text INTO state FROM node_status AS shown WHERE org = in_org AND node = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, node, connectivity, services, running_services, updated_at, failures
+            FROM node_status
+            WHERE org = in_org AND node = in_id
+        ) AS shown;
     ELSIF kind = 'node_error' THEN
-        SELECT row_to_json(shown)::text INTO state FROM node_error AS shown WHERE org = in_org AND node = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, node, errors, updated_at
+            FROM node_error
+            WHERE org = in_org AND node = in_id
+        ) AS shown;
     ELSIF kind = 'node_agreement' THEN
-        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY agreement) INTO state
-        FROM node_agreement AS shown
-        WHERE org = in_org AND node = in_id AND (in_part = '' OR agreement = in_part);
+        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY agreement) INTO state FROM (
+            SELECT agreement, org, node, services, agreement_service, service_url, node_agreement.state, updated_at
+            FROM node_agreement
+            WHERE org = in_org AND node = in_id AND (in_part = '' OR agreement = in_part)
+        ) AS shown;
     ELSIF kind = 'node_management_status' THEN
-        SELECT row_to_json(shown)::text INTO state FROM node_management_status AS shown
-        WHERE org = in_org AND node = in_id AND policy = in_part;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, node, policy, status, updated_at
+            FROM node_management_status
+            WHERE org = in_org AND node = in_id AND policy = in_part
+        ) AS shown;
     ELSIF kind = 'ha_group' THEN
         SELECT row_to_json(shown)::text INTO state FROM (
-            SELECT ha_group.*, ARRAY(
+            SELECT org, name, description, is_admin, updated_at, owner_org, owner, ARRAY(
                 SELECT node FROM ha_group_member AS member
                 WHERE member.org = in_org AND member.ha_group = in_id
                 ORDER BY node
@@ -691,25 +713,43 @@ BEGIN
             WHERE org = in_org AND agbot.agbot = in_id
         ) AS shown;
     ELSIF kind = 'agbot_agreement' THEN
-        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY agreement) INTO state
-        FROM agbot_agreement AS shown
-        WHERE org = in_org AND agbot = in_id AND (in_part = '' OR agreement = in_part);
+        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY agreement) INTO state FROM (
+            SELECT agreement, org, agbot, service, agbot_agreement.state, updated_at
+            FROM agbot_agreement
+            WHERE org = in_org AND agbot = in_id AND (in_part = '' OR agreement = in_part)
+        ) AS shown;
     ELSIF kind = 'agbot_pattern' THEN
-        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY entry) INTO state
-        FROM agbot_pattern AS shown
-        WHERE org = in_org AND agbot = in_id AND (in_part = '' OR entry = in_part);
+        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY entry) INTO state FROM (
+            SELECT org, agbot, entry, pattern_org, pattern, node_org, updated_at
+            FROM agbot_pattern
+            WHERE org = in_org AND agbot = in_id AND (in_part = '' OR entry = in_part)
+        ) AS shown;
     ELSIF kind = 'agbot_policy' THEN
-        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY entry) INTO state
-        FROM agbot_policy AS shown
-        WHERE org = in_org AND agbot = in_id AND (in_part = '' OR entry = in_part);
+        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY entry) INTO state FROM (
+            SELECT org, agbot, entry, policy_org, policy, node_org, updated_at
+            FROM agbot_policy
+            WHERE org = in_org AND agbot = in_id AND (in_part = '' OR entry = in_part)
+        ) AS shown;
     ELSIF kind = 'service' THEN
-        SELECT row_to_json(shown)::text INTO state FROM service AS shown WHERE org = in_org AND service = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, service, owner_org, owner, label, description, is_public, documentation, url, version, arch, sharable, match_hardware,
+                   required_services, user_input, deployment, deployment_signature, cluster_deployment, cluster_deployment_signature,
+                   image_store, updated_at
+            FROM service
+            WHERE org = in_org AND service = in_id
+        ) AS shown;
     ELSIF kind = 'service_policy' THEN
-        SELECT row_to_json(shown)::text INTO state FROM service_policy AS shown WHERE org = in_org AND service = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, service, label, description, properties, constraints, updated_at
+            FROM service_policy
+            WHERE org = in_org AND service = in_id
+        ) AS shown;
     ELSIF kind = 'service_key' THEN
-        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY key_id) INTO state
-        FROM service_key AS shown
-        WHERE org = in_org AND service = in_id AND (in_part = '' OR key_id = in_part);
+        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY key_id) INTO state FROM (
+            SELECT org, service, key_id, content, updated_at
+            FROM service_key
+            WHERE org = in_org AND service = in_id AND (in_part = '' OR key_id = in_part)
+        ) AS shown;
     ELSIF kind = 'service_dockauth' THEN
         SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY dockauth_id) INTO state FROM (
             SELECT dockauth_id, org, service, registry, username, updated_at
@@ -717,15 +757,32 @@ BEGIN
             WHERE org = in_org AND service = in_id AND (in_part = '' OR dockauth_id::text = in_part)
         ) AS shown;
     ELSIF kind = 'pattern' THEN
-        SELECT row_to_json(shown)::text INTO state FROM pattern AS shown WHERE org = in_org AND pattern = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, pattern, owner_org, owner, label, description, is_public, services, user_input, secret_binding, agreement_protocols,
+                   cluster_namespace, updated_at
+            FROM pattern
+            WHERE org = in_org AND pattern = in_id
+        ) AS shown;
     ELSIF kind = 'pattern_key' THEN
-        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY key_id) INTO state
-        FROM pattern_key AS shown
-        WHERE org = in_org AND pattern = in_id AND (in_part = '' OR key_id = in_part);
+        SELECT string_agg(row_to_json(shown)::text, E'\n' ORDER BY key_id) INTO state FROM (
+            SELECT org, pattern, key_id, content, updated_at
+            FROM pattern_key
+            WHERE org = in_org AND pattern = in_id AND (in_part = '' OR key_id = in_part)
+        ) AS shown;
     ELSIF kind = 'deployment_policy' THEN
-        SELECT row_to_json(shown)::text INTO state FROM deployment_policy AS shown WHERE org = in_org AND policy = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, policy, owner_org, owner, label, description, service, user_input, secret_binding, properties, constraints, created_at,
+                   updated_at, orchestration
+            FROM deployment_policy
+            WHERE org = in_org AND policy = in_id
+        ) AS shown;
     ELSIF kind = 'management_policy' THEN
-        SELECT row_to_json(shown)::text INTO state FROM management_policy AS shown WHERE org = in_org AND policy = in_id;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, policy, owner_org, owner, label, description, properties, constraints, patterns, is_enabled, start, start_window,
+                   agent_upgrade_policy, created_at, updated_at
+            FROM management_policy
+            WHERE org = in_org AND policy = in_id
+        ) AS shown;
     ELSIF kind = 'account' THEN
         SELECT row_to_json(shown)::text INTO state FROM (
             SELECT org, name, account.id, email, is_admin, is_hub_admin, updated_at, updated_by
@@ -739,9 +796,17 @@ BEGIN
             WHERE org = in_org AND account = in_id AND (in_part = '' OR api_key.id::text = in_part)
         ) AS shown;
     ELSIF kind = 'organization' THEN
-        SELECT row_to_json(shown)::text INTO state FROM organization AS shown WHERE org = in_org;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, org_type, label, description, tags, limits, heartbeat_intervals, updated_at
+            FROM organization
+            WHERE org = in_org
+        ) AS shown;
     ELSIF kind = 'agent_file_version' THEN
-        SELECT row_to_json(shown)::text INTO state FROM agent_file_version AS shown WHERE org = in_org;
+        SELECT row_to_json(shown)::text INTO state FROM (
+            SELECT org, software_versions, config_versions, cert_versions, updated_at
+            FROM agent_file_version
+            WHERE org = in_org
+        ) AS shown;
     END IF;
     RETURN sha256(convert_to(state, 'UTF8'));
 END

@@ -120,7 +120,7 @@ pub async fn list_live_of_org(
         "-- agreement.list_live_of_org
         SELECT node, policy, record
         FROM agreement
-        WHERE ended_at IS NULL AND split_part(node, '/', 1) = $1
+        WHERE ended_at IS NULL AND org = $1
           AND ($2::text[] IS NULL OR node = ANY ($2))
           AND (node, policy) > ($3, $4)
         ORDER BY node, policy
@@ -147,7 +147,7 @@ pub async fn list_ended(
         "-- agreement.list_ended
         SELECT record
         FROM agreement
-        WHERE ended_at IS NOT NULL AND split_part(node, '/', 1) = $1
+        WHERE ended_at IS NOT NULL AND org = $1
           AND ($2::text[] IS NULL OR node = ANY ($2))
         ORDER BY ended_at DESC
         LIMIT $3",

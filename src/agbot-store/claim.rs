@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -192,6 +192,36 @@ pub struct NewClaim {
     pub waits_end_before: Option<Timestamp>,
 }
 
+/// What the event of a granted claim says, besides the fencing number, which only the statement knows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GrantedClaim<'c> {
+    scope: &'c str,
+    version: &'c str,
+    seen_running: &'c Value,
+}
+
+impl<'c> GrantedClaim<'c> {
+    fn of(claim: &'c NewClaim) -> Self {
+        let NewClaim { row, seen_running, .. } = claim;
+        Self { scope: &row.scope, version: &row.version, seen_running }
+    }
+}
+
+/// What the event of a released claim says.
+#[derive(Serialize)]
+struct ReleasedClaim<'c> {
+    scope: &'c str,
+    fencing: i64,
+    why: &'c str,
+}
+
+impl<'c> ReleasedClaim<'c> {
+    fn of(claim: &'c EndedClaim) -> Self {
+        Self { scope: &claim.scope, fencing: claim.fencing, why: &claim.why }
+    }
+}
+
 /// Inserts claims with the next fencing numbers and their events. Returns the fencing numbers in the order of the claims: none for a
 /// claim of a group whose revision has changed, of which nothing is written.
 ///
@@ -208,7 +238,7 @@ pub async fn insert_claims(
     let purposes: Vec<&Value> = claims.iter().map(|claim| &claim.row.purpose).collect();
     let waits_end: Vec<Option<jiff_sqlx::Timestamp>> =
         claims.iter().map(|claim| claim.waits_end_before.map(to_sql)).collect();
-    let seen: Vec<&Value> = claims.iter().map(|claim| &claim.seen_running).collect();
+    let details: Vec<Json<GrantedClaim>> = claims.iter().map(|claim| Json(GrantedClaim::of(claim))).collect();
     let rows = sqlx::query!(
         r#"-- claim.insert_claims
         WITH wanted AS MATERIALIZED (
@@ -216,7 +246,7 @@ pub async fn insert_claims(
                                  $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::jsonb[],
                                  $12::timestamptz[])
                 WITH ORDINALITY
-                AS row (ha_group, revision, scope, node, purpose, version, phase, since, phase_at, deadline, seen, waits_end,
+                AS row (ha_group, revision, scope, node, purpose, version, phase, since, phase_at, deadline, detail, waits_end,
                         position)
         ), unchanged AS MATERIALIZED (
             SELECT claim_group.ha_group
@@ -239,8 +269,7 @@ pub async fn insert_claims(
               AND (upgrade_wait.node = granted.node OR upgrade_wait.refreshed_at < granted.waits_end)
         ), reported AS (
             INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
-            SELECT since, 'hagroup.lock-granted', ha_group, node,
-                   jsonb_build_object('scope', scope, 'fencing', fencing, 'seenRunning', seen, 'version', version)
+            SELECT since, 'hagroup.lock-granted', ha_group, node, detail || jsonb_build_object('fencing', fencing)
             FROM granted
         )
         SELECT granted.fencing AS "fencing?" FROM wanted LEFT JOIN granted USING (position) ORDER BY position"#,
@@ -254,7 +283,7 @@ pub async fn insert_claims(
         &times(|row| row.since) as &[jiff_sqlx::Timestamp],
         &times(|row| row.phase_at) as &[jiff_sqlx::Timestamp],
         &times(|row| row.deadline) as &[jiff_sqlx::Timestamp],
-        &seen as &[&Value],
+        &details as &[Json<GrantedClaim>],
         &waits_end as &[Option<jiff_sqlx::Timestamp>],
     )
     .fetch_all(conn)
@@ -346,6 +375,8 @@ pub async fn delete_claims(
 ) -> Result<Vec<ClaimEnding>, StoreError> {
     let text = |of: fn(&EndedClaim) -> &str| claims.iter().map(of).collect::<Vec<&str>>();
     let numbers: Vec<i64> = claims.iter().map(|claim| claim.fencing).collect();
+    let details: Vec<Json<ReleasedClaim>> =
+        claims.iter().map(|claim| Json(ReleasedClaim::of(claim))).collect();
     let partitions: Vec<Option<i32>> =
         claims.iter().map(|claim| claim.lease.map(|lease| lease.partition)).collect();
     let lease_numbers: Vec<Option<i64>> =
@@ -353,9 +384,9 @@ pub async fn delete_claims(
     let rows = sqlx::query!(
         r#"-- claim.delete_claims
         WITH wanted AS MATERIALIZED (
-            SELECT * FROM UNNEST((SELECT $1::text[]), $2::text[], $3::bigint[], $4::text[], $5::integer[], $6::bigint[])
+            SELECT * FROM UNNEST((SELECT $1::text[]), $2::text[], $3::bigint[], $4::jsonb[], $5::integer[], $6::bigint[])
                 WITH ORDINALITY
-                AS row (ha_group, scope, fencing, why, partition_number, lease_fencing, position)
+                AS row (ha_group, scope, fencing, detail, partition_number, lease_fencing, position)
         ), lease AS MATERIALIZED (
             SELECT work_partition.partition_number, work_partition.fencing AS lease_fencing
             FROM work_partition
@@ -375,7 +406,7 @@ pub async fn delete_claims(
             DELETE FROM claim
             USING allowed JOIN locked USING (ha_group)
             WHERE claim.ha_group = allowed.ha_group AND claim.scope = allowed.scope AND claim.fencing = allowed.fencing
-            RETURNING claim.ha_group, claim.scope, claim.fencing, claim.node, allowed.why, allowed.position
+            RETURNING claim.ha_group, claim.scope, claim.node, allowed.detail, allowed.position
         ), changed AS (
             UPDATE claim_group
             SET revision = revision + 1, released_at = CASE WHEN freed.is_agent THEN $8 ELSE released_at END
@@ -383,9 +414,7 @@ pub async fn delete_claims(
             WHERE claim_group.ha_group = freed.ha_group
         ), reported AS (
             INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
-            SELECT $8, 'hagroup.lock-released', ha_group, node,
-                   jsonb_build_object('scope', scope, 'fencing', fencing, 'why', why)
-            FROM gone
+            SELECT $8, 'hagroup.lock-released', ha_group, node, detail FROM gone
         )
         SELECT gone.position IS NOT NULL AS "is_removed!", allowed.position IS NOT NULL AS "is_allowed!"
         FROM wanted LEFT JOIN allowed USING (position) LEFT JOIN gone USING (position)
@@ -393,7 +422,7 @@ pub async fn delete_claims(
         &text(|claim| &claim.ha_group) as &[&str],
         &text(|claim| &claim.scope) as &[&str],
         &numbers,
-        &text(|claim| &claim.why) as &[&str],
+        &details as &[Json<ReleasedClaim>],
         &partitions as &[Option<i32>],
         &lease_numbers as &[Option<i64>],
         owner,

@@ -65,8 +65,8 @@ pub async fn list_newest(
         SELECT happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group, node, policy, detail
         FROM agbot_event
         WHERE CASE WHEN $2::text[] IS NULL
-                   THEN $1 IN (split_part(node, '/', 1), split_part(ha_group, '/', 1), split_part(policy, '/', 1))
-                   ELSE node = ANY ($2) AND split_part(node, '/', 1) = $1 END
+                   THEN $1 IN (org, policy_org)
+                   ELSE node = ANY ($2) AND org = $1 END
           AND ($4::text IS NULL OR ha_group = $4)
           AND ($5::text IS NULL OR node = $5)
           AND ($6::text IS NULL OR policy = $6)

@@ -13,3 +13,6 @@ pub mod rollout;
 
 /// Migrations of the agbot's tables.
 pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/agbot");
+
+#[cfg(test)]
+mod plan_tests;

@@ -71,9 +71,7 @@ pub async fn list_accounts(
         SELECT org, name, id, password_hash, email, is_admin, is_hub_admin,
                updated_at AS "updated_at: jiff_sqlx::Timestamp",
                CASE WHEN EXISTS (
-                   SELECT 1 FROM account AS author
-                   WHERE author.org = split_part(account.updated_by, '/', 1)
-                     AND author.name = substr(account.updated_by, strpos(account.updated_by, '/') + 1)
+                   SELECT 1 FROM account AS author WHERE author.org = account.author_org AND author.name = account.author
                ) THEN updated_by ELSE '' END AS "updated_by!"
         FROM account
         WHERE org = $1 AND ($2::text IS NULL OR name = $2) AND name > COALESCE($3::text, '')

@@ -36,3 +36,6 @@ pub mod status;
 
 /// Migrations of the exchange's tables.
 pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/exchange");
+
+#[cfg(test)]
+mod plan_tests;

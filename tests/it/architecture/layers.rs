@@ -27,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("exchange-store", &["ids", "domain", "access", "store"]),
     ("agbot-store", &["ids", "domain", "access", "store"]),
     ("import", &["ids", "domain", "access", "store", "exchange-store"]),
+    ("test-database", &["store", "runtime", "embedded-postgres"]),
     // Roles talk to each other over the public API: none of them may use another.
     ("client", &["ids", "domain", "wire"]),
     (
@@ -80,6 +81,7 @@ const OWNERS: &[(&str, &[&str], &str)] = &[
             "agbot-store",
             "import",
             "embedded-postgres",
+            "test-database",
             "runtime",
             "bench",
             "evenkeel",

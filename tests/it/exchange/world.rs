@@ -72,7 +72,8 @@ pub const OUTSIDERS: [Caller; 4] = [
 pub struct World {
     router: Router,
     connection: PgConnection,
-    tables: Vec<String>,
+    /// Tables with those columns that are not computed.
+    tables: BTreeMap<String, String>,
     numbers: BTreeMap<String, String>,
     shutdown: CancellationToken,
     _database: TestDatabase,
@@ -90,7 +91,7 @@ impl World {
         let mut world = World {
             router: exchange.router(),
             connection: database.connection().await,
-            tables: Vec::new(),
+            tables: BTreeMap::new(),
             numbers: BTreeMap::new(),
             shutdown,
             _database: database,
@@ -228,17 +229,19 @@ impl World {
         let rows = self
             .connection
             .fetch_all(
-                "SELECT table_name::text FROM information_schema.tables
-                WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
+                "SELECT table_name::text, string_agg(quote_ident(column_name), ', ' ORDER BY ordinal_position)
+                FROM information_schema.tables
+                JOIN information_schema.columns USING (table_schema, table_name)
+                WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND is_generated = 'NEVER'
                     AND table_name NOT LIKE 'change%' AND table_name NOT LIKE 'audit%'
                     AND table_name NOT IN ('_sqlx_migrations', 'exchange_secret', 'exchange_instance')
-                ORDER BY table_name",
+                GROUP BY table_name",
             )
             .await;
-        self.tables = must(rows, "the tables").iter().map(|row| row.get(0)).collect();
+        self.tables = must(rows, "the tables").iter().map(|row| (row.get(0), row.get(1))).collect();
         let copies: String = self
             .tables
-            .iter()
+            .keys()
             .map(|table| format!("CREATE TABLE copy.{table} AS TABLE public.{table};"))
             .collect();
         let statement = format!("CREATE SCHEMA copy; {copies}");
@@ -249,7 +252,7 @@ impl World {
     pub async fn changed_tables(&mut self) -> Vec<String> {
         let mut changed = Vec::new();
         for table in
-            self.tables.iter().filter(|table| *table != "node_heartbeat" && !table.starts_with("audit"))
+            self.tables.keys().filter(|table| *table != "node_heartbeat" && !table.starts_with("audit"))
         {
             let statement = format!(
                 "SELECT count(*) FROM (
@@ -275,12 +278,13 @@ impl World {
     /// Brings every row back.
     pub async fn restore(&mut self) {
         let mut statement = String::from("SET LOCAL session_replication_role = replica;");
-        for table in &self.tables {
+        for table in self.tables.keys() {
             statement.push_str(&format!("DELETE FROM public.{table};"));
         }
-        for table in &self.tables {
+        for (table, columns) in &self.tables {
             statement.push_str(&format!(
-                "INSERT INTO public.{table} OVERRIDING SYSTEM VALUE SELECT * FROM copy.{table} ON CONFLICT DO NOTHING;"
+                "INSERT INTO public.{table} ({columns}) OVERRIDING SYSTEM VALUE
+                SELECT {columns} FROM copy.{table} ON CONFLICT DO NOTHING;"
             ));
         }
         // Signs of life may be written between the two halves: the database then ends one of the two transactions.
