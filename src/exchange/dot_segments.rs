@@ -28,9 +28,9 @@ fn resolved(path: &str) -> Option<String> {
         return None;
     }
     let mut kept: Vec<&str> = Vec::new();
-    let mut ends_in_folder = false;
+    let mut ends_in_directory = false;
     for segment in segments {
-        ends_in_folder = dots(segment) > 0;
+        ends_in_directory = dots(segment) > 0;
         match dots(segment) {
             0 => kept.push(segment),
             1 => {}
@@ -39,7 +39,7 @@ fn resolved(path: &str) -> Option<String> {
             }
         }
     }
-    if ends_in_folder {
+    if ends_in_directory {
         kept.push("");
     }
     Some(format!("/{}", kept.join("/")))

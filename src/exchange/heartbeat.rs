@@ -75,24 +75,26 @@ impl Heartbeats {
         if lock(&self.nodes).note(org, node, at) {
             return Ok(());
         }
-        let beat = Heartbeat { org: org.to_owned(), id: node.to_owned(), seen_at: at };
-        Box::pin(self.first.run(beat, |batch| self.write_first(batch))).await
+        let heartbeat = Heartbeat { org: org.to_owned(), id: node.to_owned(), seen_at: at };
+        Box::pin(self.first.run(heartbeat, |batch| self.write_first(batch))).await
     }
 
     async fn write_first(&self, batch: Vec<Heartbeat>) -> Result<Vec<()>, StoreError> {
         // One statement may not touch a row twice.
-        let beats: BTreeMap<(&str, &str), &Heartbeat> =
-            batch.iter().map(|beat| ((beat.org.as_str(), beat.id.as_str()), beat)).collect();
-        let beats: Vec<Heartbeat> = beats.into_values().cloned().collect();
+        let heartbeats: BTreeMap<(&str, &str), &Heartbeat> = batch
+            .iter()
+            .map(|heartbeat| ((heartbeat.org.as_str(), heartbeat.id.as_str()), heartbeat))
+            .collect();
+        let heartbeats: Vec<Heartbeat> = heartbeats.into_values().cloned().collect();
         retry("heartbeat.first", || async {
             let mut tx = self.database.begin().await?;
             heartbeat::relax_durability(&mut tx).await?;
-            heartbeat::upsert_nodes(&mut tx, &beats).await?;
+            heartbeat::upsert_nodes(&mut tx, &heartbeats).await?;
             tx.commit().await
         })
         .await?;
-        for beat in &batch {
-            self.remember_node(&beat.org, &beat.id, beat.seen_at);
+        for heartbeat in &batch {
+            self.remember_node(&heartbeat.org, &heartbeat.id, heartbeat.seen_at);
         }
         Ok(vec![(); batch.len()])
     }
@@ -207,7 +209,7 @@ mod tests {
     }
 
     fn ids(batch: &[Heartbeat]) -> Vec<(&str, i64)> {
-        batch.iter().map(|beat| (beat.id.as_str(), beat.seen_at.as_second())).collect()
+        batch.iter().map(|heartbeat| (heartbeat.id.as_str(), heartbeat.seen_at.as_second())).collect()
     }
 
     #[test]

@@ -65,10 +65,10 @@ impl Worker for AuditSealer {
     }
 }
 
-async fn pass(exchange: &Exchange, looks_for_others: bool) -> Result<(), StoreError> {
+async fn pass(exchange: &Exchange, checks_others: bool) -> Result<(), StoreError> {
     exchange.auditor().flush(exchange.database()).await?;
     if exchange.auditor().take_written()
-        || (looks_for_others
+        || (checks_others
             && exchange.database().read(async |connection| audit::has_unsealed(connection).await).await?)
     {
         seal_all(exchange.database()).await?;

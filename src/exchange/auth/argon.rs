@@ -10,7 +10,7 @@ use argon2::password_hash::{self, Error};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use subtle::ConstantTimeEq;
 
-/// Memory in KiB, passes and lanes of Argon2id.
+/// Memory in KiB, passes and parallelism of Argon2id.
 ///
 /// # Source
 /// Exchange contract 2.4.
@@ -46,8 +46,8 @@ impl Argon {
     /// # Errors
     /// When Argon2id refuses its parameters (a broken build).
     pub(super) fn hash(&self, secret: &str) -> Result<String, Error> {
-        let (memory, passes, lanes) = COST;
-        let params = Params::new(memory, passes, lanes, Some(HASH_BYTES))?;
+        let (memory, passes, parallelism) = COST;
+        let params = Params::new(memory, passes, parallelism, Some(HASH_BYTES))?;
         let salt = Salt::generate();
         let mut output = [0; HASH_BYTES];
         self.compute(Algorithm::Argon2id, Version::V0x13, &params, (secret, &salt), &mut output)?;
@@ -140,8 +140,8 @@ mod tests {
         assert!(hash.starts_with("$argon2id$v=19$m=7168,t=5,p=1$"), "{hash}");
         assert!(argon.verify("pässword", &hash));
         assert!(!argon.verify("password", &hash));
-        let (memory, passes, lanes) = (64, 2, 2);
-        let params = Params::new(memory, passes, lanes, Some(24)).expect("valid");
+        let (memory, passes, parallelism) = (64, 2, 2);
+        let params = Params::new(memory, passes, parallelism, Some(24)).expect("valid");
         let other = Argon2::new(Algorithm::Argon2i, Version::V0x10, params);
         let hash = other.hash_password(b"secret").expect("hash").to_string();
         assert!(argon.verify("secret", &hash), "{hash}");

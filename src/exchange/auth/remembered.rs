@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Equivalent, UnitWeighter};
 
-/// Places made at first; more are made as they are needed.
-const FIRST_PLACES: usize = 1_000;
+/// Capacity allocated at first; more is allocated as needed.
+const INITIAL_CAPACITY: usize = 1_000;
 
 /// Values by key, each for a limited time.
 pub(super) struct Remembered<K, V> {
@@ -19,7 +19,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Remembered<K, V> {
     /// Remembers at most `capacity` values for `lifetime` each.
     pub(super) fn new(capacity: u32, lifetime: Duration) -> Self {
         let cache = Cache::with(
-            FIRST_PLACES,
+            INITIAL_CAPACITY,
             u64::from(capacity),
             UnitWeighter,
             DefaultHashBuilder::default(),

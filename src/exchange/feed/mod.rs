@@ -31,7 +31,7 @@ pub const INTERNAL: &str = "internal";
 /// How many changes are kept in memory for polls.
 const KEPT_IN_MEMORY: usize = 20_000;
 /// How long a write waits for its number before it is acknowledged without one (then it flushes its rows itself).
-const PUBLISH_PATIENCE: Duration = Duration::from_secs(10);
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a poll selected.
 #[derive(Debug, Default)]
@@ -85,10 +85,10 @@ impl Feed {
     /// When the store does not answer.
     pub(crate) async fn load(database: Database) -> Result<Feed, StoreError> {
         let (peers, last) = Peers::join(database.clone()).await?;
-        let floor = (last - KEPT_IN_MEMORY as i64).max(0);
-        let tail = Tail::new(floor, KEPT_IN_MEMORY);
+        let lower_bound = (last - KEPT_IN_MEMORY as i64).max(0);
+        let tail = Tail::new(lower_bound, KEPT_IN_MEMORY);
         let rows = database
-            .read(async |connection| change::list_after(connection, floor, KEPT_IN_MEMORY as i64).await)
+            .read(async |connection| change::list_after(connection, lower_bound, KEPT_IN_MEMORY as i64).await)
             .await?;
         tail.append(rows, last);
         Ok(Feed {
@@ -117,7 +117,7 @@ impl Feed {
             };
             self.peers.wait(&published.peers, published.last).await.is_ok()
         };
-        let is_visible = tokio::time::timeout(PUBLISH_PATIENCE, visible).await.unwrap_or(false);
+        let is_visible = tokio::time::timeout(PUBLISH_TIMEOUT, visible).await.unwrap_or(false);
         if !is_visible {
             tracing::warn!(
                 "changes wait for their numbers longer than expected; they are stored and will follow"
@@ -206,14 +206,14 @@ impl Feed {
     }
 
     /// Waits until something that may concern the caller happens after `seen`, or the time is over.
-    pub async fn park(&self, caller: &Caller, org: &str, seen: i64, patience: Duration) {
+    pub async fn park(&self, caller: &Caller, org: &str, seen: i64, timeout: Duration) {
         let woken = self.waiters.wait(caller, org);
         if self.last() > seen {
             // Something came between the poll and the registration: look again at once, but only once per number.
             return;
         }
         let _parked = Parked::new(&self.parked);
-        let _ = tokio::time::timeout(patience, self.draining.run_until_cancelled(woken)).await;
+        let _ = tokio::time::timeout(timeout, self.draining.run_until_cancelled(woken)).await;
     }
 
     /// Returns how many callers wait for something to happen.

@@ -19,7 +19,7 @@ const LEASE: Duration = Duration::from_secs(3);
 /// Age at which the lease is renewed.
 const RENEWAL: Duration = Duration::from_secs(1);
 /// How long a writer believes in notifications before it looks into the table.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a request waits for an exchange that has to join again.
 const RETRY_LIMIT: Duration = Duration::from_secs(10);
 /// Other exchanges remembered at most; those that ended are forgotten with the rest.
@@ -102,7 +102,7 @@ impl Peers {
     }
 
     /// Tells the others how far this exchange has seen the feed.
-    pub async fn tell(&self, seen_id: i64) -> Result<(), StoreError> {
+    pub async fn notify(&self, seen_id: i64) -> Result<(), StoreError> {
         self.database
             .read(async |connection| instance::notify_seen(connection, self.instance, seen_id).await)
             .await
@@ -132,7 +132,7 @@ impl Peers {
             let all_have_seen = seen.wait_for(|seen| {
                 behind.iter().all(|peer| seen.get(peer).is_some_and(|seen_id| *seen_id >= wanted_id))
             });
-            if tokio::time::timeout(LOOK_AGAIN, all_have_seen).await.is_ok() {
+            if tokio::time::timeout(RECHECK_INTERVAL, all_have_seen).await.is_ok() {
                 return Ok(());
             }
             behind = self

@@ -83,7 +83,7 @@ async fn round(feed: &Feed, observer: &impl Observer) -> Result<(), StoreError> 
     let last = feed.tail.last();
     feed.done.send_if_modified(|done| done.advance(ticket, last, &passed.peers));
     if passed.has_company {
-        feed.peers.tell(last).await?;
+        feed.peers.notify(last).await?;
     }
     if let Some(asked_at) = feed.peers.keep(last).await? {
         tracing::warn!("this exchange was cut off from its database for a while and reads the changes again");
@@ -129,11 +129,11 @@ async fn number(feed: &Feed, is_asked: bool) -> Result<SequencedBatch, StoreErro
         return Ok(SequencedBatch::default());
     }
     retry("change.number", || async {
-        let numbering = feed
+        let sequenced = feed
             .database
             .read(async |connection| change::sequence_outbox(connection, BATCH, feed.peers.instance()).await)
             .await?;
-        Ok(numbering)
+        Ok(sequenced)
     })
     .await
 }

@@ -8,7 +8,7 @@ use evenkeel_exchange_store::change::SequencedChange;
 
 use super::Selection;
 
-/// Numbered changes above `floor`, without gaps up to `last`.
+/// Sequenced changes above a lower bound, without gaps up to `last`.
 pub struct Tail {
     capacity: usize,
     last: AtomicI64,
@@ -17,16 +17,16 @@ pub struct Tail {
 
 struct Kept {
     /// Changes with numbers up to this one are not in memory.
-    floor: i64,
+    lower_bound: i64,
     rows: VecDeque<Arc<SequencedChange>>,
 }
 
 impl Tail {
-    pub fn new(floor: i64, capacity: usize) -> Tail {
+    pub fn new(lower_bound: i64, capacity: usize) -> Tail {
         Tail {
             capacity,
-            last: AtomicI64::new(floor),
-            kept: RwLock::new(Kept { floor, rows: VecDeque::new() }),
+            last: AtomicI64::new(lower_bound),
+            kept: RwLock::new(Kept { lower_bound, rows: VecDeque::new() }),
         }
     }
 
@@ -42,7 +42,7 @@ impl Tail {
         kept.rows.extend(rows.iter().filter(|row| row.change_id > known).cloned());
         while kept.rows.len() > self.capacity {
             if let Some(oldest) = kept.rows.pop_front() {
-                kept.floor = oldest.change_id;
+                kept.lower_bound = oldest.change_id;
             }
         }
         let newest = rows.last().map_or(known, |row| row.change_id);
@@ -62,7 +62,7 @@ impl Tail {
             return Some(Selection { changes: Vec::new(), last });
         }
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        if from <= kept.floor {
+        if from <= kept.lower_bound {
             return None;
         }
         let start = kept.rows.partition_point(|row| row.change_id < from);
@@ -79,7 +79,7 @@ impl Tail {
     /// Forgets the rows in memory, for instance after a pruning by hand.
     pub fn forget_rows(&self) {
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        kept.floor = self.last();
+        kept.lower_bound = self.last();
         kept.rows.clear();
     }
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_floor_follows() {
+    fn memory_is_bounded_and_its_lower_bound_follows() {
         let tail = Tail::new(0, 3);
         tail.append((1..=5).map(row).collect(), 5);
         assert!(tail.select(2, 9, &|_| true).is_none());

@@ -32,36 +32,38 @@ pub struct Waiters {
 impl Waiters {
     /// Registers the caller; the future ends when something that may concern it happens.
     pub fn wait(&self, caller: &Caller, org: &str) -> impl Future<Output = ()> + use<> {
-        let bell = Arc::new(Notify::new());
+        let notifier = Arc::new(Notify::new());
         let mut map = self.by_interest.lock().unwrap_or_else(PoisonError::into_inner);
         for interest in interests(caller, org) {
-            let bells = map.entry(interest).or_default();
+            let notifiers = map.entry(interest).or_default();
             // Polls that were given up leave dead entries; drop them before the list grows.
-            if bells.len() == bells.capacity() {
-                bells.retain(|bell| bell.strong_count() > 0);
+            if notifiers.len() == notifiers.capacity() {
+                notifiers.retain(|notifier| notifier.strong_count() > 0);
             }
-            bells.push(Arc::downgrade(&bell));
+            notifiers.push(Arc::downgrade(&notifier));
         }
-        async move { bell.notified().await }
+        async move { notifier.notified().await }
     }
 
     /// Wakes those whom the rows may concern.
     pub fn wake(&self, rows: &[Arc<SequencedChange>]) {
         let mut map = self.by_interest.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut ring = |interest: &Interest| {
-            for bell in map.remove(interest).into_iter().flatten().filter_map(|bell| bell.upgrade()) {
-                bell.notify_one();
+        let mut notify = |interest: &Interest| {
+            for notifier in
+                map.remove(interest).into_iter().flatten().filter_map(|notifier| notifier.upgrade())
+            {
+                notifier.notify_one();
             }
         };
         for row in rows.iter().filter(|row| row.category != INTERNAL) {
-            ring(&Interest::All);
-            ring(&Interest::Org(row.org.clone()));
+            notify(&Interest::All);
+            notify(&Interest::Org(row.org.clone()));
             if row.is_public {
-                ring(&Interest::Public);
+                notify(&Interest::Public);
             }
             match row.category.as_str() {
-                "node" => ring(&Interest::Node(row.org.clone(), row.id.clone())),
-                "mgmtpolicy" | "service" | "org" => ring(&Interest::OrgWide(row.org.clone())),
+                "node" => notify(&Interest::Node(row.org.clone(), row.id.clone())),
+                "mgmtpolicy" | "service" | "org" => notify(&Interest::OrgWide(row.org.clone())),
                 _ => {}
             }
         }

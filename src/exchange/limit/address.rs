@@ -1,4 +1,4 @@
-//! The address of a client, also behind proxies that are trusted to tell it.
+//! The address of a client, also behind trusted proxies, which report it.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -54,8 +54,8 @@ impl TrustedProxies {
             return client;
         }
         // Each proxy appends the address it was called from, so only what trusted ones appended is true.
-        let told = headers.get_all(FORWARDED).iter().rev().filter_map(|value| value.to_str().ok());
-        for text in told.flat_map(|value| value.rsplit(',')).take(LONGEST_CHAIN) {
+        let forwarded = headers.get_all(FORWARDED).iter().rev().filter_map(|value| value.to_str().ok());
+        for text in forwarded.flat_map(|value| value.rsplit(',')).take(LONGEST_CHAIN) {
             let Some(address) = parse(text.trim()) else { break };
             client = address;
             if !self.contains(client) {
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_a_trusted_proxy_tells_another_address() {
+    fn only_a_trusted_proxy_reports_another_address() {
         assert_eq!(client("", "192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
         assert_eq!(client("10.0.0.0/8", "192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
         assert_eq!(client("10.0.0.0/8", "10.1.2.3", &["198.51.100.7"]), "198.51.100.7");
     }
 
     #[test]
-    fn what_the_client_itself_put_into_the_header_is_not_believed() {
+    fn header_value_of_the_client_itself_is_ignored() {
         assert_eq!(
             client("10.0.0.0/8", "10.1.2.3", &["203.0.113.9, 198.51.100.7, 10.9.9.9"]),
             "198.51.100.7"

@@ -33,7 +33,7 @@ const MAX_RECORDS: i64 = 10_000;
 /// Longest time a poll may be parked.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Reads from an instant start a little earlier (contract 5.1).
-const LOOK_BACK: SignedDuration = SignedDuration::from_secs(10);
+const OVERLAP: SignedDuration = SignedDuration::from_secs(10);
 
 /// The routes of this module.
 pub fn operations() -> Vec<Operation> {
@@ -129,7 +129,7 @@ async fn first_number(exchange: &Exchange, request: &ChangesRequest) -> Result<i
         return Ok(request.change_id);
     }
     let Some(instant) = since else { return Ok(1) };
-    let from = instant.saturating_sub(LOOK_BACK).unwrap_or(instant);
+    let from = instant.saturating_sub(OVERLAP).unwrap_or(instant);
     Ok(Box::pin(exchange.feed().first_since(from)).await?)
 }
 
