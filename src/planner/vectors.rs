@@ -10,7 +10,7 @@ use evenkeel_domain::{
     },
     vectors_reader::{expect_same, for_each_line},
 };
-use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ fn node_facts(node_vector: &Value) -> NodeFacts {
 
 fn service_facts(service: &ServiceDefinition) -> ServiceFacts {
     ServiceFacts {
-        id: ServiceId::from_text(&service.id()),
+        id: service.id(),
         key: ServiceKey::new(&service.org, &service.url),
         version: service.version.clone(),
         arch: service.arch.clone(),

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use evenkeel_client::Path;
 use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
-use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition};
+use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition, ServiceDependency};
 use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
-use evenkeel_ids::PolicyId;
+use evenkeel_ids::{PolicyId, ServiceKey};
 use evenkeel_planner::facts::PolicyScope;
 use evenkeel_wire::exchange::orchestration::{Orchestration, Scope};
 use serde_json::Value;
@@ -140,12 +140,12 @@ impl Definitions {
 
     async fn add_dependencies(&mut self, exchange: &Exchange, of: Vec<&ServiceDefinition>) -> Outcome {
         let mut seen = BTreeSet::new();
-        let named = |service: &ServiceDefinition| -> Vec<(String, String)> {
-            service.required_services.iter().map(|needed| (needed.org.clone(), needed.url.clone())).collect()
+        let named = |service: &ServiceDefinition| -> Vec<ServiceKey> {
+            service.required_services.iter().map(ServiceDependency::key).collect()
         };
-        let mut open: Vec<(String, String)> = of.into_iter().flat_map(named).collect();
-        while let Some((org, url)) = open.pop() {
-            if !seen.insert((org.clone(), url.clone())) {
+        let mut open: Vec<ServiceKey> = of.into_iter().flat_map(named).collect();
+        while let Some(needed) = open.pop() {
+            if !seen.insert(needed.clone()) {
                 continue;
             }
             if seen.len() > MAX_DEPENDENCIES {
@@ -156,7 +156,7 @@ impl Definitions {
                     "let services depend on fewer others",
                 ));
             }
-            for service in services_named(exchange, &org, &url).await? {
+            for service in services_named(exchange, needed.org(), needed.name()).await? {
                 open.extend(named(&service));
                 self.catalog.insert(service);
             }
@@ -180,7 +180,7 @@ async fn services_named(exchange: &Exchange, org: &str, url: &str) -> Outcome<Ve
 
 async fn policy_of(exchange: &Exchange, service: &ServiceDefinition) -> Outcome<Option<ExternalPolicy>> {
     let id = service.id();
-    let path = crate::exchange::service::part(exchange, &id, "policy");
+    let path = crate::exchange::service::part(exchange, id.as_str(), "policy");
     let found = exchange.api.find(&format!("reading the policy of service {id}"), &path).await?;
     found.map(|found| understood(Some(&found), &format!("the policy of service {id}"))).transpose()
 }

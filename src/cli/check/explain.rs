@@ -116,7 +116,7 @@ fn obstacles(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>
     let own = clauses_of_policy(node, policy);
     let general = report.general.iter().map(|reason| plain(GENERAL, reason));
     let of_service = |verdict: &ServiceVerdict| -> Vec<Obstacle> {
-        let one = |reason: &Incompatibility| told(&verdict.service_id, reason, policy, node, &own);
+        let one = |reason: &Incompatibility| told(verdict.service_id.as_str(), reason, policy, node, &own);
         verdict.obstacles.iter().flat_map(one).collect()
     };
     unplaced.chain(general).chain(report.services.iter().flat_map(of_service)).collect()

@@ -5,6 +5,7 @@ use evenkeel_domain::policy::compatibility::resolve::resolve_service;
 use evenkeel_domain::policy::compatibility::{
     CompatibilityReport, Incompatibility, NodeFacts, PolicyCheck, ServiceVerdict,
 };
+use evenkeel_ids::ServiceKey;
 use evenkeel_planner::report::Blocked;
 
 use super::definitions::{Definitions, PolicyInput};
@@ -106,16 +107,20 @@ fn compare_inputs(
         if !node.arch.is_empty() && arch != node.arch {
             continue;
         }
-        let resolved =
-            resolve_service(&definitions.catalog, &workload.org, &workload.url, &workload.version, arch)
-                .map_err(|error| cannot_check(node, &error.to_string()))?;
+        let resolved = resolve_service(
+            &definitions.catalog,
+            &ServiceKey::new(&workload.org, &workload.url),
+            &workload.version,
+            arch,
+        )
+        .map_err(|error| cannot_check(node, &error.to_string()))?;
         let is_cluster = node.node_type == "cluster";
         let obstacles =
             if is_cluster { Vec::new() } else { input_obstacles(&resolved, &consumer, &node.user_input) };
         let obstacles = obstacles.into_iter().filter(&counts).collect();
         let verdict = ServiceVerdict { service_id: resolved.id, obstacles };
         is_compatible |= verdict.is_compatible();
-        reasons.insert(verdict.service_id.clone(), verdict.to_string());
+        reasons.insert(verdict.service_id.to_string(), verdict.to_string());
     }
     if reasons.is_empty() {
         let general = Incompatibility::NoServiceForArchitecture { arch: node.arch.clone() };
@@ -163,7 +168,10 @@ pub mod tests {
         let mut definitions = Definitions::default();
         definitions.catalog.insert(from_value(&service).expect("a service"));
         let policy = json!({"constraints": ["camera == true"]});
-        definitions.catalog.insert_policy("acme/cam_2.1.0_amd64", from_value(&policy).expect("a policy"));
+        definitions.catalog.insert_policy(
+            evenkeel_ids::ServiceId::from_text("acme/cam_2.1.0_amd64"),
+            from_value(&policy).expect("a policy"),
+        );
         definitions
     }
 

@@ -234,7 +234,7 @@ pub async fn publish_document(document: &Value, context: &Context, exchange: &Ex
 /// The id of a service, `org/url_version_arch`.
 pub fn id_of(body: &Map<String, Value>, org: &str) -> String {
     let text = |member: &str| body.get(member).and_then(Value::as_str).unwrap_or_default();
-    service_id(org, text("url"), text("version"), text("arch"))
+    service_id(org, text("url"), text("version"), text("arch")).to_string()
 }
 
 /// Creates or replaces; false when the user does not want to replace.

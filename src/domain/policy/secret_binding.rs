@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::internal::is_same_set;
-use super::user_input::ServiceKey;
+use super::user_input::ServiceVersion;
 use crate::version::{Version, VersionError, VersionRange};
 
 /// A service's secret name and the store's name for it; conventionally one entry.
@@ -92,7 +92,7 @@ pub enum SecretBindingProblem {
 /// # Source
 /// Agreement protocol, "Secrets".
 pub fn needed_secrets<'a>(
-    service: ServiceKey<'_>,
+    service: ServiceVersion<'_>,
     declared: impl IntoIterator<Item = &'a String>,
     bindings: &[SecretBinding],
 ) -> Result<Vec<NeededSecret>, SecretBindingProblem> {
@@ -124,7 +124,7 @@ pub fn needed_secrets<'a>(
 
 fn find_binding<'a>(
     bindings: &'a [SecretBinding],
-    service: ServiceKey<'_>,
+    service: ServiceVersion<'_>,
 ) -> Result<Option<&'a SecretBinding>, VersionError> {
     for binding in bindings {
         let arch = binding.service_arch.as_str();
@@ -154,7 +154,8 @@ mod tests {
 
     use super::*;
 
-    const SERVICE: ServiceKey<'_> = ServiceKey { org: "acme", url: "cam", version: "1.2.0", arch: "amd64" };
+    const SERVICE: ServiceVersion<'_> =
+        ServiceVersion { org: "acme", url: "cam", version: "1.2.0", arch: "amd64" };
 
     fn bindings() -> Vec<SecretBinding> {
         serde_json::from_value(json!([

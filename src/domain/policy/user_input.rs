@@ -114,7 +114,7 @@ pub fn merge_lists(base: &[UserInput], preferred: &[UserInput]) -> Vec<UserInput
 
 /// The service whose variables are searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServiceKey<'a> {
+pub struct ServiceVersion<'a> {
     /// The organization.
     pub org: &'a str,
     /// The name.
@@ -125,7 +125,7 @@ pub struct ServiceKey<'a> {
     pub arch: &'a str,
 }
 
-impl fmt::Display for ServiceKey<'_> {
+impl fmt::Display for ServiceVersion<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{} {} {}", self.org, self.url, self.version, self.arch)
     }
@@ -137,7 +137,7 @@ impl fmt::Display for ServiceKey<'_> {
 /// [`VersionError`] when a range before the match, or the service's version, is invalid.
 pub fn find_entry<'a>(
     entries: &'a [UserInput],
-    service: ServiceKey<'_>,
+    service: ServiceVersion<'_>,
 ) -> Result<Option<&'a UserInput>, VersionError> {
     for entry in entries {
         if applies_to(entry, service)? {
@@ -147,7 +147,7 @@ pub fn find_entry<'a>(
     Ok(None)
 }
 
-fn applies_to(entry: &UserInput, service: ServiceKey<'_>) -> Result<bool, VersionError> {
+fn applies_to(entry: &UserInput, service: ServiceVersion<'_>) -> Result<bool, VersionError> {
     let arch = entry.service_arch.as_str();
     let is_for_arch = arch == service.arch || matches!(arch, "" | "*") || service.arch.is_empty();
     if entry.service_orgid != service.org || entry.service_url != service.url || !is_for_arch {
@@ -250,7 +250,7 @@ pub enum UserInputProblem {
 /// # Source
 /// Agreement protocol, "User input".
 pub fn check_variables(
-    service: ServiceKey<'_>,
+    service: ServiceVersion<'_>,
     variables: &[Variable],
     consumer: &[UserInput],
     node: &[UserInput],
@@ -303,7 +303,7 @@ pub fn check_variables(
 /// # Source
 /// Agreement protocol, "User input" (at start of a container).
 pub fn environment(
-    service: ServiceKey<'_>,
+    service: ServiceVersion<'_>,
     variables: &[Variable],
     consumer: &[UserInput],
     node: &[UserInput],

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::ServiceId;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ fn check(vector: &Value) -> Result<(), String> {
 fn run(vector: &Value) -> Result<Result<CompatibilityReport, CheckError>, String> {
     let services: Vec<ServiceDefinition> = read(&vector["services"])?;
     let mut catalog: ServiceCatalog = services.iter().cloned().collect();
-    let policies: BTreeMap<String, ExternalPolicy> = read(&vector["service_policies"])?;
+    let policies: BTreeMap<ServiceId, ExternalPolicy> = read(&vector["service_policies"])?;
     policies.into_iter().for_each(|(id, policy)| catalog.insert_policy(id, policy));
     let is_from_files = vector["source"] == "files";
     let node_policy: Option<NodePolicy> = read(&vector["node_policy"])?;

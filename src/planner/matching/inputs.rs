@@ -34,8 +34,8 @@ pub(super) struct Inputs {
     needed: Vec<Needed>,
 }
 
-fn key(service: &ServiceFacts) -> user_input::ServiceKey<'_> {
-    user_input::ServiceKey {
+fn key(service: &ServiceFacts) -> user_input::ServiceVersion<'_> {
+    user_input::ServiceVersion {
         org: service.key.org(),
         url: service.key.name(),
         version: &service.version,
@@ -87,7 +87,7 @@ impl Inputs {
         }
         let from_node = read::<UserInput>(&record.facts.user_input)?;
         for one in &self.needed {
-            let key = user_input::ServiceKey {
+            let key = user_input::ServiceVersion {
                 org: &one.org,
                 url: &one.url,
                 version: &one.version,

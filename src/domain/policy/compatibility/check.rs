@@ -1,5 +1,6 @@
 //! The compatibility check.
 
+use evenkeel_ids::{ServiceId, ServiceKey};
 use serde_json::Value;
 
 use super::deployment::{self, UnreadableDeployment};
@@ -167,7 +168,7 @@ impl<S: ServiceSource> Run<'_, S> {
     fn every_arch(&self, workload: &Workload, report: &mut CompatibilityReport) -> Result<(), CheckError> {
         require_version(workload)?;
         let mut arches: Vec<&str> = Vec::new();
-        for service in self.check.source.definitions(&workload.org, &workload.url) {
+        for service in self.check.source.definitions(&key_of(workload)) {
             if service.version == workload.version && !arches.contains(&service.arch.as_str()) {
                 arches.push(&service.arch);
             }
@@ -181,19 +182,19 @@ impl<S: ServiceSource> Run<'_, S> {
     fn version_of_exchange(&self, workload: &Workload, arch: &str) -> Result<ServiceVerdict, CheckError> {
         let source = self.check.source;
         require_version(workload)?;
-        let Workload { org, url, version, .. } = workload;
-        let id = find_service(source, org, url, version, arch).map_err(CheckError::Service)?.id();
+        let (service, version) = (key_of(workload), &workload.version);
+        let id = find_service(source, &service, version, arch).map_err(CheckError::Service)?.id();
         let policy = self.exchange_policy(&id)?;
-        let resolved = resolve_service(source, org, url, version, arch).map_err(CheckError::Service)?;
+        let resolved = resolve_service(source, &service, version, arch).map_err(CheckError::Service)?;
         let policy = full_service_policy(policy.as_ref(), workload, arch, &resolved)
             .map_err(CheckError::Deployment)?;
         Ok(ServiceVerdict { obstacles: self.obstacles(&policy, &resolved)?, service_id: id })
     }
 
-    fn exchange_policy(&self, id: &str) -> Result<Option<ExternalPolicy>, CheckError> {
+    fn exchange_policy(&self, id: &ServiceId) -> Result<Option<ExternalPolicy>, CheckError> {
         let mut policy = self.check.source.policy(id).cloned();
         if let Some(policy) = &mut policy {
-            let refuse = |reason| CheckError::ServicePolicy { service: id.to_owned(), reason };
+            let refuse = |reason| CheckError::ServicePolicy { service: id.clone(), reason };
             policy.validate_and_normalize().map_err(refuse)?;
         }
         Ok(policy)
@@ -231,7 +232,7 @@ impl<S: ServiceSource> Run<'_, S> {
                 && (service.org.is_empty() || service.org == *org)
         };
         match self.check.given_services.iter().find(is_wanted) {
-            None => resolve_service(self.check.source, org, url, version, arch),
+            None => resolve_service(self.check.source, &key_of(workload), version, arch),
             Some(definition) => Ok(ResolvedService {
                 id: id_of(workload, arch),
                 org: org.clone(),
@@ -283,15 +284,19 @@ impl<S: ServiceSource> Run<'_, S> {
 
 /// The exchange has policies of single versions only, so a range is meaningless there.
 fn require_version(workload: &Workload) -> Result<(), CheckError> {
-    let Workload { org, url, version, .. } = workload;
+    let version = &workload.version;
     if is_version(version) {
         return Ok(());
     }
     let reason = VersionError::NotAVersion { text: version.clone() };
-    Err(CheckError::Service(ResolveError::Version { org: org.clone(), url: url.clone(), reason }))
+    Err(CheckError::Service(ResolveError::Version { service: key_of(workload), reason }))
 }
 
-fn id_of(workload: &Workload, arch: &str) -> String {
+fn key_of(workload: &Workload) -> ServiceKey {
+    ServiceKey::new(&workload.org, &workload.url)
+}
+
+fn id_of(workload: &Workload, arch: &str) -> ServiceId {
     service_id(&workload.org, &workload.url, &workload.version, arch)
 }
 
@@ -333,9 +338,10 @@ pub fn full_service_policy(
         arch: arch.to_owned(),
     };
     let mut full = with_builtin_properties(policy, &identity);
-    let mut needs_privileges = deployment::needs_privileges(&resolved.id, &resolved.definition.deployment)?;
+    let mut needs_privileges =
+        deployment::needs_privileges(resolved.id.as_str(), &resolved.definition.deployment)?;
     for (id, dependency) in &resolved.dependencies {
-        needs_privileges |= deployment::needs_privileges(id, &dependency.deployment)?;
+        needs_privileges |= deployment::needs_privileges(id.as_str(), &dependency.deployment)?;
     }
     set_privileged(&mut full, needs_privileges).expect("a boolean without declared type is a valid property");
     Ok(full)

@@ -8,7 +8,7 @@ use super::resolve::ResolvedService;
 use super::service::ServiceDefinition;
 use crate::policy::internal::InternalPolicy;
 use crate::policy::secret_binding::needed_secrets;
-use crate::policy::user_input::{ServiceKey, UserInput, check_variables};
+use crate::policy::user_input::{ServiceVersion, UserInput, check_variables};
 
 /// Returns every variable and secret that prevents a service from running on a device: at most one obstacle of each kind per
 /// service, the top-level service first.
@@ -32,7 +32,7 @@ pub fn input_obstacles(
 
 fn secret_obstacle(
     id: &str,
-    key: ServiceKey<'_>,
+    key: ServiceVersion<'_>,
     service: &ServiceDefinition,
     consumer: &InternalPolicy,
 ) -> Option<Incompatibility> {
@@ -44,6 +44,6 @@ fn secret_obstacle(
     }
 }
 
-fn key_of<'a>(org: &'a str, service: &'a ServiceDefinition) -> ServiceKey<'a> {
-    ServiceKey { org, url: &service.url, version: &service.version, arch: &service.arch }
+fn key_of<'a>(org: &'a str, service: &'a ServiceDefinition) -> ServiceVersion<'a> {
+    ServiceVersion { org, url: &service.url, version: &service.version, arch: &service.arch }
 }

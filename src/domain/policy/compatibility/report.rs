@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use evenkeel_ids::ServiceId;
+
 use super::deployment::UnreadableDeployment;
 use super::resolve::ResolveError;
 use crate::policy::constraint::ConstraintError;
@@ -30,7 +32,7 @@ pub enum CheckError {
     NodePolicy(PolicyError),
     /// The policy of a service is not valid.
     #[error("the policy of service {service} is not valid: {reason}")]
-    ServicePolicy { service: String, reason: PolicyError },
+    ServicePolicy { service: ServiceId, reason: PolicyError },
     /// The node's policy cannot be converted into the internal form.
     #[error("the node policy cannot be converted: {0}")]
     NodeConversion(NodeConversionError),
@@ -39,7 +41,7 @@ pub enum CheckError {
     DeploymentPolicy(DeploymentPolicyError),
     /// The cluster deployment of a service names a namespace that is not text.
     #[error("the cluster deployment of {service} names a namespace that is not text")]
-    NamespaceNotText { service: String },
+    NamespaceNotText { service: ServiceId },
     /// A service of the exchange has an invalid deployment.
     #[error(transparent)]
     Deployment(UnreadableDeployment),
@@ -157,8 +159,8 @@ fn policy_class(mismatch: &PolicyMismatch) -> &'static str {
 /// The result for one version of the service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceVerdict {
-    /// The service's qualified id; its architecture is empty where neither policy nor node names one.
-    pub service_id: String,
+    /// The service; its architecture is empty where neither policy nor node names one.
+    pub service_id: ServiceId,
     /// All obstacles, in the order of the tests; empty when the service can run.
     pub obstacles: Vec<Incompatibility>,
 }
@@ -222,7 +224,7 @@ impl CompatibilityReport {
             .general
             .iter()
             .map(|reason| ("general".to_owned(), format!("Policy Incompatible: {reason}")));
-        general.chain(self.services.iter().map(|one| (one.service_id.clone(), one.to_string()))).collect()
+        general.chain(self.services.iter().map(|one| (one.service_id.to_string(), one.to_string()))).collect()
     }
 
     /// Returns the classes of the reasons by service id, or under `general`.

@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_ids::{ServiceId, ServiceKey};
+
 use super::service::{ServiceDefinition, ServiceDependency, ServiceSource};
 use crate::version::{Version, VersionError, VersionRange, is_range_expression, is_version};
 
@@ -14,33 +16,33 @@ pub const MAX_DEPENDENCIES: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// There is no such service.
-    #[error("there is no service {org}/{url} of version {version} for architecture \"{arch}\"")]
-    NotFound { org: String, url: String, version: String, arch: String },
+    #[error("there is no service {service} of version {version} for architecture \"{arch}\"")]
+    NotFound { service: ServiceKey, version: String, arch: String },
     /// The requested version, or an existing one, is invalid.
-    #[error("the versions of service {org}/{url} cannot be compared: {reason}")]
-    Version { org: String, url: String, reason: VersionError },
+    #[error("the versions of service {service} cannot be compared: {reason}")]
+    Version { service: ServiceKey, reason: VersionError },
     /// A dependency is for another architecture than the service that needs it.
-    #[error("{service} needs {org}/{url} for architecture \"{arch}\", which is not its own")]
-    OtherArchitecture { service: String, org: String, url: String, arch: String },
+    #[error("{service} needs {needed} for architecture \"{arch}\", which is not its own")]
+    OtherArchitecture { service: ServiceId, needed: ServiceKey, arch: String },
     /// A service depends on itself, directly or through others.
     #[error("{service} depends on itself")]
-    Cycle { service: String },
+    Cycle { service: ServiceId },
     /// There are too many dependencies.
     #[error("{service} has more than {limit} dependencies")]
-    TooMany { service: String, limit: usize },
+    TooMany { service: ServiceId, limit: usize },
 }
 
 /// A service with all its dependencies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedService<'a> {
-    /// The qualified id.
-    pub id: String,
+    /// The id.
+    pub id: ServiceId,
     /// The organization, even if the definition does not name it.
     pub org: String,
     /// The definition.
     pub definition: &'a ServiceDefinition,
-    /// The direct and indirect dependencies by their qualified ids.
-    pub dependencies: BTreeMap<String, &'a ServiceDefinition>,
+    /// The direct and indirect dependencies by their ids.
+    pub dependencies: BTreeMap<ServiceId, &'a ServiceDefinition>,
 }
 
 /// Finds a service: of a version exactly that one, of a range (or an empty one) the highest.
@@ -49,24 +51,22 @@ pub struct ResolvedService<'a> {
 /// [`ResolveError::NotFound`] or [`ResolveError::Version`].
 pub fn find_service<'a>(
     source: &'a impl ServiceSource,
-    org: &str,
-    url: &str,
+    service: &ServiceKey,
     version: &str,
     arch: &str,
 ) -> Result<&'a ServiceDefinition, ResolveError> {
     let not_found = || ResolveError::NotFound {
-        org: org.to_owned(),
-        url: url.to_owned(),
+        service: service.clone(),
         version: version.to_owned(),
         arch: arch.to_owned(),
     };
-    let unreadable = |reason| ResolveError::Version { org: org.to_owned(), url: url.to_owned(), reason };
-    let mut candidates = source.definitions(org, url).into_iter().filter(|service| service.arch == arch);
+    let unreadable = |reason| ResolveError::Version { service: service.clone(), reason };
+    let mut candidates = source.definitions(service).into_iter().filter(|definition| definition.arch == arch);
     if !version.is_empty() && !is_range_expression(version) {
         if !is_version(version) {
             return Err(unreadable(VersionError::NotAVersion { text: version.to_owned() }));
         }
-        return candidates.find(|service| service.version == version).ok_or_else(not_found);
+        return candidates.find(|definition| definition.version == version).ok_or_else(not_found);
     }
     let range =
         VersionRange::parse(if version.is_empty() { "0.0.0" } else { version }).map_err(unreadable)?;
@@ -86,15 +86,14 @@ pub fn find_service<'a>(
 /// [`ResolveError`] for the first missing or invalid service.
 pub fn resolve_service<'a>(
     source: &'a impl ServiceSource,
-    org: &str,
-    url: &str,
+    service: &ServiceKey,
     version: &str,
     arch: &str,
 ) -> Result<ResolvedService<'a>, ResolveError> {
-    let definition = find_service(source, org, url, version, arch)?;
+    let definition = find_service(source, service, version, arch)?;
     let id = definition.id();
     let dependencies = Walk::new(source).run(&id, definition)?;
-    Ok(ResolvedService { id, org: org.to_owned(), definition, dependencies })
+    Ok(ResolvedService { id, org: service.org().to_owned(), definition, dependencies })
 }
 
 /// Finds the dependencies of a definition from a user's file; the architecture of its direct dependencies is not compared with
@@ -105,7 +104,7 @@ pub fn resolve_service<'a>(
 pub fn resolve_dependencies<'a>(
     source: &'a impl ServiceSource,
     definition: &ServiceDefinition,
-) -> Result<BTreeMap<String, &'a ServiceDefinition>, ResolveError> {
+) -> Result<BTreeMap<ServiceId, &'a ServiceDefinition>, ResolveError> {
     let mut found = BTreeMap::new();
     for dependency in &definition.required_services {
         let direct = find_dependency(source, dependency)?;
@@ -124,23 +123,23 @@ fn find_dependency<'a>(
     source: &'a impl ServiceSource,
     dependency: &ServiceDependency,
 ) -> Result<&'a ServiceDefinition, ResolveError> {
-    let ServiceDependency { org, url, arch, .. } = dependency;
-    let unreadable = |reason| ResolveError::Version { org: org.clone(), url: url.clone(), reason };
+    let service = dependency.key();
+    let unreadable = |reason| ResolveError::Version { service: service.clone(), reason };
     let range = VersionRange::parse(dependency.range()).map_err(unreadable)?;
-    find_service(source, org, url, &range.to_string(), arch)
+    find_service(source, &service, &range.to_string(), &dependency.arch)
 }
 
 /// A depth-first walk through the dependencies, with its own stack so that no definition can overflow the program's.
 struct Walk<'a, S> {
     source: &'a S,
-    found: BTreeMap<String, &'a ServiceDefinition>,
-    open: BTreeSet<String>,
+    found: BTreeMap<ServiceId, &'a ServiceDefinition>,
+    open: BTreeSet<ServiceId>,
     steps: Vec<Step<'a>>,
 }
 
 enum Step<'a> {
-    Enter(String, &'a ServiceDefinition),
-    Leave(String),
+    Enter(ServiceId, &'a ServiceDefinition),
+    Leave(ServiceId),
 }
 
 impl<'a, S: ServiceSource> Walk<'a, S> {
@@ -150,10 +149,10 @@ impl<'a, S: ServiceSource> Walk<'a, S> {
 
     fn run(
         mut self,
-        id: &str,
+        id: &ServiceId,
         definition: &'a ServiceDefinition,
-    ) -> Result<BTreeMap<String, &'a ServiceDefinition>, ResolveError> {
-        self.enter(id.to_owned(), definition)?;
+    ) -> Result<BTreeMap<ServiceId, &'a ServiceDefinition>, ResolveError> {
+        self.enter(id.clone(), definition)?;
         while let Some(step) = self.steps.pop() {
             match step {
                 Step::Leave(service) => {
@@ -166,10 +165,7 @@ impl<'a, S: ServiceSource> Walk<'a, S> {
                 Step::Enter(service, definition) => {
                     self.found.insert(service.clone(), definition);
                     if self.found.len() > MAX_DEPENDENCIES {
-                        return Err(ResolveError::TooMany {
-                            service: id.to_owned(),
-                            limit: MAX_DEPENDENCIES,
-                        });
+                        return Err(ResolveError::TooMany { service: id.clone(), limit: MAX_DEPENDENCIES });
                     }
                     self.enter(service, definition)?;
                 }
@@ -178,7 +174,7 @@ impl<'a, S: ServiceSource> Walk<'a, S> {
         Ok(self.found)
     }
 
-    fn enter(&mut self, id: String, definition: &'a ServiceDefinition) -> Result<(), ResolveError> {
+    fn enter(&mut self, id: ServiceId, definition: &'a ServiceDefinition) -> Result<(), ResolveError> {
         self.open.insert(id.clone());
         self.steps.push(Step::Leave(id.clone()));
         // Reversed, so that the first dependency is the next step.
@@ -186,8 +182,7 @@ impl<'a, S: ServiceSource> Walk<'a, S> {
             if dependency.arch != definition.arch {
                 return Err(ResolveError::OtherArchitecture {
                     service: id,
-                    org: dependency.org.clone(),
-                    url: dependency.url.clone(),
+                    needed: dependency.key(),
                     arch: dependency.arch.clone(),
                 });
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::{ServiceId, ServiceKey};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ pub struct ServiceDefinition {
 
 impl ServiceDefinition {
     /// Returns the qualified id that the exchange gives the service.
-    pub fn id(&self) -> String {
+    pub fn id(&self) -> ServiceId {
         service_id(&self.org, &self.url, &self.version, &self.arch)
     }
 
@@ -75,6 +76,11 @@ pub struct ServiceDependency {
 }
 
 impl ServiceDependency {
+    /// Returns the key of the service, without its version.
+    pub fn key(&self) -> ServiceKey {
+        ServiceKey::new(&self.org, &self.url)
+    }
+
     /// Returns the range of versions: the given one, else everything from the old minimum version on, else everything.
     pub fn range(&self) -> &str {
         let given = [self.version_range.as_str(), self.version.as_str()];
@@ -84,7 +90,7 @@ impl ServiceDependency {
 
 /// Returns the qualified id that the exchange gives a service: a scheme before the name is dropped, characters that are invalid
 /// in a path become dashes.
-pub fn service_id(org: &str, url: &str, version: &str, arch: &str) -> String {
+pub fn service_id(org: &str, url: &str, version: &str, arch: &str) -> ServiceId {
     let is_scheme =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'));
     let name = match url.split_once("://") {
@@ -92,23 +98,23 @@ pub fn service_id(org: &str, url: &str, version: &str, arch: &str) -> String {
         _ => url,
     };
     let name = name.replace(['$', '!', '*', ',', ';', '/', '?', '@', '&', '~', '=', '%'], "-");
-    format!("{org}/{name}_{version}_{arch}")
+    ServiceId::new(org, &format!("{name}_{version}_{arch}"))
 }
 
 /// Provides services and their policies to the check.
 pub trait ServiceSource {
     /// Returns every version and architecture of a service, in any order, their deployments as text.
-    fn definitions(&self, org: &str, url: &str) -> Vec<&ServiceDefinition>;
+    fn definitions(&self, service: &ServiceKey) -> Vec<&ServiceDefinition>;
 
-    /// Returns the policy of a service by its qualified id.
-    fn policy(&self, service_id: &str) -> Option<&ExternalPolicy>;
+    /// Returns the policy of a service.
+    fn policy(&self, service: &ServiceId) -> Option<&ExternalPolicy>;
 }
 
 /// Services and policies in memory.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceCatalog {
-    definitions: BTreeMap<(String, String), BTreeMap<String, ServiceDefinition>>,
-    policies: BTreeMap<String, ExternalPolicy>,
+    definitions: BTreeMap<ServiceKey, BTreeMap<ServiceId, ServiceDefinition>>,
+    policies: BTreeMap<ServiceId, ExternalPolicy>,
 }
 
 impl ServiceCatalog {
@@ -119,14 +125,14 @@ impl ServiceCatalog {
 
     /// Inserts a definition, replacing one with the same id.
     pub fn insert(&mut self, definition: ServiceDefinition) {
-        let key = (definition.org.clone(), definition.url.clone());
+        let key = ServiceKey::new(&definition.org, &definition.url);
         let definition = definition.into_exchange_form();
         self.definitions.entry(key).or_default().insert(definition.id(), definition);
     }
 
     /// Inserts the policy of a service.
-    pub fn insert_policy(&mut self, service_id: impl Into<String>, policy: ExternalPolicy) {
-        self.policies.insert(service_id.into(), policy);
+    pub fn insert_policy(&mut self, service: ServiceId, policy: ExternalPolicy) {
+        self.policies.insert(service, policy);
     }
 }
 
@@ -139,12 +145,11 @@ impl FromIterator<ServiceDefinition> for ServiceCatalog {
 }
 
 impl ServiceSource for ServiceCatalog {
-    fn definitions(&self, org: &str, url: &str) -> Vec<&ServiceDefinition> {
-        let key = (org.to_owned(), url.to_owned());
-        self.definitions.get(&key).into_iter().flat_map(BTreeMap::values).collect()
+    fn definitions(&self, service: &ServiceKey) -> Vec<&ServiceDefinition> {
+        self.definitions.get(service).into_iter().flat_map(BTreeMap::values).collect()
     }
 
-    fn policy(&self, service_id: &str) -> Option<&ExternalPolicy> {
-        self.policies.get(service_id)
+    fn policy(&self, service: &ServiceId) -> Option<&ExternalPolicy> {
+        self.policies.get(service)
     }
 }

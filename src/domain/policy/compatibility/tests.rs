@@ -1,3 +1,4 @@
+use evenkeel_ids::ServiceKey;
 use serde_json::{Value, json};
 
 use super::deployment::{declared_secrets, is_empty, needs_privileges};
@@ -172,10 +173,11 @@ fn dependencies_that_need_themselves_or_another_architecture_are_refused() {
         with_dependency("c", "b"),
     ]);
     let resolve = |catalog: &ServiceCatalog| {
-        resolve_service(catalog, "acme", "a", "1.0.0", "amd64").map(|found| found.dependencies.len())
+        resolve_service(catalog, &ServiceKey::new("acme", "a"), "1.0.0", "amd64")
+            .map(|found| found.dependencies.len())
     };
     assert!(
-        matches!(resolve(&catalog), Err(ResolveError::Cycle { service }) if service == "acme/b_1.0.0_amd64")
+        matches!(resolve(&catalog), Err(ResolveError::Cycle { service }) if service.as_str() == "acme/b_1.0.0_amd64")
     );
     let mut other_arch = with_dependency("a", "b");
     other_arch.required_services[0].arch = "arm64".into();
@@ -198,7 +200,8 @@ fn long_chain_of_dependencies_is_resolved_and_a_longer_one_refused_without_recur
     };
     let resolve = |length: usize| {
         let catalog = chain(length);
-        resolve_service(&catalog, "acme", "s0", "", "amd64").map(|found| found.dependencies.len())
+        resolve_service(&catalog, &ServiceKey::new("acme", "s0"), "", "amd64")
+            .map(|found| found.dependencies.len())
     };
     assert_eq!(resolve(1_000), Ok(1_000));
     assert!(matches!(resolve(20_000), Err(ResolveError::TooMany { .. })));
@@ -211,7 +214,13 @@ fn dependency_reached_on_two_paths_is_no_cycle() {
     let right = json!({"url": "c", "version": "1.0.0", "requiredServices": [dependency("d", "")]});
     let catalog: ServiceCatalog =
         [top, left, right, json!({"url": "d", "version": "1.0.0"})].into_iter().map(service).collect();
-    assert_eq!(resolve_service(&catalog, "acme", "a", "1.0.0", "amd64").unwrap().dependencies.len(), 3);
+    assert_eq!(
+        resolve_service(&catalog, &ServiceKey::new("acme", "a"), "1.0.0", "amd64")
+            .unwrap()
+            .dependencies
+            .len(),
+        3
+    );
 }
 
 #[test]
@@ -245,8 +254,9 @@ fn deployment_of_a_wrong_kind_anywhere_is_unreadable() {
 
 #[test]
 fn service_ids_are_made_as_the_exchange_makes_them() {
-    assert_eq!(service_id("o", "https://a.example/b?c", "1.0.0", "amd64"), "o/a.example-b-c_1.0.0_amd64");
-    assert_eq!(service_id("o", "cam.x_y", "1.0.0", "*"), "o/cam.x_y_1.0.0_*");
+    let id = |url: &str, arch: &str| service_id("o", url, "1.0.0", arch).to_string();
+    assert_eq!(id("https://a.example/b?c", "amd64"), "o/a.example-b-c_1.0.0_amd64");
+    assert_eq!(id("cam.x_y", "*"), "o/cam.x_y_1.0.0_*");
 }
 
 #[test]
@@ -297,7 +307,7 @@ fn namespace_that_is_not_text_in_one_version_refuses_the_whole_check() {
     let mut check = check(&node, &policy, &catalog);
     check.node.node_type = "cluster";
     assert!(
-        matches!(check.run(), Err(CheckError::NamespaceNotText { service }) if service == "acme/cam_2.0.0_amd64")
+        matches!(check.run(), Err(CheckError::NamespaceNotText { service }) if service.as_str() == "acme/cam_2.0.0_amd64")
     );
     let mut with_namespace = policy.clone();
     with_namespace.service.cluster_namespace = "ns".into();

@@ -2,7 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-const SERVICE: ServiceKey<'_> = ServiceKey { org: "acme", url: "cam", version: "1.2.0", arch: "amd64" };
+const SERVICE: ServiceVersion<'_> =
+    ServiceVersion { org: "acme", url: "cam", version: "1.2.0", arch: "amd64" };
 
 fn entry(range: &str, inputs: Value) -> UserInput {
     serde_json::from_value(json!({
