@@ -1,5 +1,6 @@
 //! The agbot's agreements, and the usage and back-off of attempts.
 
+use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -9,10 +10,10 @@ use evenkeel_store::{StoreError, to_sql};
 /// Usage and back-off of one node and policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageRow {
-    /// `org/node`.
-    pub node: String,
-    /// `org/policy`.
-    pub policy: String,
+    /// The node.
+    pub node: NodeId,
+    /// The policy.
+    pub policy: PolicyId,
     /// Rollback state.
     pub usage: Option<Value>,
     /// Back-off after failures.
@@ -25,9 +26,9 @@ pub struct UsageRow {
 /// [`StoreError::Conflict`] on `agreement_node_policy_live_key` when another one is live for the node and policy.
 pub async fn insert_agreement(
     tx: &mut PgConnection,
-    id: &str,
-    node: &str,
-    policy: &str,
+    id: &AgreementId,
+    node: &NodeId,
+    policy: &PolicyId,
     record: &Value,
     at: Timestamp,
 ) -> Result<bool, StoreError> {
@@ -35,9 +36,9 @@ pub async fn insert_agreement(
         "-- agreement.insert_agreement
         INSERT INTO agreement (agreement, node, policy, record, created_at) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (agreement) DO NOTHING",
-        id,
-        node,
-        policy,
+        id.as_str(),
+        node.as_str(),
+        policy.as_str(),
         record,
         to_sql(at) as _,
     )
@@ -47,11 +48,11 @@ pub async fn insert_agreement(
 }
 
 /// Reads an agreement and locks its row.
-pub async fn lock_agreement(tx: &mut PgConnection, id: &str) -> Result<Option<Value>, StoreError> {
+pub async fn lock_agreement(tx: &mut PgConnection, id: &AgreementId) -> Result<Option<Value>, StoreError> {
     let row = sqlx::query!(
         "-- agreement.lock_agreement
         SELECT record FROM agreement WHERE agreement = $1 FOR UPDATE",
-        id,
+        id.as_str(),
     )
     .fetch_optional(tx)
     .await?;
@@ -61,14 +62,14 @@ pub async fn lock_agreement(tx: &mut PgConnection, id: &str) -> Result<Option<Va
 /// Replaces the record of an agreement; `ended_at` marks it as ended.
 pub async fn update_agreement(
     tx: &mut PgConnection,
-    id: &str,
+    id: &AgreementId,
     record: &Value,
     ended_at: Option<Timestamp>,
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- agreement.update_agreement
         UPDATE agreement SET record = $2, ended_at = $3 WHERE agreement = $1",
-        id,
+        id.as_str(),
         record,
         ended_at.map(to_sql) as _,
     )
@@ -78,11 +79,15 @@ pub async fn update_agreement(
 }
 
 /// Replaces the record of an agreement without changing whether it has ended.
-pub async fn replace_record(tx: &mut PgConnection, id: &str, record: &Value) -> Result<(), StoreError> {
+pub async fn replace_record(
+    tx: &mut PgConnection,
+    id: &AgreementId,
+    record: &Value,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- agreement.replace_record
         UPDATE agreement SET record = $2 WHERE agreement = $1",
-        id,
+        id.as_str(),
         record,
     )
     .execute(tx)
@@ -105,30 +110,30 @@ pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Res
 }
 
 /// Lists live agreements of an organization's nodes: by node and policy, those after the given pair, at most `limit`; only of the
-/// given nodes (`org/node`) if any are given.
+/// given nodes if any are given.
 ///
 /// # Shape
 /// Node, policy and record.
 pub async fn list_live_of_org(
     conn: &mut PgConnection,
     org: &str,
-    nodes: Option<&[String]>,
-    after: Option<&(String, String)>,
+    nodes: Option<&[NodeId]>,
+    after: Option<&(NodeId, PolicyId)>,
     limit: i64,
-) -> Result<Vec<(String, String, Value)>, StoreError> {
+) -> Result<Vec<(NodeId, PolicyId, Value)>, StoreError> {
     let rows = sqlx::query!(
-        "-- agreement.list_live_of_org
-        SELECT node, policy, record
+        r#"-- agreement.list_live_of_org
+        SELECT node AS "node: NodeId", policy AS "policy: PolicyId", record
         FROM agreement
         WHERE ended_at IS NULL AND org = $1
           AND ($2::text[] IS NULL OR node = ANY ($2))
           AND (node, policy) > ($3, $4)
         ORDER BY node, policy
-        LIMIT $5",
+        LIMIT $5"#,
         org,
-        nodes,
-        after.map_or("", |after| after.0.as_str()),
-        after.map_or("", |after| after.1.as_str()),
+        nodes as _,
+        after.map_or("", |(node, _)| node.as_str()),
+        after.map_or("", |(_, policy)| policy.as_str()),
         limit,
     )
     .fetch_all(conn)
@@ -136,11 +141,11 @@ pub async fn list_live_of_org(
     Ok(rows.into_iter().map(|row| (row.node, row.policy, row.record)).collect())
 }
 
-/// Lists the newest ended agreements of an organization's nodes; only of the given nodes (`org/node`) if any are given.
+/// Lists the newest ended agreements of an organization's nodes; only of the given nodes if any are given.
 pub async fn list_ended(
     conn: &mut PgConnection,
     org: &str,
-    nodes: Option<&[String]>,
+    nodes: Option<&[NodeId]>,
     limit: i64,
 ) -> Result<Vec<Value>, StoreError> {
     let rows = sqlx::query!(
@@ -152,7 +157,7 @@ pub async fn list_ended(
         ORDER BY ended_at DESC
         LIMIT $3",
         org,
-        nodes,
+        nodes as _,
         limit,
     )
     .fetch_all(conn)
@@ -178,8 +183,8 @@ pub async fn upsert_usage(tx: &mut PgConnection, row: &UsageRow) -> Result<(), S
         sqlx::query!(
             "-- agreement.delete_usage
             DELETE FROM workload_usage WHERE node = $1 AND policy = $2",
-            row.node,
-            row.policy,
+            row.node.as_str(),
+            row.policy.as_str(),
         )
         .execute(tx)
         .await?;
@@ -189,8 +194,8 @@ pub async fn upsert_usage(tx: &mut PgConnection, row: &UsageRow) -> Result<(), S
         "-- agreement.upsert_usage
         INSERT INTO workload_usage (node, policy, usage, backoff) VALUES ($1, $2, $3, $4)
         ON CONFLICT (node, policy) DO UPDATE SET usage = excluded.usage, backoff = excluded.backoff",
-        row.node,
-        row.policy,
+        row.node.as_str(),
+        row.policy.as_str(),
         row.usage,
         row.backoff,
     )
@@ -202,16 +207,16 @@ pub async fn upsert_usage(tx: &mut PgConnection, row: &UsageRow) -> Result<(), S
 /// Stores only the usage and keeps the back-off.
 pub async fn set_usage(
     tx: &mut PgConnection,
-    node: &str,
-    policy: &str,
+    node: &NodeId,
+    policy: &PolicyId,
     usage: Option<&Value>,
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- agreement.set_usage
         INSERT INTO workload_usage (node, policy, usage) VALUES ($1, $2, $3)
         ON CONFLICT (node, policy) DO UPDATE SET usage = excluded.usage",
-        node,
-        policy,
+        node.as_str(),
+        policy.as_str(),
         usage,
     )
     .execute(tx)
@@ -223,8 +228,10 @@ pub async fn set_usage(
 pub async fn list_usage(conn: &mut PgConnection) -> Result<Vec<UsageRow>, StoreError> {
     Ok(sqlx::query_as!(
         UsageRow,
-        "-- agreement.list_usage
-        SELECT node, policy, usage, backoff FROM workload_usage ORDER BY node, policy"
+        r#"-- agreement.list_usage
+        SELECT node AS "node: NodeId", policy AS "policy: PolicyId", usage, backoff
+        FROM workload_usage
+        ORDER BY workload_usage.node, workload_usage.policy"#
     )
     .fetch_all(conn)
     .await?)

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -18,22 +19,22 @@ use evenkeel_store::{StoreError, from_sql};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKey {
     /// An agreement, by id.
-    Agreement(String),
+    Agreement(AgreementId),
     /// Usage and back-off, by node and policy.
-    Usage(String, String),
+    Usage(NodeId, PolicyId),
     /// A claim, by group and scope.
-    Claim(String, String),
+    Claim(GroupId, String),
     /// A rollout, by group and policy.
-    Rollout(String, String),
+    Rollout(GroupId, PolicyId),
 }
 
 impl RecordKey {
-    fn of(kind: &str, first: String, second: String) -> Result<RecordKey, StoreError> {
+    fn of(kind: &str, first: &str, second: &str) -> Result<RecordKey, StoreError> {
         match kind {
-            "agreement" => Ok(RecordKey::Agreement(first)),
-            "usage" => Ok(RecordKey::Usage(first, second)),
-            "claim" => Ok(RecordKey::Claim(first, second)),
-            "rollout" => Ok(RecordKey::Rollout(first, second)),
+            "agreement" => Ok(RecordKey::Agreement(AgreementId::from_text(first))),
+            "usage" => Ok(RecordKey::Usage(NodeId::from_text(first), PolicyId::from_text(second))),
+            "claim" => Ok(RecordKey::Claim(GroupId::from_text(first), second.to_owned())),
+            "rollout" => Ok(RecordKey::Rollout(GroupId::from_text(first), PolicyId::from_text(second))),
             _ => Err(StoreError::Corrupt { table: "agbot_change", column: "kind" }),
         }
     }
@@ -98,7 +99,7 @@ pub async fn list_after(
     }
     let end = Position { snapshot: first.snapshot.clone(), round: first.round };
     let keys = rows.into_iter().filter_map(|row| Some((row.kind?, row.first_key?, row.second_key?)));
-    let keys = keys.map(|(kind, first, second)| RecordKey::of(&kind, first, second));
+    let keys = keys.map(|(kind, first, second)| RecordKey::of(&kind, &first, &second));
     Ok(Some((keys.collect::<Result<_, _>>()?, end)))
 }
 
@@ -111,10 +112,10 @@ pub async fn read_records(
     let (mut usage, mut claims, mut rollouts) = (Pairs::default(), Pairs::default(), Pairs::default());
     for key in keys {
         match key {
-            RecordKey::Agreement(id) => agreements.push(id),
-            RecordKey::Usage(node, policy) => usage.push(node, policy),
-            RecordKey::Claim(group, scope) => claims.push(group, scope),
-            RecordKey::Rollout(group, policy) => rollouts.push(group, policy),
+            RecordKey::Agreement(id) => agreements.push(id.as_str()),
+            RecordKey::Usage(node, policy) => usage.push(node.as_str(), policy.as_str()),
+            RecordKey::Claim(group, scope) => claims.push(group.as_str(), scope),
+            RecordKey::Rollout(group, policy) => rollouts.push(group.as_str(), policy.as_str()),
         }
     }
     let mut records = Records::default();
@@ -165,10 +166,10 @@ async fn read_agreements(conn: &mut PgConnection, ids: &[&str]) -> Result<Vec<Va
 async fn read_usage(conn: &mut PgConnection, keys: &Pairs<'_>) -> Result<Vec<UsageRow>, StoreError> {
     Ok(sqlx::query_as!(
         UsageRow,
-        "-- agbot_change.read_usage
-        SELECT node, policy, usage, backoff
+        r#"-- agbot_change.read_usage
+        SELECT node AS "node: NodeId", policy AS "policy: PolicyId", usage, backoff
         FROM workload_usage
-        JOIN UNNEST($1::text[], $2::text[]) AS key (node, policy) USING (node, policy)",
+        JOIN UNNEST($1::text[], $2::text[]) AS key (node, policy) USING (node, policy)"#,
         &keys.first as &[&str],
         &keys.second as &[&str],
     )
@@ -179,7 +180,8 @@ async fn read_usage(conn: &mut PgConnection, keys: &Pairs<'_>) -> Result<Vec<Usa
 async fn read_claims(conn: &mut PgConnection, keys: &Pairs<'_>) -> Result<Vec<ClaimRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- agbot_change.read_claims
-        SELECT ha_group, scope, node, purpose, version, fencing, phase, since AS "since: jiff_sqlx::Timestamp",
+        SELECT ha_group AS "ha_group: GroupId", scope, node AS "node: NodeId", purpose, version, fencing, phase,
+               since AS "since: jiff_sqlx::Timestamp",
                phase_at AS "phase_at: jiff_sqlx::Timestamp", deadline AS "deadline: jiff_sqlx::Timestamp"
         FROM claim
         JOIN UNNEST($1::text[], $2::text[]) AS key (ha_group, scope) USING (ha_group, scope)"#,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,12 +19,12 @@ use evenkeel_store::{StoreError, from_sql, to_sql};
 /// A claim.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ClaimRow {
-    /// `org/group`.
-    pub ha_group: String,
+    /// The group.
+    pub ha_group: GroupId,
     /// `agent`, or `org/policy`.
     pub scope: String,
-    /// The holder, `org/node`.
-    pub node: String,
+    /// The holder.
+    pub node: NodeId,
     /// The purpose.
     pub purpose: Value,
     /// Wanted version.
@@ -43,8 +44,8 @@ pub struct ClaimRow {
 /// A member that waits for its agent upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct WaitRow {
-    /// `org/node`.
-    pub node: String,
+    /// The member.
+    pub node: NodeId,
     /// When it was refused first.
     pub since: Timestamp,
     /// When it was refused last.
@@ -54,8 +55,8 @@ pub struct WaitRow {
 /// The stored state of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupRow {
-    /// `org/group`.
-    pub ha_group: String,
+    /// The group.
+    pub ha_group: GroupId,
     /// Incremented with every claim of the group that is taken or released.
     pub revision: i64,
     /// When an agent claim of the group was released last.
@@ -66,13 +67,20 @@ pub struct GroupRow {
     pub waits: Vec<WaitRow>,
 }
 
+fn texts<'i>(ids: &[&'i GroupId]) -> Vec<&'i str> {
+    ids.iter().map(|id| id.as_str()).collect()
+}
+
 /// Reads the inputs of decisions about claims of groups, in the order of their names; nothing is locked.
 ///
 /// The subselect around the names hides their number, so that the server does not plan again for each number.
-pub async fn read_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<Vec<GroupRow>, StoreError> {
+pub async fn read_groups(
+    conn: &mut PgConnection,
+    ha_groups: &[&GroupId],
+) -> Result<Vec<GroupRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- claim.read_groups
-        SELECT claim_group.ha_group, claim_group.revision,
+        SELECT claim_group.ha_group AS "ha_group: GroupId", claim_group.revision,
                claim_group.released_at AS "released_at: jiff_sqlx::Timestamp",
                (SELECT jsonb_agg(claim ORDER BY claim.scope) FROM claim
                 WHERE claim.ha_group = claim_group.ha_group) AS "claims: Json<Vec<ClaimRow>>",
@@ -81,7 +89,7 @@ pub async fn read_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<
         FROM claim_group
         WHERE claim_group.ha_group = ANY ((SELECT $1::text[])::text[])
         ORDER BY claim_group.ha_group"#,
-        ha_groups as &[&str],
+        &texts(ha_groups) as &[&str],
     )
     .fetch_all(conn)
     .await?;
@@ -98,11 +106,11 @@ pub async fn read_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<
 }
 
 /// Inserts the rows of groups that have none yet.
-pub async fn insert_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Result<(), StoreError> {
+pub async fn insert_groups(conn: &mut PgConnection, ha_groups: &[&GroupId]) -> Result<(), StoreError> {
     sqlx::query!(
         "-- claim.insert_groups
         INSERT INTO claim_group (ha_group) SELECT name FROM UNNEST($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING",
-        ha_groups as &[&str],
+        &texts(ha_groups) as &[&str],
     )
     .execute(conn)
     .await?;
@@ -113,9 +121,10 @@ pub async fn insert_groups(conn: &mut PgConnection, ha_groups: &[&str]) -> Resul
 pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- claim.list_all
-        SELECT ha_group, scope, node, purpose, version, fencing, phase, since AS "since: jiff_sqlx::Timestamp",
+        SELECT ha_group AS "ha_group: GroupId", scope, node AS "node: NodeId", purpose, version, fencing, phase,
+               since AS "since: jiff_sqlx::Timestamp",
                phase_at AS "phase_at: jiff_sqlx::Timestamp", deadline AS "deadline: jiff_sqlx::Timestamp"
-        FROM claim ORDER BY ha_group, scope"#
+        FROM claim ORDER BY claim.ha_group, claim.scope"#
     )
     .fetch_all(conn)
     .await?;
@@ -140,21 +149,24 @@ pub async fn list_all(conn: &mut PgConnection) -> Result<Vec<ClaimRow>, StoreErr
 ///
 /// Until the transaction ends, other callers for the policy wait. Call it after locking a lease and before [`insert_claims`],
 /// which locks groups.
-pub async fn lock_policy(tx: &mut PgConnection, policy: &str) -> Result<Vec<String>, StoreError> {
+pub async fn lock_policy(tx: &mut PgConnection, policy: &PolicyId) -> Result<Vec<GroupId>, StoreError> {
     // The assignment changes nothing: it locks an existing row.
     sqlx::query!(
         "-- claim.lock_policy
         INSERT INTO claim_policy (policy) VALUES ($1)
         ON CONFLICT (policy) DO UPDATE SET policy = EXCLUDED.policy",
-        policy,
+        policy.as_str(),
     )
     .execute(&mut *tx)
     .await?;
     // A separate statement: it sees what was committed while waiting for the lock.
     let groups = sqlx::query_scalar!(
-        "-- claim.list_groups_of_policy
-        SELECT ha_group FROM claim WHERE scope = $1 AND scope <> 'agent' ORDER BY ha_group",
-        policy,
+        r#"-- claim.list_groups_of_policy
+        SELECT ha_group AS "ha_group: GroupId"
+        FROM claim
+        WHERE scope = $1 AND scope <> 'agent'
+        ORDER BY claim.ha_group"#,
+        policy.as_str(),
     )
     .fetch_all(tx)
     .await?;
@@ -273,10 +285,10 @@ pub async fn insert_claims(
             FROM granted
         )
         SELECT granted.fencing AS "fencing?" FROM wanted LEFT JOIN granted USING (position) ORDER BY position"#,
-        &text(|row| &row.ha_group) as &[&str],
+        &text(|row| row.ha_group.as_str()) as &[&str],
         &revisions,
         &text(|row| &row.scope) as &[&str],
-        &text(|row| &row.node) as &[&str],
+        &text(|row| row.node.as_str()) as &[&str],
         &purposes as &[&Value],
         &text(|row| &row.version) as &[&str],
         &text(|row| &row.phase) as &[&str],
@@ -295,7 +307,7 @@ pub async fn insert_claims(
 #[expect(clippy::too_many_arguments, reason = "the columns of a row and its key")]
 pub async fn advance_claim(
     tx: &mut PgConnection,
-    ha_group: &str,
+    ha_group: &GroupId,
     scope: &str,
     fencing: i64,
     phase: &str,
@@ -306,7 +318,7 @@ pub async fn advance_claim(
         "-- claim.advance_claim
         UPDATE claim SET phase = $4, phase_at = $5, deadline = $6
         WHERE ha_group = $1 AND scope = $2 AND fencing = $3",
-        ha_group,
+        ha_group.as_str(),
         scope,
         fencing,
         phase,
@@ -321,14 +333,14 @@ pub async fn advance_claim(
 /// Returns whether the claim still exists with this fencing number, and locks its row until the transaction ends.
 pub async fn lock_claim(
     tx: &mut PgConnection,
-    ha_group: &str,
+    ha_group: &GroupId,
     scope: &str,
     fencing: i64,
 ) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         "-- claim.lock_claim
         SELECT fencing FROM claim WHERE ha_group = $1 AND scope = $2 AND fencing = $3 FOR SHARE",
-        ha_group,
+        ha_group.as_str(),
         scope,
         fencing,
     )
@@ -340,8 +352,8 @@ pub async fn lock_claim(
 /// A claim to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedClaim {
-    /// `org/group`.
-    pub ha_group: String,
+    /// The group.
+    pub ha_group: GroupId,
     /// `agent`, or `org/policy`.
     pub scope: String,
     /// Its fencing number.
@@ -419,7 +431,7 @@ pub async fn delete_claims(
         SELECT gone.position IS NOT NULL AS "is_removed!", allowed.position IS NOT NULL AS "is_allowed!"
         FROM wanted LEFT JOIN allowed USING (position) LEFT JOIN gone USING (position)
         ORDER BY position"#,
-        &text(|claim| &claim.ha_group) as &[&str],
+        &text(|claim| claim.ha_group.as_str()) as &[&str],
         &text(|claim| &claim.scope) as &[&str],
         &numbers,
         &details as &[Json<ReleasedClaim>],
@@ -440,13 +452,14 @@ pub async fn delete_claims(
         .collect())
 }
 
-/// Records refused agent upgrades of members (group and node); keeps the start of their wait.
+/// Records refused agent upgrades of members; keeps the start of their wait.
 pub async fn upsert_waits(
     conn: &mut PgConnection,
-    waits: &BTreeSet<(&str, &str)>,
+    waits: &BTreeSet<(&GroupId, &NodeId)>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let (ha_groups, nodes): (Vec<&str>, Vec<&str>) = waits.iter().copied().unzip();
+    let pairs = waits.iter().map(|(group, node)| (group.as_str(), node.as_str()));
+    let (ha_groups, nodes): (Vec<&str>, Vec<&str>) = pairs.unzip();
     sqlx::query!(
         "-- claim.upsert_waits
         INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at)

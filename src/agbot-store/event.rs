@@ -1,5 +1,6 @@
 //! Events of the agbot: its actions and their reasons.
 
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -13,12 +14,12 @@ pub struct EventRow {
     pub happened_at: Timestamp,
     /// Kind, for instance `hagroup.lock-granted`.
     pub kind: String,
-    /// The group, `org/group`, if it concerns one.
-    pub ha_group: Option<String>,
-    /// The node, `org/node`, if it concerns one.
-    pub node: Option<String>,
-    /// The policy, `org/policy`, if it concerns one.
-    pub policy: Option<String>,
+    /// The group, if it concerns one.
+    pub ha_group: Option<GroupId>,
+    /// The node, if it concerns one.
+    pub node: Option<NodeId>,
+    /// The policy, if it concerns one.
+    pub policy: Option<PolicyId>,
     /// Reason and counts.
     pub detail: Value,
 }
@@ -30,9 +31,9 @@ pub async fn insert_event(tx: &mut PgConnection, event: &EventRow) -> Result<(),
         INSERT INTO agbot_event (happened_at, kind, ha_group, node, policy, detail) VALUES ($1, $2, $3, $4, $5, $6)",
         to_sql(event.happened_at) as _,
         event.kind,
-        event.ha_group,
-        event.node,
-        event.policy,
+        event.ha_group.as_ref().map(GroupId::as_str),
+        event.node.as_ref().map(NodeId::as_str),
+        event.policy.as_ref().map(PolicyId::as_str),
         event.detail,
     )
     .execute(tx)
@@ -43,26 +44,27 @@ pub async fn insert_event(tx: &mut PgConnection, event: &EventRow) -> Result<(),
 /// The filter of events; none matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// `org/group`.
-    pub ha_group: Option<String>,
-    /// `org/node`.
-    pub node: Option<String>,
-    /// `org/policy`.
-    pub policy: Option<String>,
+    /// The group.
+    pub ha_group: Option<GroupId>,
+    /// The node.
+    pub node: Option<NodeId>,
+    /// The policy.
+    pub policy: Option<PolicyId>,
 }
 
 /// Lists the newest events of an organization, newest first: those about its nodes, groups or policies, or only those about the given
-/// nodes (`org/node`) if any are given.
+/// nodes if any are given.
 pub async fn list_newest(
     conn: &mut PgConnection,
     org: &str,
-    nodes: Option<&[String]>,
+    nodes: Option<&[NodeId]>,
     filter: &EventFilter,
     limit: i64,
 ) -> Result<Vec<EventRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_newest
-        SELECT happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group, node, policy, detail
+        SELECT happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group AS "ha_group: GroupId",
+               node AS "node: NodeId", policy AS "policy: PolicyId", detail
         FROM agbot_event
         WHERE CASE WHEN $2::text[] IS NULL
                    THEN $1 IN (org, policy_org)
@@ -73,11 +75,11 @@ pub async fn list_newest(
         ORDER BY event_id DESC
         LIMIT $3"#,
         org,
-        nodes,
+        nodes as _,
         limit,
-        filter.ha_group.as_deref(),
-        filter.node.as_deref(),
-        filter.policy.as_deref(),
+        filter.ha_group.as_ref().map(GroupId::as_str),
+        filter.node.as_ref().map(NodeId::as_str),
+        filter.policy.as_ref().map(PolicyId::as_str),
     )
     .fetch_all(conn)
     .await?;
@@ -97,8 +99,8 @@ pub async fn list_newest(
 /// A change of the condition of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeEvent {
-    /// `org/node`.
-    pub node: String,
+    /// The node.
+    pub node: NodeId,
     /// Kind, begins with `node.`.
     pub kind: &'static str,
     /// The kind of the change in the other direction.
@@ -136,7 +138,7 @@ pub async fn insert_node_events(
         to_sql(at) as _,
         &text(|event| event.kind) as &[&str],
         &text(|event| event.opposite) as &[&str],
-        &text(|event| &event.node) as &[&str],
+        &text(|event| event.node.as_str()) as &[&str],
         &is_end,
         &details as &[&Value],
     )
@@ -146,10 +148,10 @@ pub async fn insert_node_events(
 }
 
 /// Lists the newest changes of the conditions of all nodes: node and kind, one for each node and condition.
-pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(String, String)>, StoreError> {
+pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(NodeId, String)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_node_conditions
-        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back')) node AS "node!", kind
+        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back')) node AS "node!: NodeId", kind
         FROM agbot_event
         WHERE kind LIKE 'node.%' AND node IS NOT NULL
         ORDER BY node, kind IN ('node.down', 'node.back'), event_id DESC"#

@@ -2,6 +2,7 @@
 //!
 //! Rows are inserted in the transaction that decided them. Those of one node are delivered in the order of their sequence numbers.
 
+use evenkeel_ids::{AgreementId, NodeId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -14,10 +15,10 @@ use evenkeel_store::{StoreError, from_sql, to_sql};
 pub struct OutboxRow {
     /// Position in the queue.
     pub sequence: i64,
-    /// `org/node`.
-    pub node: String,
+    /// The node.
+    pub node: NodeId,
     /// The agreement it belongs to.
-    pub agreement: String,
+    pub agreement: AgreementId,
     /// The effect.
     pub effect: Value,
 }
@@ -27,10 +28,10 @@ pub struct OutboxRow {
 pub struct OutboxKey<'a> {
     /// Partition of the node.
     pub partition: i32,
-    /// `org/node`.
-    pub node: &'a str,
+    /// The node.
+    pub node: &'a NodeId,
     /// The agreement.
-    pub agreement: &'a str,
+    pub agreement: &'a AgreementId,
 }
 
 /// The backlog of the outbox of all agbots.
@@ -60,8 +61,8 @@ pub async fn insert_effects(
         ))
         ORDER BY wanted.place",
         key.partition,
-        key.node,
-        key.agreement,
+        key.node.as_str(),
+        key.agreement.as_str(),
         effects,
         to_sql(at) as _,
         skips_queued,
@@ -72,11 +73,11 @@ pub async fn insert_effects(
 }
 
 /// Drops the undelivered effects of an agreement, because its end makes them pointless.
-pub async fn delete_of_agreement(tx: &mut PgConnection, agreement: &str) -> Result<(), StoreError> {
+pub async fn delete_of_agreement(tx: &mut PgConnection, agreement: &AgreementId) -> Result<(), StoreError> {
     sqlx::query!(
         "-- outbox.delete_of_agreement
         DELETE FROM agbot_outbox WHERE agreement = $1",
-        agreement,
+        agreement.as_str(),
     )
     .execute(tx)
     .await?;
@@ -89,16 +90,17 @@ pub async fn delete_of_agreement(tx: &mut PgConnection, agreement: &str) -> Resu
 pub async fn list_deliverable(
     conn: &mut PgConnection,
     owner: Uuid,
-    except: &[String],
+    except: &[NodeId],
     limit: i64,
 ) -> Result<Vec<OutboxRow>, StoreError> {
     Ok(sqlx::query_as!(
         OutboxRow,
-        "-- outbox.list_deliverable
+        r#"-- outbox.list_deliverable
         WITH held AS (
             SELECT partition_number FROM work_partition WHERE owner = $1 AND expires_at > now()
         )
-        SELECT queued.sequence, queued.node, queued.agreement, queued.effect
+        SELECT queued.sequence, queued.node AS "node: NodeId", queued.agreement AS "agreement: AgreementId",
+               queued.effect
         FROM agbot_outbox AS queued
         WHERE queued.partition_number IN (SELECT partition_number FROM held)
           AND queued.node <> ALL ($2)
@@ -109,9 +111,9 @@ pub async fn list_deliverable(
                 AND earlier.partition_number NOT IN (SELECT partition_number FROM held)
           )
         ORDER BY queued.sequence
-        LIMIT $3",
+        LIMIT $3"#,
         owner,
-        except,
+        except as _,
         limit,
     )
     .fetch_all(conn)

@@ -1,5 +1,6 @@
 //! Rollouts of policies through groups.
 
+use evenkeel_ids::{GroupId, PolicyId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -9,16 +10,16 @@ use evenkeel_store::{StoreError, to_sql};
 /// Stores the state of a rollout.
 pub async fn upsert_rollout(
     tx: &mut PgConnection,
-    ha_group: &str,
-    policy: &str,
+    ha_group: &GroupId,
+    policy: &PolicyId,
     record: &Value,
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- rollout.upsert_rollout
         INSERT INTO rollout (ha_group, policy, record) VALUES ($1, $2, $3)
         ON CONFLICT (ha_group, policy) DO UPDATE SET record = excluded.record",
-        ha_group,
-        policy,
+        ha_group.as_str(),
+        policy.as_str(),
         record,
     )
     .execute(tx)
@@ -40,14 +41,14 @@ pub async fn list_rollouts(conn: &mut PgConnection) -> Result<Vec<Value>, StoreE
 /// Reads one rollout and locks its row until the transaction ends.
 pub async fn lock_rollout(
     tx: &mut PgConnection,
-    ha_group: &str,
-    policy: &str,
+    ha_group: &GroupId,
+    policy: &PolicyId,
 ) -> Result<Option<Value>, StoreError> {
     let row = sqlx::query!(
         "-- rollout.lock_rollout
         SELECT record FROM rollout WHERE ha_group = $1 AND policy = $2 FOR UPDATE",
-        ha_group,
-        policy,
+        ha_group.as_str(),
+        policy.as_str(),
     )
     .fetch_optional(tx)
     .await?;
@@ -57,15 +58,15 @@ pub async fn lock_rollout(
 /// Reads the rollouts of a policy, in one group or (none) in all, and locks their rows until the transaction ends.
 pub async fn lock_of_policy(
     tx: &mut PgConnection,
-    policy: &str,
-    ha_group: Option<&str>,
+    policy: &PolicyId,
+    ha_group: Option<&GroupId>,
 ) -> Result<Vec<Value>, StoreError> {
     let rows = sqlx::query!(
         "-- rollout.lock_of_policy
         SELECT record FROM rollout WHERE policy = $1 AND ($2::text IS NULL OR ha_group = $2)
         ORDER BY ha_group FOR UPDATE",
-        policy,
-        ha_group,
+        policy.as_str(),
+        ha_group.map(GroupId::as_str),
     )
     .fetch_all(tx)
     .await?;

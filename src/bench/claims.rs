@@ -111,9 +111,9 @@ async fn hold_others(database: &Database) -> Result<(), Failure> {
     .execute(&mut *connection)
     .await
     .map_err(|error| refused(&error))?;
-    let groups: Vec<String> = (0..CLIENTS).map(|client| group(client).as_str().to_owned()).collect();
-    let names: Vec<&str> = groups.iter().map(String::as_str).collect();
-    table::insert_groups(&mut connection, &names).await.map_err(store)?;
+    let groups: Vec<GroupId> = (0..CLIENTS).map(group).collect();
+    let groups: Vec<&GroupId> = groups.iter().collect();
+    table::insert_groups(&mut connection, &groups).await.map_err(store)?;
     sqlx::query("ANALYZE").execute(&mut *connection).await.map(drop).map_err(|error| refused(&error))
 }
 
@@ -213,8 +213,7 @@ impl Asker {
         let now = Timestamp::now();
         let mut tx = self.database.begin().await?;
         lock_table(&mut tx).await?;
-        let name = self.group.id.as_str();
-        let stored = table::read_groups(&mut tx, &[name]).await?;
+        let stored = table::read_groups(&mut tx, &[&self.group.id]).await?;
         if let Some(row) = stored.iter().flat_map(|group| &group.claims).next() {
             return Err(AgbotError::Refused(format!("{} holds a claim", row.node)));
         }
@@ -229,9 +228,9 @@ impl Asker {
         let (_, request) = decide_agent_upgrade(view, &self.node, &self.nmp, now, &self.settings)
             .map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
         let row = ClaimRow {
-            ha_group: self.group.id.as_str().to_owned(),
+            ha_group: self.group.id.clone(),
             scope: SCOPE.to_owned(),
-            node: self.node.as_str().to_owned(),
+            node: self.node.clone(),
             purpose: json!({"purpose": "agent-upgrade", "nmp": self.nmp.as_str()}),
             version: request.version,
             fencing: 0,
@@ -255,7 +254,7 @@ impl Asker {
         let mut tx = self.database.begin().await?;
         lock_table(&mut tx).await?;
         let claim = EndedClaim {
-            ha_group: self.group.id.as_str().to_owned(),
+            ha_group: self.group.id.clone(),
             scope: SCOPE.to_owned(),
             fencing,
             why: ReleaseReason::Done.to_string(),

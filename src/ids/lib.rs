@@ -4,6 +4,8 @@
 //! text. The exchange decides which characters a name may contain, not this crate.
 
 mod agreement;
+#[cfg(feature = "sqlx")]
+mod column;
 mod error;
 mod org;
 mod policy;

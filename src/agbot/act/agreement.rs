@@ -59,9 +59,9 @@ pub(super) async fn propose(
         check_claim(&mut tx, claim).await?;
         let inserted = table::insert_agreement(
             &mut tx,
-            agreement.id.as_str(),
-            agreement.node.as_str(),
-            agreement.policy.as_str(),
+            &agreement.id,
+            &agreement.node,
+            &agreement.policy,
             &record,
             agreement.created_at,
         )
@@ -106,9 +106,9 @@ pub(super) async fn acknowledge(
             let detail = json!({"agreement": done.id.as_str(), "service": done.service_key.as_str(), "version": done.version});
             let event = agreement_event("agreement.made", (&done.node, &done.policy), detail, now);
             events::insert_event(&mut tx, &event).await?;
-            table::update_agreement(&mut tx, reply.id.as_str(), &serde_json::to_value(&done)?, None).await?;
+            table::update_agreement(&mut tx, reply.id, &serde_json::to_value(&done)?, None).await?;
             if let Some(policy) = reply.policy {
-                table::set_usage(&mut tx, reply.node.as_str(), policy.as_str(), usage.as_ref()).await?;
+                table::set_usage(&mut tx, reply.node, policy, usage.as_ref()).await?;
             }
             let effects = [
                 Effect::record(&done, "Producer agreed"),
@@ -127,12 +127,7 @@ pub(super) async fn acknowledge(
 pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Result<(), AgbotError> {
     let usage = end.usage.map(serde_json::to_value).transpose()?;
     let backoff = end.backoff.map(serde_json::to_value).transpose()?;
-    let usage = UsageRow {
-        node: end.node.as_str().to_owned(),
-        policy: end.policy.as_str().to_owned(),
-        usage,
-        backoff,
-    };
+    let usage = UsageRow { node: end.node.clone(), policy: end.policy.clone(), usage, backoff };
     let subject = Subject { node: end.node, agreement: end.id };
     let mut effects = vec![Effect::DeleteAgreement];
     if end.notifies_node {
@@ -147,7 +142,7 @@ pub(super) async fn cancel(context: &Context, lease: Lease, end: &End<'_>) -> Re
             let now = context.now();
             let version = agreement.version.clone();
             let ended = agreement.end(now, end.reason).map_err(|error| AgbotError::Refused(error.to_string()))?;
-            table::update_agreement(&mut tx, end.id.as_str(), &serde_json::to_value(&ended)?, Some(now)).await?;
+            table::update_agreement(&mut tx, end.id, &serde_json::to_value(&ended)?, Some(now)).await?;
             table::upsert_usage(&mut tx, &usage).await?;
             let detail = json!({"agreement": end.id.as_str(), "version": version, "reason": end.reason.0, "text": end.cause});
             let event = agreement_event("agreement.ended", (end.node, end.policy), detail, now);
@@ -202,7 +197,7 @@ pub(super) async fn record_stopped(
         let agreement = locked(&mut tx, id).await?;
         if agreement.awaits_stop {
             let stopped = agreement.confirm_stop().map_err(|error| AgbotError::Refused(error.to_string()))?;
-            table::replace_record(&mut tx, id.as_str(), &serde_json::to_value(&stopped)?).await?;
+            table::replace_record(&mut tx, id, &serde_json::to_value(&stopped)?).await?;
         }
         tx.commit().await?;
         Ok(())
@@ -220,8 +215,8 @@ pub(super) async fn update_usage(
     backoff: Option<&Backoff>,
 ) -> Result<(), AgbotError> {
     let row = UsageRow {
-        node: node.as_str().to_owned(),
-        policy: policy.as_str().to_owned(),
+        node: node.clone(),
+        policy: policy.clone(),
         usage: usage.map(serde_json::to_value).transpose()?,
         backoff: backoff.map(serde_json::to_value).transpose()?,
     };
@@ -250,7 +245,7 @@ async fn change(
             return Err(AgbotError::Refused("the agreement is over".to_owned()));
         }
         let effects = edit(&mut agreement, context.now())?;
-        table::update_agreement(&mut tx, id.as_str(), &serde_json::to_value(&agreement)?, None).await?;
+        table::update_agreement(&mut tx, id, &serde_json::to_value(&agreement)?, None).await?;
         let subject = Subject { node: &agreement.node, agreement: id };
         enqueue(context, &mut tx, lease, subject, &effects).await?;
         tx.commit().await?;
@@ -269,14 +264,14 @@ fn agreement_event(
         happened_at: at,
         kind: kind.to_owned(),
         ha_group: None,
-        node: Some(node.as_str().to_owned()),
-        policy: Some(policy.as_str().to_owned()),
+        node: Some(node.clone()),
+        policy: Some(policy.clone()),
         detail,
     }
 }
 
 async fn locked(tx: &mut PgConnection, id: &AgreementId) -> Result<Agreement, AgbotError> {
-    let record = table::lock_agreement(tx, id.as_str()).await?;
+    let record = table::lock_agreement(tx, id).await?;
     let record = record.ok_or_else(|| AgbotError::Refused("the agreement is not recorded".to_owned()))?;
     Ok(serde_json::from_value(record)?)
 }
@@ -285,7 +280,7 @@ async fn locked(tx: &mut PgConnection, id: &AgreementId) -> Result<Agreement, Ag
 async fn check_claim(tx: &mut PgConnection, claim: Option<&ClaimRef>) -> Result<(), AgbotError> {
     let Some(claim) = claim else { return Ok(()) };
     let is_held =
-        claims::lock_claim(tx, claim.group.as_str(), claim.scope.text(), claim.fencing.cast_signed()).await?;
+        claims::lock_claim(tx, &claim.group, claim.scope.text(), claim.fencing.cast_signed()).await?;
     if is_held {
         Ok(())
     } else {

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_agbot_store::claim as table;
 use evenkeel_agbot_store::event::{EventRow, insert_event};
 use evenkeel_agbot_store::rollout as rollouts;
-use evenkeel_ids::GroupId;
-use evenkeel_planner::claims::{self, Claim, ClaimRef, ClaimRequest, Grant, Phase, may_take};
+use evenkeel_planner::claims::{self, Claim, ClaimRef, ClaimRequest, Grant, Phase, Scope, may_take};
 use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::facts::HaGroupFacts;
@@ -55,7 +54,7 @@ async fn try_to_take(
 ) -> Result<Option<Claim>, AgbotError> {
     let mut tx = context.database.begin().await?;
     check_lease(context, &mut tx, lease).await?;
-    let stored = read_groups(&mut tx, &BTreeSet::from([request.group.as_str()])).await?;
+    let stored = read_groups(&mut tx, &BTreeSet::from([&request.group])).await?;
     let Some(stored) = stored.into_values().next() else { return Ok(None) };
     let grant = may_take(&stored.claims, request, group)
         .map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;
@@ -77,11 +76,11 @@ async fn try_to_take(
 ///
 /// Without a limit nothing is locked.
 async fn check_parallelism(tx: &mut PgConnection, request: &ClaimRequest) -> Result<(), AgbotError> {
+    let Scope::Policy(policy) = &request.scope else { return Ok(()) };
     if request.parallelism == 0 {
         return Ok(());
     }
-    let in_work = table::lock_policy(tx, request.scope.text()).await?;
-    let in_work = in_work.iter().map(|group| GroupId::from_text(group));
+    let in_work = table::lock_policy(tx, policy).await?;
     claims::check_parallelism(&request.group, request.parallelism, in_work)
         .map_err(|blocked| AgbotError::Refused(blocked.to_string()))
 }
@@ -123,7 +122,7 @@ pub(super) async fn advance(
     retry("claim.advance", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
-        let (group, scope) = (claim.group.as_str(), claim.scope.text());
+        let (group, scope) = (&claim.group, claim.scope.text());
         let fencing = claim.fencing.cast_signed();
         let is_moved =
             table::advance_claim(&mut tx, group, scope, fencing, &phase, context.now(), deadline).await?;
@@ -143,19 +142,19 @@ pub(super) async fn record_rollout(
     retry("rollout.record", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
-        let stored = rollouts::lock_rollout(&mut tx, rollout.group.as_str(), rollout.policy.as_str()).await?;
+        let stored = rollouts::lock_rollout(&mut tx, &rollout.group, &rollout.policy).await?;
         let stored: Option<Rollout> = stored.map(serde_json::from_value).transpose()?;
         if !rollout.may_replace(stored.as_ref()) {
             return Err(AgbotError::Refused("the rollout was changed meanwhile".to_owned()));
         }
-        rollouts::upsert_rollout(&mut tx, rollout.group.as_str(), rollout.policy.as_str(), &record).await?;
+        rollouts::upsert_rollout(&mut tx, &rollout.group, &rollout.policy, &record).await?;
         for event in history::events(stored.as_ref(), rollout) {
             let row = EventRow {
                 happened_at: context.now(),
                 kind: event.kind.to_owned(),
-                ha_group: Some(rollout.group.as_str().to_owned()),
-                node: event.node.map(|node| node.as_str().to_owned()),
-                policy: Some(rollout.policy.as_str().to_owned()),
+                ha_group: Some(rollout.group.clone()),
+                node: event.node,
+                policy: Some(rollout.policy.clone()),
                 detail: event.detail,
             };
             insert_event(&mut tx, &row).await?;

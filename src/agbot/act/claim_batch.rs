@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self as table, ClaimEnding, EndedClaim, GroupRow, NewClaim};
-use evenkeel_ids::{NmpId, NodeId};
+use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::{
     GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade,
 };
@@ -121,11 +121,11 @@ impl ClaimBatches {
         let now = upgrades.iter().map(|upgrade| upgrade.at).max().unwrap_or_default();
         let stale = now.saturating_sub(Duration::from_secs(REFUSAL_MEMORY_SECS)).unwrap_or(now);
         let open: Vec<_> = upgrades.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none()).collect();
-        let names: BTreeSet<&str> = open.iter().map(|(upgrade, _)| upgrade.group.id.as_str()).collect();
+        let names: BTreeSet<&GroupId> = open.iter().map(|(upgrade, _)| &upgrade.group.id).collect();
         let mut groups = read_groups(connection, &names).await?;
         let (mut wanted, mut refused) = (Vec::new(), BTreeSet::new());
         for (upgrade, verdict) in open {
-            let (name, node) = (upgrade.group.id.as_str(), upgrade.node.as_str());
+            let (name, node) = (&upgrade.group.id, &upgrade.node);
             // This round already takes a claim of the group; the next round decides whether another one may be taken.
             let Some(group) = groups.get(name) else { continue };
             match group.decide(upgrade, now, &self.settings) {
@@ -185,7 +185,7 @@ pub(super) struct Group {
 impl Group {
     fn of(row: GroupRow) -> Result<Group, AgbotError> {
         let refusals = row.waits.into_iter().map(|wait| Refusal {
-            node: NodeId::from_text(&wait.node),
+            node: wait.node,
             first_at: wait.since,
             last_at: wait.refreshed_at,
         });
@@ -217,9 +217,9 @@ impl Group {
 /// Reads groups by name, including those that never had a claim.
 pub(super) async fn read_groups(
     connection: &mut PgConnection,
-    names: &BTreeSet<&str>,
-) -> Result<BTreeMap<String, Group>, AgbotError> {
-    let names: Vec<&str> = names.iter().copied().collect();
+    names: &BTreeSet<&GroupId>,
+) -> Result<BTreeMap<GroupId, Group>, AgbotError> {
+    let names: Vec<&GroupId> = names.iter().copied().collect();
     let mut rows = table::read_groups(connection, &names).await?;
     if rows.len() < names.len() {
         table::insert_groups(connection, &names).await?;

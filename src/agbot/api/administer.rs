@@ -102,8 +102,7 @@ async fn carry_out(context: &Context, wish: &Wish) -> Result<Done, AgbotError> {
     retry("rollout.act", || async {
         let mut done = Done::default();
         let mut tx = context.database.begin().await?;
-        let group = wish.group.as_ref().map(GroupId::as_str);
-        for record in rollouts::lock_of_policy(&mut tx, wish.policy.as_str(), group).await? {
+        for record in rollouts::lock_of_policy(&mut tx, &wish.policy, wish.group.as_ref()).await? {
             let rollout: Rollout = serde_json::from_value(record)?;
             match act(&rollout, wish.action, asker) {
                 Ok(Some(next)) => {
@@ -126,14 +125,13 @@ async fn store(
     wish: &Wish,
     now: Timestamp,
 ) -> Result<(), AgbotError> {
-    let (group, policy) = (rollout.group.as_str(), rollout.policy.as_str());
-    rollouts::upsert_rollout(tx, group, policy, &serde_json::to_value(rollout)?).await?;
+    rollouts::upsert_rollout(tx, &rollout.group, &rollout.policy, &serde_json::to_value(rollout)?).await?;
     let row = EventRow {
         happened_at: now,
         kind: wish.action.event_kind().to_owned(),
-        ha_group: Some(group.to_owned()),
+        ha_group: Some(rollout.group.clone()),
         node: None,
-        policy: Some(policy.to_owned()),
+        policy: Some(rollout.policy.clone()),
         detail: json!({"actor": wish.actor, "target": rollout.effective_target(), "total": rollout.total}),
     };
     events::insert_event(tx, &row).await?;
@@ -216,7 +214,7 @@ async fn release(
     let why = format!("freed by {actor}");
     let Context { database, instance, .. } = context;
     retry("claim.free", || async {
-        let groups = [group.as_str()];
+        let groups = [group];
         let rows = database.read(async |connection| claims::read_groups(connection, &groups).await).await?;
         let held = rows.into_iter().flat_map(|row| row.claims).map(claim_of);
         let mut freed = held.collect::<Result<Vec<Claim>, _>>()?;

@@ -93,10 +93,10 @@ impl SeenNodes {
     }
 
     /// The ids to ask the database for; `None` means all.
-    pub(super) fn ids(&self) -> Option<Vec<String>> {
+    pub(super) fn ids(&self) -> Option<Vec<NodeId>> {
         match self {
             Self::All => None,
-            Self::Only(nodes) => Some(nodes.iter().map(|node| node.as_str().to_owned()).collect()),
+            Self::Only(nodes) => Some(nodes.iter().cloned().collect()),
         }
     }
 }

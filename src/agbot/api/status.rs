@@ -114,12 +114,12 @@ pub(super) async fn list_agreements((Running(context), Path(org), headers): Aske
 }
 
 /// Where a page of agreements ends: node and policy.
-type Pair = (String, String);
+type Pair = (NodeId, PolicyId);
 
 async fn live_page(
     context: Arc<Context>,
     org: String,
-    nodes: Option<Arc<Vec<String>>>,
+    nodes: Option<Arc<Vec<NodeId>>>,
     after: Option<Pair>,
 ) -> Result<Page<Pair>, ListError> {
     let nodes = nodes.as_deref().map(Vec::as_slice);
@@ -127,7 +127,7 @@ async fn live_page(
         agreement::list_live_of_org(connection, &org, nodes, after.as_ref(), PAGE as i64).await
     });
     let rows = rows.await?;
-    let pair = |(node, policy, _): &(String, String, Value)| (node.clone(), policy.clone());
+    let pair = |(node, policy, _): &(NodeId, PolicyId, Value)| (node.clone(), policy.clone());
     Ok(Page::array(rows, PAGE as i64, pair, |(_, _, record)| record)?)
 }
 
@@ -225,8 +225,11 @@ pub(super) async fn list_events(
     let qualified = |name: Option<String>| {
         name.map(|name| if name.contains('/') { name } else { format!("{org}/{name}") })
     };
-    let filter =
-        EventFilter { ha_group: qualified(of.group), node: qualified(of.node), policy: qualified(of.policy) };
+    let filter = EventFilter {
+        ha_group: qualified(of.group).map(|id| GroupId::from_text(&id)),
+        node: qualified(of.node).map(|id| NodeId::from_text(&id)),
+        policy: qualified(of.policy).map(|id| PolicyId::from_text(&id)),
+    };
     let rows = context.database.read(async |connection| {
         event::list_newest(connection, &org, seen.ids().as_deref(), &filter, limit).await
     });
@@ -235,9 +238,9 @@ pub(super) async fn list_events(
             let shown = rows.into_iter().map(|row| AgbotEvent {
                 at: row.happened_at.to_string(),
                 kind: row.kind,
-                ha_group: row.ha_group,
-                node: row.node,
-                policy: row.policy,
+                ha_group: row.ha_group.map(|id| id.to_string()),
+                node: row.node.map(|id| id.to_string()),
+                policy: row.policy.map(|id| id.to_string()),
                 detail: hidden::detail(row.detail, &seen),
             });
             Json(EventsAnswer { events: shown.collect() }).into_response()

@@ -6,6 +6,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use evenkeel_agbot_store::agreement as table;
 use evenkeel_agbot_store::event::{self as events, EventRow};
+use evenkeel_ids::AgreementId;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
 use evenkeel_store::retry;
@@ -53,9 +54,10 @@ async fn record(context: &Context, org: &str, id: &str, actor: &str) -> Result<C
     if id.contains('\0') {
         return Ok(Confirmed::Unknown);
     }
+    let id = AgreementId::from_text(id);
     retry("agreement.confirm_stop", || async {
         let mut tx = context.database.begin().await?;
-        let Some(stored) = table::lock_agreement(&mut tx, id).await? else { return Ok(Confirmed::Unknown) };
+        let Some(stored) = table::lock_agreement(&mut tx, &id).await? else { return Ok(Confirmed::Unknown) };
         let agreement: Agreement = serde_json::from_value(stored)?;
         if agreement.node.org() != org {
             return Ok(Confirmed::Unknown);
@@ -67,14 +69,14 @@ async fn record(context: &Context, org: &str, id: &str, actor: &str) -> Result<C
             return Ok(Confirmed::Before);
         }
         let stopped = agreement.confirm_stop().map_err(|error| AgbotError::Refused(error.to_string()))?;
-        table::replace_record(&mut tx, id, &serde_json::to_value(&stopped)?).await?;
+        table::replace_record(&mut tx, &id, &serde_json::to_value(&stopped)?).await?;
         let row = EventRow {
             happened_at: context.now(),
             kind: "agreement.stop-confirmed".to_owned(),
             ha_group: None,
-            node: Some(stopped.node.as_str().to_owned()),
-            policy: Some(stopped.policy.as_str().to_owned()),
-            detail: json!({"actor": actor, "agreement": id}),
+            node: Some(stopped.node.clone()),
+            policy: Some(stopped.policy.clone()),
+            detail: json!({"actor": actor, "agreement": id.as_str()}),
         };
         events::insert_event(&mut tx, &row).await?;
         tx.commit().await?;

@@ -70,7 +70,7 @@ async fn read(context: &Context) -> Result<Recorded, StoreError> {
         context.database.read(async |connection| event::list_node_conditions(connection).await).await?;
     let mut recorded = Recorded::new();
     for (node, kind) in conditions {
-        let entry = recorded.entry(NodeId::from_text(&node)).or_default();
+        let entry = recorded.entry(node).or_default();
         entry.0 |= kind == DOWN.0;
         entry.1 |= kind == DRAINED.0;
     }
@@ -108,7 +108,7 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
 fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
     let (was_down, was_drained) = recorded.get(&condition.node).copied().unwrap_or_default();
     let event = |(begin, end): (&'static str, &'static str), has_begun: bool, detail| NodeEvent {
-        node: condition.node.as_str().to_owned(),
+        node: condition.node.clone(),
         kind: if has_begun { begin } else { end },
         opposite: if has_begun { end } else { begin },
         is_end: !has_begun,

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::agreement::UsageRow;
 use evenkeel_agbot_store::change::{self, Position, RecordKey, Records};
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
@@ -180,18 +179,15 @@ fn usage_event(row: UsageRow) -> Result<Event, AgbotError> {
         record: format!("the use of policy {} on node {}", row.policy, row.node),
         source,
     };
-    Ok(Event::UsageRecorded {
-        node: NodeId::from_text(&row.node),
-        policy: PolicyId::from_text(&row.policy),
-        usage: row.usage.map(serde_json::from_value).transpose().map_err(unreadable)?,
-        backoff: row.backoff.map(serde_json::from_value).transpose().map_err(unreadable)?,
-    })
+    let usage = row.usage.map(serde_json::from_value).transpose().map_err(unreadable)?;
+    let backoff = row.backoff.map(serde_json::from_value).transpose().map_err(unreadable)?;
+    Ok(Event::UsageRecorded { node: row.node, policy: row.policy, usage, backoff })
 }
 
 /// Returns the events for the records with these keys: a record that is not found was deleted.
 fn changed(keys: BTreeSet<RecordKey>, found: Records) -> Result<Vec<Event>, AgbotError> {
     let found = recorded(found)?;
-    let mut events: Vec<Event> = without(keys, &found).iter().map(removal).collect();
+    let mut events: Vec<Event> = without(keys, &found).into_iter().map(removal).collect();
     events.extend(found);
     Ok(events)
 }
@@ -204,51 +200,35 @@ fn without(mut keys: BTreeSet<RecordKey>, events: &[Event]) -> BTreeSet<RecordKe
     keys
 }
 
-fn removal(key: &RecordKey) -> Event {
+fn removal(key: RecordKey) -> Event {
     match key {
-        RecordKey::Agreement(id) => Event::AgreementRemoved { agreement: AgreementId::from_text(id) },
-        RecordKey::Usage(node, policy) => Event::UsageRecorded {
-            node: NodeId::from_text(node),
-            policy: PolicyId::from_text(policy),
-            usage: None,
-            backoff: None,
-        },
-        RecordKey::Claim(group, scope) => {
-            Event::ClaimRemoved { key: (GroupId::from_text(group), Scope::from_text(scope)) }
-        }
-        RecordKey::Rollout(group, policy) => {
-            Event::RolloutRemoved { group: GroupId::from_text(group), policy: PolicyId::from_text(policy) }
-        }
+        RecordKey::Agreement(agreement) => Event::AgreementRemoved { agreement },
+        RecordKey::Usage(node, policy) => Event::UsageRecorded { node, policy, usage: None, backoff: None },
+        RecordKey::Claim(group, scope) => Event::ClaimRemoved { key: (group, Scope::from_text(&scope)) },
+        RecordKey::Rollout(group, policy) => Event::RolloutRemoved { group, policy },
     }
 }
 
 fn key_of(event: &Event) -> Option<RecordKey> {
-    let text = str::to_owned;
     match event {
-        Event::AgreementRecorded { agreement } => Some(RecordKey::Agreement(text(agreement.id.as_str()))),
-        Event::UsageRecorded { node, policy, .. } => {
-            Some(RecordKey::Usage(text(node.as_str()), text(policy.as_str())))
-        }
+        Event::AgreementRecorded { agreement } => Some(RecordKey::Agreement(agreement.id.clone())),
+        Event::UsageRecorded { node, policy, .. } => Some(RecordKey::Usage(node.clone(), policy.clone())),
         Event::ClaimRecorded { claim } => {
-            Some(RecordKey::Claim(text(claim.group.as_str()), text(claim.scope.text())))
+            Some(RecordKey::Claim(claim.group.clone(), claim.scope.text().to_owned()))
         }
         Event::RolloutRecorded { rollout } => {
-            Some(RecordKey::Rollout(text(rollout.group.as_str()), text(rollout.policy.as_str())))
+            Some(RecordKey::Rollout(rollout.group.clone(), rollout.policy.clone()))
         }
         _ => None,
     }
 }
 
 fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
-    let text = str::to_owned;
-    let agreements = held.agreements.iter().map(|id| RecordKey::Agreement(text(id.as_str())));
-    let usage = held.usage.iter();
-    let usage = usage.map(|(node, policy)| RecordKey::Usage(text(node.as_str()), text(policy.as_str())));
-    let claims = held.claims.iter();
-    let claims = claims.map(|(group, scope)| RecordKey::Claim(text(group.as_str()), text(scope.text())));
-    let rollouts = held.rollouts.iter();
-    let rollouts =
-        rollouts.map(|(group, policy)| RecordKey::Rollout(text(group.as_str()), text(policy.as_str())));
+    let agreements = held.agreements.into_iter().map(RecordKey::Agreement);
+    let usage = held.usage.into_iter().map(|(node, policy)| RecordKey::Usage(node, policy));
+    let claims = held.claims.into_iter();
+    let claims = claims.map(|(group, scope)| RecordKey::Claim(group, scope.text().to_owned()));
+    let rollouts = held.rollouts.into_iter().map(|(group, policy)| RecordKey::Rollout(group, policy));
     agreements.chain(usage).chain(claims).chain(rollouts).collect()
 }
 

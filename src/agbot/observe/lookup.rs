@@ -107,7 +107,7 @@ async fn read(context: &Context, wanted: &BTreeSet<AgreementId>) -> Result<Vec<E
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let keys = wanted.iter().map(|id| RecordKey::Agreement(id.as_str().to_owned())).collect();
+    let keys = wanted.iter().cloned().map(RecordKey::Agreement).collect();
     let records = context
         .database
         .read(async |connection| change::read_records(connection, &keys).await)

@@ -2,7 +2,6 @@
 
 use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
 use evenkeel_agbot_store::partition::LeaseRow;
-use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
 use jiff::Timestamp;
 
@@ -17,14 +16,16 @@ pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
         record: format!("the claim of {} ({})", row.ha_group, row.scope),
         source,
     };
+    let purpose = serde_json::from_value(row.purpose).map_err(unreadable)?;
+    let phase = serde_json::from_value(serde_json::Value::String(row.phase)).map_err(unreadable)?;
     Ok(Claim {
-        group: GroupId::from_text(&row.ha_group),
+        group: row.ha_group,
         scope: Scope::from_text(&row.scope),
-        node: NodeId::from_text(&row.node),
-        purpose: serde_json::from_value(row.purpose).map_err(unreadable)?,
+        node: row.node,
+        purpose,
         version: row.version,
         fencing: row.fencing.unsigned_abs(),
-        phase: serde_json::from_value(serde_json::Value::String(row.phase)).map_err(unreadable)?,
+        phase,
         since: row.since,
         phase_since: row.phase_at,
         deadline: row.deadline,
@@ -43,9 +44,9 @@ pub(crate) fn new_claim(
 ) -> Result<NewClaim, AgbotError> {
     let claim = request.clone().into_claim(0, now);
     let row = ClaimRow {
-        ha_group: claim.group.as_str().to_owned(),
+        ha_group: claim.group.clone(),
         scope: claim.scope.text().to_owned(),
-        node: claim.node.as_str().to_owned(),
+        node: claim.node,
         purpose: serde_json::to_value(&claim.purpose)?,
         version: claim.version,
         fencing: 0,
@@ -65,7 +66,7 @@ pub(crate) fn new_claim(
 /// Returns the row to delete for a claim.
 pub(crate) fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> EndedClaim {
     EndedClaim {
-        ha_group: claim.group.as_str().to_owned(),
+        ha_group: claim.group.clone(),
         scope: claim.scope.text().to_owned(),
         fencing: claim.fencing.cast_signed(),
         why: why.to_owned(),

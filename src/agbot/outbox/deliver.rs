@@ -18,16 +18,16 @@ pub(super) async fn deliver(context: &Context, row: &OutboxRow) -> Result<(), Ag
     match try_to_deliver(context, row).await {
         Err(AgbotError::Exchange(error)) if error.is_not_found() => {
             tracing::debug!(
-                node.id = row.node,
-                agreement.id = row.agreement,
+                node.id = row.node.as_str(),
+                agreement.id = row.agreement.as_str(),
                 "effect dropped: the node is gone"
             );
             Ok(())
         }
         Err(error) if is_useless(&error) => {
             tracing::warn!(
-                node.id = row.node,
-                agreement.id = row.agreement,
+                node.id = row.node.as_str(),
+                agreement.id = row.agreement.as_str(),
                 error = &error as &dyn std::error::Error,
                 "effect dropped: it can never be delivered"
             );
@@ -40,13 +40,13 @@ pub(super) async fn deliver(context: &Context, row: &OutboxRow) -> Result<(), Ag
 async fn try_to_deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotError> {
     let (org, id) = (&context.settings.org, &context.settings.id);
     match serde_json::from_value(row.effect.clone())? {
-        Effect::SendMessage { text } => send(context, &NodeId::from_text(&row.node), text).await?,
+        Effect::SendMessage { text } => send(context, &row.node, text).await?,
         Effect::PutAgreement { service, state } => {
             let body = PutAgbotAgreement { service, state };
-            context.client.put_agbot_agreement(org, id, &row.agreement, &body).await?;
+            context.client.put_agbot_agreement(org, id, row.agreement.as_str(), &body).await?;
         }
         Effect::DeleteAgreement => {
-            context.client.delete_agbot_agreement(org, id, &row.agreement).await?;
+            context.client.delete_agbot_agreement(org, id, row.agreement.as_str()).await?;
         }
     }
     Ok(())

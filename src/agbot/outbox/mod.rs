@@ -105,8 +105,8 @@ async fn insert(
     }
     let key = OutboxKey {
         partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
-        node: subject.node.as_str(),
-        agreement: subject.agreement.as_str(),
+        node: subject.node,
+        agreement: subject.agreement,
     };
     let effects = effects.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     table::insert_effects(tx, key, &effects, context.now(), skips_queued).await?;
@@ -116,7 +116,7 @@ async fn insert(
 
 /// Drops the undelivered effects of an agreement, because its end makes them pointless.
 pub(crate) async fn supersede(tx: &mut PgConnection, agreement: &AgreementId) -> Result<(), StoreError> {
-    table::delete_of_agreement(tx, agreement.as_str()).await
+    table::delete_of_agreement(tx, agreement).await
 }
 
 /// The outcome of delivering a node's effects.
@@ -156,9 +156,9 @@ pub(crate) struct Deliverer {
     context: Arc<Context>,
     running: JoinSet<Report>,
     /// Node of each running task, with the backoff of its failures so far.
-    nodes: HashMap<task::Id, (String, Option<Waiting>)>,
+    nodes: HashMap<task::Id, (NodeId, Option<Waiting>)>,
     /// Nodes whose delivery failed and is not running again.
-    waiting: HashMap<String, Waiting>,
+    waiting: HashMap<NodeId, Waiting>,
     delivered: Vec<i64>,
     counted_at: Option<Instant>,
     /// Backoff after a failure to read or delete rows.
@@ -270,7 +270,7 @@ impl Deliverer {
     }
 
     /// Returns the nodes that are being delivered to, or wait after a failure.
-    fn excluded(&self) -> Vec<String> {
+    fn excluded(&self) -> Vec<NodeId> {
         let waiting = self.waiting.iter().filter(|(_, waiting)| self.passed_at < waiting.until);
         self.nodes.values().map(|(node, _)| node).chain(waiting.map(|(node, _)| node)).cloned().collect()
     }
@@ -280,7 +280,7 @@ impl Deliverer {
         let (waiting, mut due): (HashMap<_, _>, HashMap<_, _>) =
             self.waiting.drain().partition(|(_, waiting)| self.passed_at < waiting.until);
         self.waiting = waiting;
-        let mut of_nodes: BTreeMap<String, Vec<OutboxRow>> = BTreeMap::new();
+        let mut of_nodes: BTreeMap<NodeId, Vec<OutboxRow>> = BTreeMap::new();
         for row in rows {
             of_nodes.entry(row.node.clone()).or_default().push(row);
         }
@@ -301,8 +301,8 @@ async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report
     for row in rows {
         if let Err(error) = deliver::deliver(&context, &row).await {
             tracing::debug!(
-                node.id = row.node,
-                agreement.id = row.agreement,
+                node.id = row.node.as_str(),
+                agreement.id = row.agreement.as_str(),
                 error = &error as &dyn std::error::Error,
                 "effect not delivered, will be retried"
             );

@@ -32,11 +32,15 @@ async fn agbot(database: &Database) -> (Arc<ClaimBatches>, Lease) {
     (Arc::new(ClaimBatches::new(database.clone(), PlannerSettings::default(), instance)), lease)
 }
 
+fn group_id(number: usize) -> GroupId {
+    GroupId::new("o", &format!("g{number}"))
+}
+
 fn upgrade(group: usize, member: usize) -> AgentUpgradeRequest {
     let members: Vec<NodeId> = (0..8).map(|member| NodeId::new("o", &format!("n{group}-{member}"))).collect();
     AgentUpgradeRequest {
         node: members[member].clone(),
-        group: HaGroupFacts::new(GroupId::new("o", &format!("g{group}")), members),
+        group: HaGroupFacts::new(group_id(group), members),
         members: BTreeMap::new(),
         nmp: NmpId::new("o", "m"),
         at: Timestamp::now(),
@@ -92,7 +96,7 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     let mut connection = must(database.acquire().await, "a connection");
     let rows = must(claim::list_all(&mut connection).await, "the claims");
     assert_eq!(rows.iter().map(|row| row.fencing.unsigned_abs()).collect::<BTreeSet<_>>(), numbers);
-    let waits = must(claim::read_groups(&mut connection, &["o/g0", "o/g1"]).await, "who waits");
+    let waits = must(claim::read_groups(&mut connection, &[&group_id(0), &group_id(1)]).await, "who waits");
     let waits: Vec<_> = waits.into_iter().flat_map(|group| group.waits).collect();
     assert_eq!(waits.len(), 2 * 7, "all others wait: {waits:?}");
 
@@ -123,7 +127,7 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     connection.release();
 
     // Right after a release the member that waits longest goes first.
-    let groups = must(claim::read_groups(&mut test.connection().await, &["o/g0"]).await, "who waits");
+    let groups = must(claim::read_groups(&mut test.connection().await, &[&group_id(0)]).await, "who waits");
     let waits = &groups[0].waits;
     let answers = ask_all(&[second], 1).await;
     let next: BTreeSet<&str> = answers

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self, ClaimRow, NewClaim};
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_store::Database;
 use jiff::Timestamp;
 use serde_json::json;
@@ -17,7 +18,8 @@ const POLICY: &str = "o/everywhere";
 /// Takes the claim of a group in a transaction of its own if no other group holds one, and says whether it did.
 async fn take_alone(database: &Database, group: &str) -> bool {
     let mut tx = must(database.begin().await, "a transaction");
-    if !must(claim::lock_policy(&mut tx, POLICY).await, "the groups in work").is_empty() {
+    if !must(claim::lock_policy(&mut tx, &PolicyId::from_text(POLICY)).await, "the groups in work").is_empty()
+    {
         return false;
     }
     insert(&mut tx, group).await;
@@ -26,12 +28,13 @@ async fn take_alone(database: &Database, group: &str) -> bool {
 }
 
 async fn insert(connection: &mut sqlx::PgConnection, group: &str) {
-    must(claim::insert_groups(connection, &[group]).await, "a group");
+    let group = GroupId::from_text(group);
+    must(claim::insert_groups(connection, &[&group]).await, "a group");
     let now = Timestamp::UNIX_EPOCH;
     let row = ClaimRow {
-        ha_group: group.to_owned(),
+        ha_group: group,
         scope: POLICY.to_owned(),
-        node: "o/n".to_owned(),
+        node: NodeId::new("o", "n"),
         purpose: json!({"purpose": "service-upgrade"}),
         version: "2.0.0".to_owned(),
         fencing: 0,
@@ -51,7 +54,10 @@ async fn second_agbot_waits_for_the_transaction_of_the_first_and_sees_its_claim(
     let test = TestDatabase::new().await;
     let (first, second) = (test.connect().await, test.connect().await);
     let mut tx = must(first.begin().await, "a transaction");
-    assert!(must(claim::lock_policy(&mut tx, POLICY).await, "the groups in work").is_empty());
+    assert!(
+        must(claim::lock_policy(&mut tx, &PolicyId::from_text(POLICY)).await, "the groups in work")
+            .is_empty()
+    );
     let other = tokio::spawn(async move { take_alone(&second, "o/h").await });
     let mut watcher = test.connection().await;
     eventually("the second agbot waits", || async {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_agbot::Agbot;
 use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_agbot_store::rollout;
-use evenkeel_ids::{AgreementId, GroupId, NodeId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
 use serde_json::json;
 use sqlx::Connection;
 
@@ -90,6 +90,14 @@ async fn nothing_is_decided_about_partitions_whose_records_cannot_be_read() {
     .await;
 }
 
+fn group() -> GroupId {
+    GroupId::new("o", "g")
+}
+
+fn policy(name: &str) -> PolicyId {
+    PolicyId::new("o", name)
+}
+
 #[tokio::test]
 async fn change_that_commits_late_is_read_although_later_changes_were_read_before() {
     let database = TestDatabase::new().await;
@@ -97,13 +105,13 @@ async fn change_that_commits_late_is_read_although_later_changes_were_read_befor
         (database.connection().await, database.connection().await, database.connection().await);
     let start = must(change::find_end(&mut reader).await, "the end");
     let mut first = must(early.begin().await, "a transaction");
-    must(rollout::upsert_rollout(&mut first, "o/g", "o/first", &json!({})).await, "a rollout");
-    must(rollout::upsert_rollout(&mut late, "o/g", "o/second", &json!({})).await, "a rollout");
+    must(rollout::upsert_rollout(&mut first, &group(), &policy("first"), &json!({})).await, "a rollout");
+    must(rollout::upsert_rollout(&mut late, &group(), &policy("second"), &json!({})).await, "a rollout");
     let (keys, after) = must(change::list_after(&mut reader, &start).await, "changes").expect("a position");
-    assert_eq!(keys, [RecordKey::Rollout("o/g".into(), "o/second".into())].into());
+    assert_eq!(keys, [RecordKey::Rollout(group(), policy("second"))].into());
     must(first.commit().await, "a commit");
     let (keys, after) = must(change::list_after(&mut reader, &after).await, "changes").expect("a position");
-    assert_eq!(keys, [RecordKey::Rollout("o/g".into(), "o/first".into())].into());
+    assert_eq!(keys, [RecordKey::Rollout(group(), policy("first"))].into());
     let (keys, _) = must(change::list_after(&mut reader, &after).await, "changes").expect("a position");
     assert!(keys.is_empty(), "nothing is read twice: {keys:?}");
 }
@@ -113,7 +121,7 @@ async fn position_that_old_rows_were_removed_after_is_refused() {
     let database = TestDatabase::new().await;
     let mut connection = database.connection().await;
     let old = must(change::find_end(&mut connection).await, "the end");
-    must(rollout::upsert_rollout(&mut connection, "o/g", "o/p", &json!({})).await, "a rollout");
+    must(rollout::upsert_rollout(&mut connection, &group(), &policy("p"), &json!({})).await, "a rollout");
     assert_eq!(
         must(change::delete_old(&mut connection, 0.0).await, "a round"),
         0,
@@ -141,8 +149,8 @@ async fn finished_rollouts_are_removed_after_their_time_except_those_that_led_ba
         ("led-back", json!({"state": "completed", "at": old, "rollback": {"version": "1.0.0"}})),
         ("held", json!({"state": "held", "since": old})),
     ];
-    for (policy, record) in &rows {
-        must(rollout::upsert_rollout(&mut connection, "o/g", policy, record).await, "a rollout");
+    for (name, record) in &rows {
+        must(rollout::upsert_rollout(&mut connection, &group(), &policy(name), record).await, "a rollout");
     }
     let before = must("2026-02-01T00:00:00Z".parse(), "an instant");
     assert_eq!(must(rollout::delete_finished_before(&mut connection, before).await, "the removal"), 2);

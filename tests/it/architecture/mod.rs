@@ -47,6 +47,7 @@ pub(crate) struct Member {
 struct Dependency {
     name: String,
     is_dev: bool,
+    is_optional: bool,
 }
 
 impl Dependency {
@@ -83,7 +84,11 @@ pub(crate) fn members() -> Vec<Member> {
 
 fn dependency(entry: &Value) -> Dependency {
     let name = entry["rename"].as_str().unwrap_or(text(entry, "name"));
-    Dependency { name: name.to_owned(), is_dev: text(entry, "kind") == "dev" }
+    Dependency {
+        name: name.to_owned(),
+        is_dev: text(entry, "kind") == "dev",
+        is_optional: entry["optional"] == true,
+    }
 }
 
 /// Returns the lines of `found` that are not in `expected`, and those of `expected` that are not in `found`.
