@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::node::HeartbeatIntervals;
 use hashbrown::HashMap;
 use jiff::{SignedDuration, Timestamp};
@@ -30,8 +31,8 @@ const EXPECTED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// How long after a message a node is busy with it.
 const BUSY: SignedDuration = SignedDuration::from_secs(10);
 
-/// Times by organization and id of a node.
-type Times = HashMap<(String, String), Timestamp>;
+/// Times of nodes.
+type Times = HashMap<NodeId, Timestamp>;
 
 /// Nodes that an agbot sent a message to, and nodes that it will probably send one to.
 #[derive(Default)]
@@ -46,7 +47,7 @@ pub(crate) struct Conversations {
 impl Conversations {
     /// Notes that a message was sent to a node.
     pub(crate) fn note(&self, org: &str, node: &str, now: Timestamp) {
-        let key = (org.to_owned(), node.to_owned());
+        let key = NodeId::new(org, node);
         lock(&self.expected_until).remove(&key);
         let mut last_message_at = lock(&self.last_message_at);
         if last_message_at.len() >= CAPACITY && !last_message_at.contains_key(&key) {
@@ -60,25 +61,23 @@ impl Conversations {
 
     /// Returns whether an agbot sent a message to a node a short while ago.
     pub(crate) fn is_active(&self, org: &str, node: &str, now: Timestamp) -> bool {
-        let key = (org.to_owned(), node.to_owned());
+        let key = NodeId::new(org, node);
         lock(&self.last_message_at).get(&key).is_some_and(|at| is_recent(*at, now))
     }
 
     /// Expects messages to those of the nodes soon that are not busy with one.
-    pub(crate) fn expect(&self, org: &str, mut nodes: Vec<String>, now: Timestamp) {
+    pub(crate) fn expect(&self, org: &str, nodes: Vec<String>, now: Timestamp) {
         let Ok(until) = now.checked_add(EXPECTED_WITHIN) else { return };
+        let mut nodes: Vec<NodeId> = nodes.iter().map(|node| NodeId::new(org, node)).collect();
         {
             let last_message_at = lock(&self.last_message_at);
-            let is_busy = |node: &String| {
-                let at = last_message_at.get(&(org.to_owned(), node.clone()));
-                at.is_some_and(|at| now.duration_since(*at) < BUSY)
-            };
-            nodes.retain(|node| !is_busy(node));
+            let is_busy = |at: &Timestamp| now.duration_since(*at) < BUSY;
+            nodes.retain(|node| !last_message_at.get(node).is_some_and(is_busy));
         }
         let mut expected_until = lock(&self.expected_until);
         expected_until.retain(|_, until| *until > now);
         let room = CAPACITY.saturating_sub(expected_until.len());
-        expected_until.extend(nodes.into_iter().take(room).map(|node| ((org.to_owned(), node), until)));
+        expected_until.extend(nodes.into_iter().take(room).map(|node| (node, until)));
         self.is_expecting.store(!expected_until.is_empty(), Ordering::Relaxed);
     }
 
@@ -91,7 +90,7 @@ impl Conversations {
         let mut expected_until = lock(&self.expected_until);
         expected_until.retain(|_, until| *until > now);
         self.is_expecting.store(!expected_until.is_empty(), Ordering::Relaxed);
-        let until = expected_until.get(&(org.to_owned(), node.to_owned()));
+        let until = expected_until.get(&NodeId::new(org, node));
         until.and_then(|until| Duration::try_from(until.duration_since(now)).ok()).unwrap_or_default()
     }
 }

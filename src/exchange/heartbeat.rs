@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 struct Sign {
     at: Timestamp,
-    /// Not written yet; then its key is in [`Seen::pending`].
+    /// Not written yet; then it is in [`Seen::pending`].
     is_pending: bool,
 }
 
@@ -22,8 +22,8 @@ struct Sign {
 struct Seen {
     /// By organization and id, so that a sign of somebody known copies no names.
     latest: HashMap<String, HashMap<String, Sign>>,
-    /// May hold keys that were forgotten since.
-    pending: Vec<(String, String)>,
+    /// May hold those of nodes and agbots that were forgotten since, and times that are not the latest.
+    pending: Vec<Heartbeat>,
 }
 
 impl Seen {
@@ -40,7 +40,7 @@ impl Seen {
         let Some(sign) = self.find(org, id) else { return false };
         sign.at = at;
         if !std::mem::replace(&mut sign.is_pending, true) {
-            self.pending.push((org.to_owned(), id.to_owned()));
+            self.pending.push(Heartbeat { org: org.to_owned(), id: id.to_owned(), seen_at: at });
         }
         true
     }
@@ -179,10 +179,10 @@ fn take(side: &Mutex<Seen>) -> Vec<Heartbeat> {
     let pending = std::mem::take(&mut seen.pending);
     let mut batch: Vec<Heartbeat> = pending
         .into_iter()
-        .filter_map(|(org, id)| {
-            let sign = seen.find(&org, &id)?;
+        .filter_map(|row| {
+            let sign = seen.find(&row.org, &row.id)?;
             // Somebody forgotten and seen again since stands here twice.
-            std::mem::replace(&mut sign.is_pending, false).then_some(Heartbeat { seen_at: sign.at, org, id })
+            std::mem::replace(&mut sign.is_pending, false).then_some(Heartbeat { seen_at: sign.at, ..row })
         })
         .collect();
     batch.sort_by(|a, b| (&a.org, &a.id).cmp(&(&b.org, &b.id)));
@@ -191,11 +191,11 @@ fn take(side: &Mutex<Seen>) -> Vec<Heartbeat> {
 
 fn put_back(side: &Mutex<Seen>, batch: Vec<Heartbeat>) {
     let mut seen = lock(side);
-    for Heartbeat { org, id, .. } in batch {
-        if let Some(sign) = seen.find(&org, &id)
+    for row in batch {
+        if let Some(sign) = seen.find(&row.org, &row.id)
             && !std::mem::replace(&mut sign.is_pending, true)
         {
-            seen.pending.push((org, id));
+            seen.pending.push(row);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use evenkeel_access::{Caller, Role};
 use evenkeel_exchange_store::change::SequencedChange;
+use evenkeel_ids::NodeId;
 use tokio::sync::Notify;
 
 use super::INTERNAL;
@@ -12,7 +13,7 @@ use super::INTERNAL;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Interest {
     /// Changes of one node.
-    Node(String, String),
+    Node(NodeId),
     /// Changes of an organization that concern all its nodes.
     OrgWide(String),
     /// Every change of an organization.
@@ -62,7 +63,7 @@ impl Waiters {
                 notify(&Interest::Public);
             }
             match row.category.as_str() {
-                "node" => notify(&Interest::Node(row.org.clone(), row.id.clone())),
+                "node" => notify(&Interest::Node(NodeId::new(&row.org, &row.id))),
                 "mgmtpolicy" | "service" | "org" => notify(&Interest::OrgWide(row.org.clone())),
                 _ => {}
             }
@@ -75,7 +76,7 @@ fn interests(caller: &Caller, org: &str) -> Vec<Interest> {
         Role::Root => vec![Interest::All],
         Role::Agbot if caller.is_multi_tenant() => vec![Interest::All],
         Role::Node => vec![
-            Interest::Node(org.to_owned(), caller.id.clone()),
+            Interest::Node(NodeId::new(org, &caller.id)),
             Interest::OrgWide(org.to_owned()),
             Interest::Public,
         ],
