@@ -6,7 +6,7 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::{
-    AgbotId, AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey, UserId,
+    AgbotId, AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey,
 };
 
 macro_rules! column {
@@ -53,5 +53,4 @@ column! {
     PolicyId: |text| Ok(Self::from_text(text)),
     ServiceId: |text| Ok(Self::from_text(text)),
     ServiceKey: |text| Ok(Self::from_text(text)),
-    UserId: |text| Ok(Self::from_text(text)),
 }

@@ -15,4 +15,4 @@ mod text;
 pub use agreement::AgreementId;
 pub use error::IdError;
 pub use org::OrgId;
-pub use qualified::{AgbotId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey, UserId};
+pub use qualified::{AgbotId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};

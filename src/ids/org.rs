@@ -1,6 +1,6 @@
 //! Ids of organizations.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -15,6 +15,13 @@ use crate::{IdError, text::text_id};
 pub struct OrgId(Arc<str>);
 
 text_id!(OrgId);
+
+/// A set of organizations is searched by the organization of another id.
+impl Borrow<str> for OrgId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 impl FromStr for OrgId {
     type Err = IdError;

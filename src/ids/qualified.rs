@@ -71,10 +71,6 @@ qualified_id! {
     AgbotId
 }
 qualified_id! {
-    /// The id of a user.
-    UserId
-}
-qualified_id! {
     /// The id of a deployment policy.
     PolicyId
 }

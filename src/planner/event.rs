@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId};
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PolicyId, ServiceId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -165,7 +165,7 @@ pub enum Event {
     /// The organizations whose nodes and groups are read from now on; those of others are not known.
     OrgsRead {
         /// Their names.
-        orgs: BTreeSet<String>,
+        orgs: BTreeSet<OrgId>,
     },
     /// The complete served policies and patterns of the other agbots of the exchange.
     OtherAgbotsChanged {

@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use evenkeel_domain::policy::ExternalPolicy;
-use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,8 +63,8 @@ pub struct NodeFacts {
     pub node_type: NodeType,
     /// Base64 of the public key; empty until the agent runs.
     pub public_key: String,
-    /// `org/pattern`, empty for nodes that work by policy.
-    pub pattern: String,
+    /// The pattern; none for nodes that work by policy.
+    pub pattern: Option<PatternId>,
     /// Configuration states.
     pub registered_services: Vec<RegisteredService>,
     /// User input of the node, as in the exchange.
@@ -206,9 +206,9 @@ impl VersionChoice {
 pub struct DeploymentPolicyFacts {
     /// Its id; for a pattern's service see [`PolicyId::of_pattern`].
     pub id: PolicyId,
-    /// `org/pattern`, empty for a deployment policy.
+    /// The pattern; none for a deployment policy.
     #[serde(default)]
-    pub pattern: String,
+    pub pattern: Option<PatternId>,
     /// Display label.
     pub label: String,
     /// Service it deploys.
@@ -230,7 +230,7 @@ pub struct DeploymentPolicyFacts {
     /// `secretBinding`, as in the exchange.
     pub secret_binding: Vec<Value>,
     /// Organizations whose nodes this agbot serves with the policy.
-    pub node_orgs: BTreeSet<String>,
+    pub node_orgs: BTreeSet<OrgId>,
     /// Its settings that override the hub's.
     #[serde(default)]
     pub orchestration: PolicyOrchestration,

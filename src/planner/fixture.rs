@@ -73,7 +73,7 @@ fn node(id: &NodeId, last_heartbeat: Timestamp) -> NodeFacts {
         arch: "amd64".into(),
         node_type: NodeType::Device,
         public_key: "key".into(),
-        pattern: String::new(),
+        pattern: None,
         registered_services: Vec::new(),
         user_input: Vec::new(),
         agent_version: String::new(),

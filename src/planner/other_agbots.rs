@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::{AgbotId, NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 
 use crate::{facts::DeploymentPolicyFacts, model::Model};
@@ -13,7 +13,7 @@ use crate::{facts::DeploymentPolicyFacts, model::Model};
 const EVERY: &str = "*";
 
 /// Organization → name or `*` → organization of the nodes → agbot.
-type Entries = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;
+type Entries = BTreeMap<String, BTreeMap<String, BTreeMap<String, AgbotId>>>;
 
 /// The served policies and patterns of other agbots.
 ///
@@ -26,13 +26,13 @@ pub struct OtherAgbots {
 }
 
 impl OtherAgbots {
-    /// Adds a served policy of an agbot (`org/id`); `name` may be `*`.
-    pub fn add_policy(&mut self, agbot: &str, org: &str, name: &str, node_org: &str) {
+    /// Adds a served policy of an agbot; `name` may be `*`.
+    pub fn add_policy(&mut self, agbot: &AgbotId, org: &str, name: &str, node_org: &str) {
         add(&mut self.policies, agbot, [org, name, node_org]);
     }
 
-    /// Adds a served pattern of an agbot (`org/id`); `name` may be `*`.
-    pub fn add_pattern(&mut self, agbot: &str, org: &str, name: &str, node_org: &str) {
+    /// Adds a served pattern of an agbot; `name` may be `*`.
+    pub fn add_pattern(&mut self, agbot: &AgbotId, org: &str, name: &str, node_org: &str) {
         add(&mut self.patterns, agbot, [org, name, node_org]);
     }
 
@@ -42,9 +42,9 @@ impl OtherAgbots {
     }
 
     /// Returns the agbot that serves a policy, or a pattern's service, for nodes of an organization.
-    pub fn server_of(&self, policy: &DeploymentPolicyFacts, node_org: &str) -> Option<&str> {
-        match policy.pattern.split_once('/') {
-            Some((org, pattern)) => find(&self.patterns, [org, pattern, node_org]),
+    pub fn server_of(&self, policy: &DeploymentPolicyFacts, node_org: &str) -> Option<&AgbotId> {
+        match &policy.pattern {
+            Some(pattern) => find(&self.patterns, [pattern.org(), pattern.name(), node_org]),
             None => find(&self.policies, [policy.id.org(), policy.id.name(), node_org]),
         }
     }
@@ -79,23 +79,23 @@ pub struct ServedElsewhere<'a> {
     pub agbot: &'a str,
 }
 
-fn add(entries: &mut Entries, agbot: &str, [org, name, node_org]: [&str; 3]) {
+fn add(entries: &mut Entries, agbot: &AgbotId, [org, name, node_org]: [&str; 3]) {
     let nodes = entries.entry(org.to_owned()).or_default().entry(name.to_owned()).or_default();
-    let known = nodes.entry(node_org.to_owned()).or_insert_with(|| agbot.to_owned());
-    if agbot < known.as_str() {
-        agbot.clone_into(known);
+    let known = nodes.entry(node_org.to_owned()).or_insert_with(|| agbot.clone());
+    if agbot < known {
+        *known = agbot.clone();
     }
 }
 
-fn find<'a>(entries: &'a Entries, [org, name, node_org]: [&str; 3]) -> Option<&'a str> {
+fn find<'a>(entries: &'a Entries, [org, name, node_org]: [&str; 3]) -> Option<&'a AgbotId> {
     let names = entries.get(org)?;
-    [name, EVERY].into_iter().find_map(|name| names.get(name)?.get(node_org)).map(String::as_str)
+    [name, EVERY].into_iter().find_map(|name| names.get(name)?.get(node_org))
 }
 
 fn flatten(entries: &Entries) -> impl Iterator<Item = [&str; 4]> {
     entries.iter().flat_map(|(org, names)| {
         names.iter().flat_map(move |(name, nodes)| {
-            nodes.iter().map(move |(node_org, agbot)| [org.as_str(), name, node_org, agbot])
+            nodes.iter().map(move |(node_org, agbot)| [org.as_str(), name, node_org, agbot.as_str()])
         })
     })
 }
@@ -107,7 +107,7 @@ impl Model {
     }
 
     /// Returns the other agbot that a node is left to with a policy.
-    pub fn other_agbot_of(&self, node: &NodeId, policy: &PolicyId) -> Option<&str> {
+    pub fn other_agbot_of(&self, node: &NodeId, policy: &PolicyId) -> Option<&AgbotId> {
         if self.other_agbots.is_empty() {
             return None;
         }
@@ -127,13 +127,13 @@ mod tests {
     fn entry_covers_its_policy_for_nodes_of_its_organization_only() {
         let mut others = OtherAgbots::default();
         assert!(others.is_empty());
-        others.add_policy("o/b", "o", "p", "o");
-        others.add_policy("o/a", "o", "p", "o");
-        others.add_pattern("o/c", "o", "*", "n");
+        others.add_policy(&AgbotId::new("o", "b"), "o", "p", "o");
+        others.add_policy(&AgbotId::new("o", "a"), "o", "p", "o");
+        others.add_pattern(&AgbotId::new("o", "c"), "o", "*", "n");
         assert_eq!(names(&others), [("p", "o/a"), ("*", "o/c")]);
-        assert_eq!(find(&others.policies, ["o", "p", "o"]), Some("o/a"));
+        assert_eq!(find(&others.policies, ["o", "p", "o"]), Some(&AgbotId::new("o", "a")));
         assert_eq!(find(&others.policies, ["o", "q", "o"]), None);
         assert_eq!(find(&others.policies, ["o", "p", "n"]), None);
-        assert_eq!(find(&others.patterns, ["o", "any", "n"]), Some("o/c"));
+        assert_eq!(find(&others.patterns, ["o", "any", "n"]), Some(&AgbotId::new("o", "c")));
     }
 }

@@ -72,7 +72,7 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
         Liveness::Alive => {}
     }
     if let Some(agbot) = model.other_agbot_of(node, policy) {
-        return Err(Blocked::LeftToAgbot { agbot: agbot.to_owned() });
+        return Err(Blocked::LeftToAgbot { agbot: agbot.clone() });
     }
     check_backoff(pass, node, policy, &choice)?;
     // A node that ended the agreement itself may be about to leave: it gets no proposal before it has reported what it stopped.

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgbotId, AgreementId, GroupId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -157,8 +157,8 @@ pub enum Blocked {
     },
     /// Another agbot of the exchange is configured to serve the policy for the node's organization.
     LeftToAgbot {
-        /// The agbot, as `org/id`.
-        agbot: String,
+        /// The agbot.
+        agbot: AgbotId,
     },
     /// Another instance of this agbot owns the node's partition.
     OtherAgbot {
@@ -168,12 +168,12 @@ pub enum Blocked {
     /// The node uses a pattern.
     UsesPattern {
         /// The pattern.
-        pattern: String,
+        pattern: PatternId,
     },
     /// The service belongs to a pattern that the node does not use.
     OfPattern {
         /// The pattern.
-        pattern: String,
+        pattern: PatternId,
     },
     /// The policy is for members of HA groups that the node is not in.
     OutsideScope {

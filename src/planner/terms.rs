@@ -10,7 +10,7 @@ use evenkeel_domain::policy::{
     terms::terms_and_conditions,
     user_input::UserInput,
 };
-use evenkeel_ids::{NodeId, PolicyId, ServiceId};
+use evenkeel_ids::{NodeId, PatternId, PolicyId, ServiceId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -54,8 +54,7 @@ pub fn proposal_terms(
     let consumer =
         model.consumer(policy, &definition.version, arch).ok_or_else(|| missing(facts, service))?;
     let consumer = consumer.as_ref().map_err(Clone::clone)?;
-    let producer =
-        if facts.pattern.is_empty() { producer(node, record)? } else { producer_of_pattern(facts) };
+    let producer = if facts.pattern.is_none() { producer(node, record)? } else { producer_of_pattern(facts) };
     let workload = workload(facts, definition);
     let consumer = consumer_policy(facts, consumer, &workload)?;
     let terms =
@@ -87,9 +86,13 @@ fn producer(node: &NodeId, record: &NodeRecord) -> Result<InternalPolicy, Blocke
 /// Returns the producer policy of a node that uses a pattern: empty, under the name of the requested policy (agreement protocol 2.3).
 fn producer_of_pattern(facts: &DeploymentPolicyFacts) -> InternalPolicy {
     let mut policy = InternalPolicy::named(facts.internal_name());
-    policy.pattern_id.clone_from(&facts.pattern);
+    policy.pattern_id = pattern_text(facts);
     policy.agreement_protocols = vec![AgreementProtocol::named(BASIC_PROTOCOL)];
     policy
+}
+
+fn pattern_text(facts: &DeploymentPolicyFacts) -> String {
+    facts.pattern.as_ref().map(PatternId::to_string).unwrap_or_default()
 }
 
 fn consumer_policy(
@@ -98,7 +101,7 @@ fn consumer_policy(
     workload: &Workload,
 ) -> Result<InternalPolicy, Blocked> {
     let mut policy = InternalPolicy::named(facts.internal_name());
-    policy.pattern_id.clone_from(&facts.pattern);
+    policy.pattern_id = pattern_text(facts);
     policy.agreement_protocols = vec![AgreementProtocol::named(BASIC_PROTOCOL)];
     policy.workloads = vec![workload.clone()];
     policy.properties = consumer.properties.clone();

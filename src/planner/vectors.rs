@@ -139,7 +139,7 @@ fn node_facts(node_vector: &Value) -> NodeFacts {
         arch: node_vector["arch"].as_str().unwrap_or_default().to_owned(),
         node_type: NodeType::Device,
         public_key: "key".into(),
-        pattern: String::new(),
+        pattern: None,
         registered_services: Vec::new(),
         user_input: Vec::new(),
         agent_version: String::new(),
@@ -170,7 +170,7 @@ fn policy_facts(policy_document: &DeploymentPolicy) -> DeploymentPolicyFacts {
     let service = &policy_document.service;
     DeploymentPolicyFacts {
         id: policy(),
-        pattern: String::new(),
+        pattern: None,
         orchestration: crate::facts::PolicyOrchestration::default(),
         label: String::new(),
         service: ServiceKey::new(&service.org, &service.name),
@@ -195,7 +195,7 @@ fn policy_facts(policy_document: &DeploymentPolicy) -> DeploymentPolicyFacts {
         },
         user_input: Vec::new(),
         secret_binding: Vec::new(),
-        node_orgs: ["acme".to_owned()].into(),
+        node_orgs: ["acme".parse().unwrap()].into(),
         last_updated: None,
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: 
         arch: "amd64".into(),
         node_type: NodeType::Device,
         public_key: "key".into(),
-        pattern: String::new(),
+        pattern: None,
         registered_services: Vec::new(),
         user_input: Vec::new(),
         agent_version: String::new(),
@@ -130,7 +130,7 @@ pub(crate) fn put_policy_versions(
     };
     let facts = DeploymentPolicyFacts {
         id: PolicyId::new("o", policy),
-        pattern: String::new(),
+        pattern: None,
         orchestration: PolicyOrchestration::default(),
         label: policy.into(),
         service: ServiceKey::new("o", service),
@@ -142,7 +142,7 @@ pub(crate) fn put_policy_versions(
         policy: ExternalPolicy { constraints, ..ExternalPolicy::default() },
         user_input: Vec::new(),
         secret_binding: Vec::new(),
-        node_orgs: ["o".to_owned()].into(),
+        node_orgs: ["o".parse().expect("an organization")].into(),
         last_updated: Some(world.now()),
     };
     world.exchange.put_policy(facts);

@@ -8,6 +8,7 @@ use super::{
     scenarios::{lab, lab_with, node, policy, running_count, runs, why},
     world::World,
 };
+use evenkeel_ids::AgbotId;
 use evenkeel_planner::{event::Event, other_agbots::OtherAgbots, report::Blocked};
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
@@ -16,13 +17,13 @@ const OTHER: &str = "o/other";
 fn configure(world: &mut World, is_configured: bool) {
     let mut others = OtherAgbots::default();
     if is_configured {
-        others.add_policy(OTHER, "o", "*", "o");
+        others.add_policy(&AgbotId::from_text(OTHER), "o", "*", "o");
     }
     agbot::handle(world, 0, &Event::OtherAgbotsChanged { others: Box::new(others) }, None);
 }
 
 fn is_left(world: &World, name: &str) -> bool {
-    matches!(why(world, name, "w"), Some(Blocked::LeftToAgbot { agbot }) if agbot == OTHER)
+    matches!(why(world, name, "w"), Some(Blocked::LeftToAgbot { agbot }) if agbot.as_str() == OTHER)
 }
 
 fn is_empty(world: &World, name: &str) -> bool {

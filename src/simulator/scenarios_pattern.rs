@@ -8,6 +8,7 @@ use super::{
     scenarios::{lab, lowest, node, policy, runs, why},
     world::{Quality, World},
 };
+use evenkeel_ids::PatternId;
 use evenkeel_planner::{report::Blocked, terms::proposal_terms};
 
 const OF_P: &str = "pattern/p/p_t_o_amd64";
@@ -16,13 +17,14 @@ const OF_P: &str = "pattern/p/p_t_o_amd64";
 fn put_pattern(world: &mut World, version: &str) {
     put_policy(world, OF_P, "t", version, "");
     let mut facts = world.exchange.policies[&policy(OF_P)].clone();
-    facts.pattern = "o/p".to_owned();
+    facts.pattern = Some(PatternId::new("o", "p"));
     facts.policy = evenkeel_domain::policy::ExternalPolicy::default();
     world.exchange.put_policy(facts);
 }
 
 fn set_pattern(world: &mut World, name: &str, pattern: &str) {
-    world.exchange.nodes.get_mut(&node(name)).unwrap().facts.pattern = pattern.to_owned();
+    world.exchange.nodes.get_mut(&node(name)).unwrap().facts.pattern =
+        (!pattern.is_empty()).then(|| PatternId::from_text(pattern));
     world.exchange.feed.push(Resource::Node(node(name)));
 }
 
@@ -49,7 +51,9 @@ fn nodes_of_a_pattern_get_its_services_and_no_others() {
         assert_eq!(runs(&world, name, "w"), None, "its site matches, but it does not work by policy");
     }
     assert_eq!((runs(&world, "n1", "w").as_deref(), runs(&world, "n1", OF_P)), (Some("1.0.0"), None));
-    assert!(matches!(why(&world, "n1", OF_P), Some(Blocked::OfPattern { pattern }) if pattern == "o/p"));
+    assert!(
+        matches!(why(&world, "n1", OF_P), Some(Blocked::OfPattern { pattern }) if pattern.as_str() == "o/p")
+    );
     assert!(matches!(why(&world, "p1", "w"), Some(Blocked::UsesPattern { .. })));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_domain::policy::external::PolicyError;
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::facts::{
     Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
     ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts,
@@ -53,7 +53,7 @@ pub fn node(id: &NodeId, node: NodeAnswer) -> Result<NodeFacts, serde_json::Erro
             NodeType::Device
         },
         public_key: node.public_key,
-        pattern: node.pattern,
+        pattern: Some(node.pattern).filter(|id| !id.is_empty()).map(|id| PatternId::from_text(&id)),
         cluster_namespace: node.cluster_namespace,
         is_namespace_scoped: node.is_namespace_scoped,
         availability: match node.orchestration.unwrap_or_default().availability {
@@ -164,7 +164,7 @@ pub fn service_policy(document: &Value) -> Option<ServicePolicyFacts> {
 pub fn deployment_policy(
     id: &PolicyId,
     policy: &DeploymentPolicyAnswer,
-    node_orgs: BTreeSet<String>,
+    node_orgs: BTreeSet<OrgId>,
 ) -> Option<DeploymentPolicyFacts> {
     let service = &policy.service;
     let text = |name: &str| service.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -179,7 +179,7 @@ pub fn deployment_policy(
     let external = serde_json::json!({"properties": properties, "constraints": constraints});
     Some(DeploymentPolicyFacts {
         id: id.clone(),
-        pattern: String::new(),
+        pattern: None,
         label: policy.label.clone(),
         service: ServiceKey::new(&text("org"), &text("name")),
         arch: text("arch"),
@@ -207,15 +207,16 @@ pub fn pattern(
     org: &str,
     name: &str,
     pattern: &PatternAnswer,
-    node_orgs: &BTreeSet<String>,
+    node_orgs: &BTreeSet<OrgId>,
 ) -> Vec<DeploymentPolicyFacts> {
-    let id = format!("{org}/{name}");
+    let id = PatternId::new(org, name);
     let read = serde_json::to_value(pattern)
         .and_then(|document| serde_json::from_value::<Pattern>(without_nulls(&document)))
         .map_err(|error| error.to_string());
-    let internal = read.and_then(|pattern| pattern.to_internal(&id).map_err(|error| error.to_string()));
+    let internal =
+        read.and_then(|pattern| pattern.to_internal(id.as_str()).map_err(|error| error.to_string()));
     let policies = internal.unwrap_or_else(|error| {
-        tracing::warn!(pattern = id, error, "the pattern cannot be used");
+        tracing::warn!(pattern = id.as_str(), error, "the pattern cannot be used");
         Vec::new()
     });
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -223,7 +224,7 @@ pub fn pattern(
         let first = policy.workloads.first()?;
         Some(DeploymentPolicyFacts {
             id: PolicyId::of_pattern(org, name, &policy.header.name),
-            pattern: id.clone(),
+            pattern: Some(id.clone()),
             label: pattern.label.clone(),
             service: ServiceKey::new(&first.org, &first.url),
             arch: first.arch.clone(),
@@ -327,7 +328,7 @@ mod tests {
             "serviceUrl": "s", "serviceOrgid": "o", "serviceArch": "amd64", "serviceVersions": [entry],
         }]});
         let document = serde_json::from_value(document).unwrap();
-        let found = pattern("o", "p", &document, &BTreeSet::from(["o".to_owned()]));
+        let found = pattern("o", "p", &document, &BTreeSet::from(["o".parse().unwrap()]));
         assert_eq!(found[0].versions[0].overrides_digest(), choice.overrides_digest());
     }
 
@@ -348,10 +349,13 @@ mod tests {
             "lastUpdated": "2026-03-01T08:15:30.123456Z", "clusterNamespace": "",
         });
         let document = serde_json::from_value(document).unwrap();
-        let found = pattern("o", "p", &document, &BTreeSet::from(["o".to_owned()]));
+        let found = pattern("o", "p", &document, &BTreeSet::from(["o".parse().unwrap()]));
         assert_eq!(found.len(), 1, "what nodes run by themselves needs no agreement");
         let one = &found[0];
-        assert_eq!((one.id.as_str(), one.pattern.as_str()), ("o/pattern/p/p_s_o_amd64", "o/p"));
+        assert_eq!(
+            (one.id.as_str(), &one.pattern),
+            ("o/pattern/p/p_s_o_amd64", &Some(PatternId::new("o", "p")))
+        );
         assert_eq!(one.internal_name(), "p_s_o_amd64");
         assert_eq!(
             (one.versions[0].version.as_str(), one.missing_heartbeat_secs, one.agreement_check_secs),

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
+use evenkeel_ids::AgbotId;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::other_agbots::{OtherAgbots, ServedElsewhere};
 
@@ -44,18 +45,19 @@ async fn read(context: &Context, served_entries: &ServedEntries) -> Result<Other
             found => found?,
         };
         for agbot in agbots.keys().filter(|agbot| **agbot != own) {
-            let Some((agbot_org, id)) = agbot.split_once('/') else { continue };
+            let Ok(agbot) = agbot.parse::<AgbotId>() else { continue };
+            let (agbot_org, id) = (agbot.org(), agbot.name());
             let policies = context.client.list_served_policies(agbot_org, id).await?;
             let entries = policies.into_values();
             let entries = entries.map(|one| (one.business_pol_orgid, one.business_pol, one.node_orgid));
             for (org, name, node_org) in shared(&served_entries.policies, entries) {
-                others.add_policy(agbot, &org, &name, &node_org);
+                others.add_policy(&agbot, &org, &name, &node_org);
             }
             let patterns = context.client.list_served_patterns(agbot_org, id).await?;
             let entries = patterns.into_values();
             let entries = entries.map(|one| (one.pattern_orgid, one.pattern, one.node_orgid));
             for (org, name, node_org) in shared(&served_entries.patterns, entries) {
-                others.add_pattern(agbot, &org, &name, &node_org);
+                others.add_pattern(&agbot, &org, &name, &node_org);
             }
         }
     }
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn only_entries_in_common_count() {
-        let nodes = || BTreeSet::from(["a".to_owned()]);
+        let nodes = || BTreeSet::from(["a".parse().unwrap()]);
         let names = |name: &str| BTreeMap::from([(name.to_owned(), nodes())]);
         let own = Entries::from([("a".to_owned(), names("*")), ("b".to_owned(), names("p"))]);
         assert!(overlaps(&own, "a", "any", "a") && overlaps(&own, "a", "*", "a"));

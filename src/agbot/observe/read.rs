@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
@@ -30,9 +30,9 @@ pub async fn everything(
     let mut found = Found::default();
     let mut events = Vec::new();
     for org in served_entries.node_orgs() {
-        groups(context, &org, &mut found, &mut events).await?;
-        nodes(context, &org, &mut found, &mut events).await?;
-        management_policies(context, &org).await?;
+        groups(context, org.as_str(), &mut found, &mut events).await?;
+        nodes(context, org.as_str(), &mut found, &mut events).await?;
+        management_policies(context, org.as_str()).await?;
     }
     let mut keys = BTreeSet::new();
     for org in served_entries.policy_orgs() {
@@ -225,7 +225,7 @@ pub async fn pattern(
     let document = context.client.pattern(org, name).await?;
     let facts =
         document.map(|document| pattern_facts(served_entries, org, name, &document)).unwrap_or_default();
-    let known = context.model().policies_of_pattern(&format!("{org}/{name}"));
+    let known = context.model().policies_of_pattern(&PatternId::new(org, name));
     let is_gone = |id: &&PolicyId| facts.iter().all(|one| one.id != **id);
     let mut events: Vec<Event> = known
         .iter()

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
+use evenkeel_ids::OrgId;
 use evenkeel_wire::exchange::agbot::{ServedPattern, ServedPolicy};
 
 use crate::context::Context;
 
 /// Organization → name or `*` → node organizations.
-pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<OrgId>>>;
 
 /// The served policies and patterns with the organizations of their nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,19 +25,19 @@ impl ServedEntries {
     /// Returns the organizations whose changes matter.
     #[must_use]
     pub fn orgs(&self) -> BTreeSet<String> {
-        let mut orgs = self.node_orgs();
+        let mut orgs: BTreeSet<String> = self.all_node_orgs().map(OrgId::to_string).collect();
         orgs.extend(self.policies.keys().chain(self.patterns.keys()).cloned());
         orgs.insert(self.own_org.clone());
         orgs
     }
 
-    fn all_node_orgs(&self) -> impl Iterator<Item = &String> {
+    fn all_node_orgs(&self) -> impl Iterator<Item = &OrgId> {
         self.policies.values().chain(self.patterns.values()).flat_map(BTreeMap::values).flatten()
     }
 
     /// Returns the organizations whose nodes are served.
     #[must_use]
-    pub fn node_orgs(&self) -> BTreeSet<String> {
+    pub fn node_orgs(&self) -> BTreeSet<OrgId> {
         self.all_node_orgs().cloned().collect()
     }
 
@@ -53,18 +54,18 @@ impl ServedEntries {
     /// Returns whether nodes of the organization are served.
     #[must_use]
     pub fn serves_nodes_of(&self, org: &str) -> bool {
-        self.all_node_orgs().any(|one| one == org)
+        self.all_node_orgs().any(|one| one.as_str() == org)
     }
 
     /// Returns the organizations whose nodes a policy is served for; empty when it is not served.
     #[must_use]
-    pub fn node_orgs_of(&self, org: &str, policy: &str) -> BTreeSet<String> {
+    pub fn node_orgs_of(&self, org: &str, policy: &str) -> BTreeSet<OrgId> {
         found(&self.policies, org, policy)
     }
 
     /// Returns the organizations whose nodes a pattern is served for; empty when it is not served.
     #[must_use]
-    pub fn node_orgs_of_pattern(&self, org: &str, pattern: &str) -> BTreeSet<String> {
+    pub fn node_orgs_of_pattern(&self, org: &str, pattern: &str) -> BTreeSet<OrgId> {
         found(&self.patterns, org, pattern)
     }
 
@@ -83,13 +84,13 @@ impl ServedEntries {
     }
 }
 
-fn found(entries: &Entries, org: &str, name: &str) -> BTreeSet<String> {
+fn found(entries: &Entries, org: &str, name: &str) -> BTreeSet<OrgId> {
     let Some(names) = entries.get(org) else { return BTreeSet::new() };
     [names.get("*"), names.get(name)].into_iter().flatten().flatten().cloned().collect()
 }
 
 fn put(entries: &mut Entries, org: String, name: String, node_org: String) {
-    let node_org = if node_org.is_empty() { org.clone() } else { node_org };
+    let Ok(node_org) = (if node_org.is_empty() { &org } else { &node_org }).parse() else { return };
     entries.entry(org).or_default().entry(name).or_default().insert(node_org);
 }
 
@@ -115,6 +116,10 @@ pub async fn read(context: &Context) -> Result<ServedEntries, ClientError> {
 mod tests {
     use super::*;
 
+    fn orgs(names: &[&str]) -> BTreeSet<OrgId> {
+        names.iter().map(|name| name.parse().unwrap()).collect()
+    }
+
     fn entry(org: &str, policy: &str, node_org: &str) -> ServedPolicy {
         ServedPolicy {
             business_pol_orgid: org.into(),
@@ -129,8 +134,8 @@ mod tests {
         let mut served_entries = ServedEntries { own_org: "hub".into(), ..ServedEntries::default() };
         served_entries.add(entry("a", "*", ""));
         served_entries.add(entry("a", "p", "b"));
-        assert_eq!(served_entries.node_orgs_of("a", "q"), BTreeSet::from(["a".to_owned()]));
-        assert_eq!(served_entries.node_orgs_of("a", "p"), BTreeSet::from(["a".to_owned(), "b".to_owned()]));
+        assert_eq!(served_entries.node_orgs_of("a", "q"), orgs(&["a"]));
+        assert_eq!(served_entries.node_orgs_of("a", "p"), orgs(&["a", "b"]));
         assert!(served_entries.node_orgs_of("b", "p").is_empty());
         assert!(served_entries.serves_nodes_of("b") && !served_entries.serves_nodes_of("hub"));
         assert_eq!(served_entries.orgs().len(), 3);
@@ -145,7 +150,7 @@ mod tests {
             node_orgid: "c".into(),
             ..ServedPattern::default()
         });
-        assert_eq!(served_entries.node_orgs_of_pattern("a", "p"), BTreeSet::from(["c".to_owned()]));
+        assert_eq!(served_entries.node_orgs_of_pattern("a", "p"), orgs(&["c"]));
         assert!(
             served_entries.node_orgs_of("a", "p").is_empty()
                 && served_entries.node_orgs_of_pattern("a", "q").is_empty()

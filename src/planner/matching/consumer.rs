@@ -89,7 +89,7 @@ pub fn prepare(
     let needs_privileges = needs_privileges(&services)?;
     set_privileged(&mut with_builtins, needs_privileges).map_err(unreadable)?;
     // Patterns have no properties and no constraints.
-    let merged = if policy.pattern.is_empty() {
+    let merged = if policy.pattern.is_none() {
         merge_service_policy(&policy.policy, &with_builtins)
     } else {
         ExternalPolicy::default()

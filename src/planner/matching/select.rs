@@ -115,7 +115,7 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
     };
     let missing = super::built_ins::missing(record);
     // A pattern requires no properties.
-    if policy.pattern.is_empty() && !missing.is_empty() {
+    if policy.pattern.is_none() && !missing.is_empty() {
         return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
     }
     let versions = wanted_versions(model, policy, model.group_of.get(&agreement.node));
@@ -188,14 +188,12 @@ fn both<'a>(
     if !policy.node_orgs.contains(node.org()) {
         return Err(Blocked::OrgNotServed { org: node.org().to_owned() });
     }
-    if record.facts.pattern != policy.pattern {
-        return Err(if record.facts.pattern.is_empty() {
-            Blocked::OfPattern { pattern: policy.pattern.clone() }
-        } else {
-            Blocked::UsesPattern { pattern: record.facts.pattern.clone() }
-        });
+    match (&record.facts.pattern, &policy.pattern) {
+        (used, wanted) if used == wanted => Ok((record, policy)),
+        (Some(pattern), _) => Err(Blocked::UsesPattern { pattern: pattern.clone() }),
+        (None, Some(pattern)) => Err(Blocked::OfPattern { pattern: pattern.clone() }),
+        (None, None) => Ok((record, policy)),
     }
-    Ok((record, policy))
 }
 
 fn test_version(
@@ -249,7 +247,7 @@ fn test_node(
     if !scope.holds(&record.facts.id, record.group()) {
         return Err(Blocked::OutsideScope { scope: scope.clone() });
     }
-    if policy.pattern.is_empty() {
+    if policy.pattern.is_none() {
         test_constraints(record, consumer)?;
     } else if consumer.needs_privileges && !record.properties().is_some_and(|own| own.allows_privileged()) {
         return Err(Blocked::NeedsPrivileges { service: consumer.service.clone() });
@@ -284,7 +282,7 @@ fn test_constraints(record: &NodeRecord, consumer: &Consumer) -> Result<(), Bloc
 fn test_namespace(record: &NodeRecord, policy: &DeploymentPolicyFacts) -> Result<(), Blocked> {
     let (wanted, actual) = (&policy.cluster_namespace, &record.facts.cluster_namespace);
     let actual = if actual.is_empty() { "openhorizon-agent" } else { actual };
-    let fits = match (record.facts.is_namespace_scoped, policy.pattern.is_empty()) {
+    let fits = match (record.facts.is_namespace_scoped, policy.pattern.is_none()) {
         (true, true) => wanted.is_empty() || wanted == actual,
         (true, false) => wanted == actual,
         (false, true) => true,

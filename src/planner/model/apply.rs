@@ -201,8 +201,8 @@ impl Model {
     fn put_policy(&mut self, policy: &DeploymentPolicyFacts) {
         self.remove_policy(&policy.id);
         self.policies_by_service.entry(policy.service.clone()).or_default().insert(policy.id.clone());
-        if !policy.pattern.is_empty() {
-            self.policies_by_pattern.entry(policy.pattern.clone()).or_default().insert(policy.id.clone());
+        if let Some(pattern) = &policy.pattern {
+            self.policies_by_pattern.entry(pattern.clone()).or_default().insert(policy.id.clone());
         }
         self.policies.insert(policy.id.clone(), policy.clone());
         self.prepare_consumers(&policy.id);
@@ -210,10 +210,12 @@ impl Model {
 
     fn remove_policy(&mut self, policy: &PolicyId) {
         let Some(old) = self.policies.remove(policy) else { return };
-        if let Some(ids) = self.policies_by_pattern.get_mut(&old.pattern) {
+        if let Some(pattern) = &old.pattern
+            && let Some(ids) = self.policies_by_pattern.get_mut(pattern)
+        {
             ids.remove(policy);
             if ids.is_empty() {
-                self.policies_by_pattern.remove(&old.pattern);
+                self.policies_by_pattern.remove(pattern);
             }
         }
         if let Some(ids) = self.policies_by_service.get_mut(&old.service) {

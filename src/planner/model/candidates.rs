@@ -88,7 +88,7 @@ impl Model {
     /// Indexes a policy again after its consumers were prepared or dropped.
     pub(super) fn index_policy(&mut self, policy: &PolicyId) {
         self.indexes.take_policy(policy);
-        if self.policies.get(policy).is_some_and(|facts| !facts.pattern.is_empty()) {
+        if self.policies.get(policy).is_some_and(|facts| facts.pattern.is_some()) {
             // Nodes are found by the pattern's name.
             return;
         }
@@ -109,8 +109,8 @@ impl Model {
         let serves =
             |id: &&PolicyId| self.policies.get(*id).is_some_and(|one| one.node_orgs.contains(node.org()));
         let Some(record) = self.nodes.get(node) else { return BTreeSet::new() };
-        if !record.facts.pattern.is_empty() {
-            let ids = self.policies_by_pattern.get(&record.facts.pattern).into_iter().flatten();
+        if let Some(pattern) = &record.facts.pattern {
+            let ids = self.policies_by_pattern.get(pattern).into_iter().flatten();
             return ids.filter(serves).cloned().collect();
         }
         let Some(properties) = record.properties() else { return BTreeSet::new() };
@@ -123,7 +123,7 @@ impl Model {
     /// Returns the nodes that satisfy a policy's constraints: a superset of those it selects.
     pub(crate) fn nodes_for(&self, policy: &PolicyId) -> BTreeSet<NodeId> {
         let Some(facts) = self.policies.get(policy) else { return BTreeSet::new() };
-        if !facts.pattern.is_empty() {
+        if facts.pattern.is_some() {
             let is_of_it = |node: &&NodeRecord| {
                 node.facts.pattern == facts.pattern && facts.node_orgs.contains(node.facts.id.org())
             };

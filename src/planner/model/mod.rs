@@ -30,7 +30,7 @@ pub use view::Known;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
 use crate::{
@@ -63,12 +63,12 @@ pub struct Model {
     pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
     /// Services of patterns, by pattern.
-    pub(crate) policies_by_pattern: BTreeMap<String, BTreeSet<PolicyId>>,
+    pub(crate) policies_by_pattern: BTreeMap<PatternId, BTreeSet<PolicyId>>,
     pub(crate) consumers: BTreeMap<PolicyId, Consumers>,
     indexes: Indexes,
     pub(crate) other_agbots: OtherAgbots,
     /// Organizations whose nodes and groups are read: only what is missing in one of them was deleted.
-    pub(crate) read_orgs: BTreeSet<String>,
+    pub(crate) read_orgs: BTreeSet<OrgId>,
     pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,
     pub(crate) group_of: BTreeMap<NodeId, GroupId>,
     pub(crate) agreements: BTreeMap<AgreementId, Agreement>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId};
+use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
 use super::{Model, Observed};
@@ -32,8 +32,8 @@ impl Model {
         }
     }
 
-    /// Returns the services of a pattern (`org/pattern`).
-    pub fn policies_of_pattern(&self, pattern: &str) -> BTreeSet<PolicyId> {
+    /// Returns the services of a pattern.
+    pub fn policies_of_pattern(&self, pattern: &PatternId) -> BTreeSet<PolicyId> {
         self.policies_by_pattern.get(pattern).cloned().unwrap_or_default()
     }
 
