@@ -161,20 +161,18 @@ async fn a_service_whose_start_was_not_written_down_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn proposal_that_cannot_be_judged_yet_is_retried_soon() {
+async fn proposal_that_cannot_be_judged_yet_is_retried_and_delays_no_other_message() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let agent = Agent::start(settings(&hub, directory.path()));
     agree(&hub, "a1", directory.path()).await;
     hub.state().failing_lookups = 3;
-    let proposed = std::time::Instant::now();
     hub.propose("a2", "exec sleep 1000");
     // Another message does not wait for it.
     hub.send(&Message::new("a1", Body::Verification));
     hub.expect("a1", Body::VerificationReply { exists: true }).await;
     until("the lookups were repeated", || (hub.state().failing_lookups == 0).then_some(())).await;
     until("the mailbox is empty", || hub.state().mailbox.is_empty().then_some(())).await;
-    assert!(proposed.elapsed() < Duration::from_secs(4), "{:?}", proposed.elapsed());
     agent.end().await;
 }
 
