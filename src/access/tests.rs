@@ -70,7 +70,7 @@ fn administrator_of_another_organization_may_not_touch_a_public_service() {
 }
 
 #[test]
-fn the_table_is_complete_and_in_order() {
+fn table_is_complete_and_in_order() {
     for (index, access) in Access::ALL.iter().enumerate() {
         assert_eq!(*access as usize, index);
         assert!(!access.words().0.is_empty());

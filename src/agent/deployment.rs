@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_deployment_is_read() {
+    fn process_deployment_is_read() {
         let text =
             r#"{"services":{"a":{"command":["/bin/sleep","1000"],"environment":["A=b"],"image":null}}}"#;
         let deployment = Deployment::parse(text, "").unwrap();

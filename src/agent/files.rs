@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_with_its_mode() {
+    fn file_is_replaced_as_a_whole_with_its_mode() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_locked_by_one_process_at_a_time() {
+    fn directory_is_locked_by_one_process_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let held = lock_directory(directory.path()).unwrap();
         assert!(held.is_some());

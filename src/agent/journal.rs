@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_survives_and_keeps_its_identity() {
+    fn journal_survives_and_keeps_its_identity() {
         let directory = tempfile::tempdir().unwrap();
         let (mut file, mut journal) = JournalFile::open(directory.path()).unwrap();
         journal.note("hello".to_owned(), 7);
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_journal_is_an_error_and_not_a_new_beginning() {
+    fn damaged_journal_is_an_error_and_not_a_new_beginning() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("journal.json"), "{").unwrap();
         assert!(matches!(JournalFile::open(directory.path()), Err(AgentError::Journal { .. })));
     }
 
     #[test]
-    fn the_event_log_is_bounded() {
+    fn event_log_is_bounded() {
         let mut journal = Journal::default();
         (0..500).for_each(|number| journal.note(number.to_string(), number));
         assert_eq!(journal.log.len(), MOST_LOGGED);

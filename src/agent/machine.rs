@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_has_all_properties_that_its_version_promises() {
+    fn machine_has_all_properties_that_its_version_promises() {
         let machine = Machine::read("made-up");
         assert!(machine.cpus > 0 && machine.memory_mb > 0);
         assert_eq!(machine.properties().len(), 7);

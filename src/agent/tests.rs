@@ -94,7 +94,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellation() {
+async fn service_runs_through_agreement_agent_crash_hub_outage_and_cancellation() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let agent = Agent::start(settings(&hub, directory.path()));
@@ -135,7 +135,7 @@ async fn a_service_runs_through_agreement_agent_crash_hub_outage_and_cancellatio
 
 /// The driver gets the order before the journal records it; an agent that crashes between the two must not stop the service.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_whose_start_was_not_written_down_goes_on() {
+async fn service_whose_start_was_not_written_down_goes_on() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let agent = Agent::start(settings(&hub, directory.path()));
@@ -205,7 +205,7 @@ async fn hostile_messages_are_dropped_and_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_when_it_is_back() {
+async fn node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_when_it_is_back() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let agent = Agent::start(settings(&hub, directory.path()));
@@ -235,7 +235,7 @@ async fn a_node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_reaches_the_hub_with_its_code_and_its_last_output() {
+async fn crash_reaches_the_hub_with_its_code_and_its_last_output() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let agent = Agent::start(settings(&hub, directory.path()));
@@ -258,7 +258,7 @@ async fn a_crash_reaches_the_hub_with_its_code_and_its_last_output() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_is_unregistered_while_its_container_engine_is_dead() {
+async fn node_is_unregistered_while_its_container_engine_is_dead() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -335,7 +335,7 @@ fn with_packages(settings: AgentSettings, source: &Path) -> AgentSettings {
 /// HA-13: it requests permission after the download; HA-16: a refused agent requests again at its next run. The program of this
 /// version and ends: the agent goes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_management_policy_is_carried_out_with_the_groups_permission() {
+async fn management_policy_is_carried_out_with_the_groups_permission() {
     let (hub, source) = (TestHub::new(), packages("2.32.0"));
     upgradable(&hub);
     hub.state().node["ha_group"] = json!("pair");
@@ -385,7 +385,7 @@ async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_local_api_registers_shows_cancels_and_unregisters() {
+async fn local_api_registers_shows_cancels_and_unregisters() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -443,7 +443,7 @@ async fn the_local_api_registers_shows_cancels_and_unregisters() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_of_a_pattern_offers_what_agbots_match_dependencies_on() {
+async fn node_of_a_pattern_offers_what_agbots_match_dependencies_on() {
     let hub = TestHub::new();
     let arch = crate::machine::Machine::read("").arch;
     {

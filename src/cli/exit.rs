@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_in_three_lines_whatever_the_hub_says() {
+    fn failure_is_told_in_three_lines_whatever_the_hub_says() {
         let error = ClientError::Status { status: 409, code: "x".into(), msg: "one\ntwo\u{1b}[2J".into() };
         let text =
             CliError::call("making a group failed", &error, "http://h", "HZN_EXCHANGE_URL").to_string();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_agent_is_not_a_missing_hub() {
+    fn missing_agent_is_not_a_missing_hub() {
         let error = ClientError::Transport { retryable: true, reason: "connection refused".into() };
         let agent = CliError::call("asking", &error, "http://localhost:8510", AGENT_URL);
         assert!(agent.why.starts_with("no agent answers at http://localhost:8510"), "{agent}");
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_protocol_is_recognized_both_ways() {
+    fn wrong_protocol_is_recognized_both_ways() {
         let advice = |server: &str, reason: &str| {
             let error = ClientError::Transport { retryable: true, reason: reason.into() };
             CliError::call("asking", &error, server, "HZN_EXCHANGE_URL").advice

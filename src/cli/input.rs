@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_file_and_variable() {
+    fn error_names_file_and_variable() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.json");
         std::fs::write(&path, r#"{"version": "$VERSION"}"#).expect("a file");

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_private_key_is_readable_by_its_owner_only_and_never_replaced_by_accident() {
+    fn private_key_is_readable_by_its_owner_only_and_never_replaced_by_accident() {
         let folder = tempfile::tempdir().expect("a folder");
         let context = Context {
             settings: Settings::default(),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_private_key_does_not_go_with_the_default_public_key() {
+    fn named_private_key_does_not_go_with_the_default_public_key() {
         let variables = std::collections::BTreeMap::from([
             (settings::PUBLIC_KEY_FILE.to_owned(), "/env/pub.pem".to_owned()),
             ("HOME".to_owned(), "/home/ann".to_owned()),

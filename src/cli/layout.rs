@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_one_block_per_row_with_everything_in_it() {
+    fn narrow_terminal_gets_one_block_per_row_with_everything_in_it() {
         let text = plain(60);
         assert!(text.starts_with(&format!("node: {NODE}\npolicy: plant/watch\narch: amd64\n")), "{text}");
         assert!(text.ends_with("which is being upgraded to version 2.0.0\n"), "{text}");

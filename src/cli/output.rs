@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_one_row_per_thing_and_no_trailing_blanks() {
+    fn table_has_one_row_per_thing_and_no_trailing_blanks() {
         let text = view().render(Some(Format::Table), None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_text_gives_way_to_an_explicit_format() {
+    fn plain_text_gives_way_to_an_explicit_format() {
         let view = View::plain("2.154.0\n", json!("2.154.0"));
         assert_eq!(view.render(None, None), "2.154.0\n");
         assert_eq!(view.render(Some(Format::Json), None), "\"2.154.0\"\n");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_says_so() {
+    fn empty_table_says_so() {
         assert_eq!(Table::new(&["name"]).render(None), "(none)\n");
     }
 }

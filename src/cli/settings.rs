@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_wins_over_files_and_the_first_file_over_the_next() {
+    fn environment_wins_over_files_and_the_first_file_over_the_next() {
         let folder = tempfile::tempdir().expect("a folder");
         for sub in ["default", "horizon"] {
             std::fs::create_dir(folder.path().join(sub)).expect("a folder");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_read_from_the_file_that_is_named() {
+    fn secret_is_read_from_the_file_that_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("secret");
         std::fs::write(&path, "ann:pass word\n").expect("a file");

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_of_another_text_has_its_own_status() {
+    fn signature_of_another_text_has_its_own_status() {
         let key = PrivateKey::generate(&mut rand::rng(), 2048).expect("a key");
         let pem = key.public_key().expect("a public key").to_pem();
         let signature = sign_text("text", &key).expect("signed");

@@ -5,12 +5,12 @@ use clap::CommandFactory;
 use super::*;
 
 #[test]
-fn the_definitions_are_consistent() {
+fn definitions_are_consistent() {
     Hzn::command().debug_assert();
 }
 
 #[test]
-fn the_committed_reference_is_what_the_program_prints() {
+fn committed_reference_is_what_the_program_prints() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     if std::env::var_os("WRITE_REFERENCE").is_some() {
         std::fs::write(page, reference()).expect("docs/reference/cli.md is written");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_too_long_for_one_line_is_written_the_explicit_way() {
+    fn key_too_long_for_one_line_is_written_the_explicit_way() {
         let key = "k".repeat(600);
         let mut members = serde_json::Map::new();
         members.insert(key.clone(), json!(1));

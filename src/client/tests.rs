@@ -89,7 +89,7 @@ async fn refused_credentials_are_a_status_of_their_own() {
 }
 
 #[tokio::test]
-async fn an_absent_server_is_retryable_and_its_error_names_no_secret() {
+async fn absent_server_is_retryable_and_its_error_names_no_secret() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

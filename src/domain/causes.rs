@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_contains_every_cause_once() {
+    fn chain_contains_every_cause_once() {
         let disk = TestError("the disk is full", None);
         let file = TestError("cannot write d/file: the disk is full", Some(Box::new(disk)));
         let record = TestError("cannot keep the record", Some(Box::new(file)));

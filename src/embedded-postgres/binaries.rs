@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_version_that_is_not_installed_is_a_clear_error() {
+    async fn version_that_is_not_installed_is_a_clear_error() {
         let error = obtain(BinarySource::Found, Some(3), None, &[]).await.unwrap_err();
         assert!(error.to_string().starts_with("no PostgreSQL 3 is installed"), "{error}");
     }

@@ -32,7 +32,7 @@ async fn count_rows(postgres: &EmbeddedPostgres) -> i64 {
 }
 
 #[tokio::test]
-async fn a_server_keeps_its_rows_over_stop_and_start() {
+async fn server_keeps_its_rows_over_stop_and_start() {
     let scratch = Scratch::new();
     let directory = scratch.open();
     let first = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_server_keeps_its_rows_over_stop_and_start() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_refused() {
+async fn wrong_password_is_refused() {
     let scratch = Scratch::new();
     let directory = scratch.open();
     let postgres = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_wrong_password_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_left_behind_is_stopped_and_an_unfinished_cluster_removed() {
+async fn server_left_behind_is_stopped_and_an_unfinished_cluster_removed() {
     let scratch = Scratch::new();
     let directory = scratch.open();
     let home = directory.path().join("postgres");
@@ -80,7 +80,7 @@ async fn a_server_left_behind_is_stopped_and_an_unfinished_cluster_removed() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_started_again() {
+async fn server_that_dies_is_started_again() {
     let scratch = Scratch::new();
     let directory = scratch.open();
     let postgres = EmbeddedPostgres::start(&directory, &quick()).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_server_that_dies_is_started_again() {
 }
 
 #[test]
-fn the_url_carries_any_directory() {
+fn url_carries_any_directory() {
     let secret = Secret::new("pw".to_owned());
     let url = url(Path::new("/data directory, with & and %"), &secret);
     let options: PgConnectOptions = url.expose().parse().unwrap();

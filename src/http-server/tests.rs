@@ -57,7 +57,7 @@ fn short_limits() -> HttpLimits {
 }
 
 #[tokio::test]
-async fn a_handler_sees_the_remote_address_and_the_response_carries_the_id() {
+async fn handler_sees_the_remote_address_and_the_response_carries_the_id() {
     let router = Router::new()
         .route("/", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() }));
     let running = start(router, HttpLimits::default()).await;
@@ -78,7 +78,7 @@ async fn a_handler_sees_the_remote_address_and_the_response_carries_the_id() {
 }
 
 #[tokio::test]
-async fn a_shortcut_handles_its_requests_and_the_router_all_others() {
+async fn shortcut_handles_its_requests_and_the_router_all_others() {
     let router = Router::new().fallback(|headers: http::HeaderMap| async move {
         format!("long way of {}", headers["x-request-id"].to_str().unwrap())
     });
@@ -102,21 +102,21 @@ async fn a_shortcut_handles_its_requests_and_the_router_all_others() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_arrive_ends_the_connection() {
+async fn head_that_does_not_arrive_ends_the_connection() {
     let running = start(Router::new(), short_limits()).await;
     assert_eq!(converse(running.address, "GET / HTTP/1.1\r\nhost:").await, "");
     assert_eq!(converse(running.address, "").await, "", "silence ends it too");
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_after_its_response() {
+async fn idle_connection_is_closed_after_its_response() {
     let running = start(Router::new().route("/", get(|| async { "hi" })), short_limits()).await;
     let response = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert!(response.ends_with("hi"), "{response}");
 }
 
 #[tokio::test]
-async fn a_long_response_is_not_an_idle_connection() {
+async fn long_response_is_not_an_idle_connection() {
     let slow = || async {
         tokio::time::sleep(Duration::from_millis(400)).await;
         "late"
@@ -127,7 +127,7 @@ async fn a_long_response_is_not_an_idle_connection() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_is_an_error() {
+async fn body_that_does_not_arrive_is_an_error() {
     let running =
         start(Router::new().route("/", post(|body: String| async move { body })), short_limits()).await;
     let request = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 10\r\n\r\n123";
@@ -148,7 +148,7 @@ async fn too_many_and_too_large_headers_are_refused() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_handler_is_an_internal_error_and_nothing_more() {
+async fn panic_in_a_handler_is_an_internal_error_and_nothing_more() {
     async fn panicking() -> &'static str {
         panic!("on purpose")
     }
@@ -202,7 +202,7 @@ async fn concurrent_connections_get_slots() {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_a_clear_error() {
+async fn taken_port_is_a_clear_error() {
     let first = listen("127.0.0.1:0").await.unwrap();
     let address = first.local_addr().unwrap().to_string();
     let error = listen(&address).await.unwrap_err();
@@ -230,14 +230,14 @@ async fn trickle(address: SocketAddr, start: &str, piece: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_head_that_trickles_in_does_not_hold_its_connection() {
+async fn head_that_trickles_in_does_not_hold_its_connection() {
     let running = start(Router::new().route("/", get(|| async { "hi" })), short_limits()).await;
     let response = trickle(running.address, "GET / HTTP/1.1\r\nhost: x\r\n", "x: y\r\n").await;
     assert!(!response.contains("200"), "{response}");
 }
 
 #[tokio::test]
-async fn a_body_that_trickles_in_does_not_hold_its_connection() {
+async fn body_that_trickles_in_does_not_hold_its_connection() {
     let router = Router::new().route("/", post(|body: String| async move { body }));
     let running = start(router, short_limits()).await;
     let head = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1000000\r\n\r\n";
@@ -246,7 +246,7 @@ async fn a_body_that_trickles_in_does_not_hold_its_connection() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_cut_off() {
+async fn client_that_does_not_read_is_cut_off() {
     struct NotifyOnDrop(Arc<Notify>);
     impl Drop for NotifyOnDrop {
         fn drop(&mut self) {

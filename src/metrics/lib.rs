@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gauge_is_read_when_asked() {
+    fn gauge_is_read_when_asked() {
         let metrics = Metrics::default();
         let value = Counter::default();
         let read = value.clone();

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documented_table_names_every_status() {
+    fn documented_table_names_every_status() {
         let document = include_str!("../../docs/reference/exit-codes.md");
         let (document, _) =
             document.split_once("\n## hzn\n").expect("the command line has a table of its own");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_contains_every_cause_once() {
+    fn chain_contains_every_cause_once() {
         let inner = std::io::Error::other("the disk is full");
         let outer = crate::files::FileError::new("write", std::path::Path::new("d/file"), inner);
         assert_eq!(chain(&outer), "cannot write d/file: the disk is full");

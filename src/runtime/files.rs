@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_owner_of_a_data_directory_is_refused_with_the_first_ones_process() {
+    fn second_owner_of_a_data_directory_is_refused_with_the_first_ones_process() {
         let directory = scratch();
         let first = DataDirectory::open(directory.path()).unwrap();
         let error = DataDirectory::open(directory.path()).unwrap_err();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_instead_of_the_data_directory_is_a_clear_error() {
+    fn file_instead_of_the_data_directory_is_a_clear_error() {
         let directory = scratch();
         let path = directory.path().join("taken");
         fs::write(&path, "x").unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_secret_is_private_and_stays_the_same() {
+    fn made_secret_is_private_and_stays_the_same() {
         let directory = scratch();
         let path = directory.path().join("root-password");
         let made = read_or_make_secret(&path).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_loses_only_its_line_end() {
+    fn secret_loses_only_its_line_end() {
         let directory = scratch();
         let path = directory.path().join("secret");
         fs::write(&path, " with spaces \r\n").unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_directory_follows_the_environment_and_never_root_home() {
+    fn state_directory_follows_the_environment_and_never_root_home() {
         let text = |value: &str| Some(OsString::from(value));
         let directory = |is_root, state, home| {
             state_directory(is_root, state, home).map(|path| path.display().to_string())

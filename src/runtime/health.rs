@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dependency_that_hangs_counts_as_away() {
+    async fn dependency_that_hangs_counts_as_away() {
         let health = health();
         health.depend("database", std::future::pending);
         assert_eq!(health.report().await.1["dependencies"]["database"], "does not result");
     }
 
     #[tokio::test]
-    async fn a_draining_process_is_not_ready() {
+    async fn draining_process_is_not_ready() {
         let health = health();
         health.shutdown.cancel();
         let (ready, report) = health.report().await;

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_wins_over_the_file() {
+    fn option_wins_over_the_file() {
         let file = file("listen = \"from-file\"\n");
         let settings = SettingsFile::read(Some(file.path()), &[&["listen"]]).unwrap();
         assert_eq!(settings.fill("listen", Some("given".to_owned())).unwrap().as_deref(), Some("given"));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_an_error_that_names_it() {
+    fn unknown_key_is_an_error_that_names_it() {
         let file = file("listne = \"x\"\n");
         let error = SettingsFile::read(Some(file.path()), &[&["listen"]]).unwrap_err();
         assert!(error.to_string().ends_with("has the unknown key `listne`"), "{error}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_wrong_type_is_an_error_that_names_the_key() {
+    fn value_of_the_wrong_type_is_an_error_that_names_the_key() {
         let file = file("connections = \"many\"\n");
         let settings = SettingsFile::read(Some(file.path()), &[&["connections"]]).unwrap();
         let error = settings.fill::<u32>("connections", None).unwrap_err();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_printed_by_nothing() {
+    fn secret_is_printed_by_nothing() {
         let secret: Secret<String> = "hunter2".parse().unwrap();
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "Secret Some(Secret)");
         let malformed = file("database-url = \"hunter2\nx");

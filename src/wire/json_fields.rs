@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_later_occurrence_wins_whatever_its_letter_case() {
+    fn later_occurrence_wins_whatever_its_letter_case() {
         let fields = Fields::parse(r#"{"a":"1","A":"2","a":"3"}"#).unwrap();
         assert_eq!(fields.text("a").unwrap(), "3");
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_at_the_end_is_an_error_and_no_panic() {
+    fn backslash_at_the_end_is_an_error_and_no_panic() {
         assert!(Fields::parse("{\"\\ud\\").is_err());
     }
 }

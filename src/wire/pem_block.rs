@@ -37,13 +37,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_written_block_is_found_behind_other_text() {
+    fn written_block_is_found_behind_other_text() {
         let text = format!("some words\n{}", write_block("THING", &[7; 100]));
         assert_eq!(first_block(&text), Some(("THING".to_owned(), vec![7; 100])));
     }
 
     #[test]
-    fn an_unfinished_block_is_no_block() {
+    fn unfinished_block_is_no_block() {
         assert_eq!(first_block("-----BEGIN THING-----\nAAAA\n"), None);
     }
 }

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_signed_with_a_new_key_verifies_with_its_public_half_only() {
+    fn text_signed_with_a_new_key_verifies_with_its_public_half_only() {
         let mut rng = rand::rng();
         let key = PrivateKey::generate(&mut rng, 2048).unwrap();
         let other = PrivateKey::generate(&mut rng, 2048).unwrap().public_key().unwrap().to_pem();

@@ -217,7 +217,7 @@ fn decision_records_have_the_same_headings() {
 }
 
 #[test]
-fn the_page_of_the_architecture_has_a_row_for_every_crate() {
+fn page_of_the_architecture_has_a_row_for_every_crate() {
     let page = read(&root().join("docs/explanation/architecture.md"));
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `src/")?.split_once('`'));
     let documented: BTreeSet<String> = rows.map(|(name, _)| format!("src/{name}")).collect();
@@ -261,7 +261,7 @@ fn event_kinds(code: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_of_events_names_the_kinds_in_the_code() {
+fn page_of_events_names_the_kinds_in_the_code() {
     let page = read(&root().join("docs/reference/events.md"));
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let documented: BTreeSet<String> = rows.map(|(kind, _)| kind.to_owned()).collect();
@@ -285,7 +285,7 @@ fn troubleshooting_names_every_alert() {
 }
 
 #[test]
-fn the_table_of_settings_names_the_options_of_up() {
+fn table_of_settings_names_the_options_of_up() {
     let page = read(&root().join("docs/reference/settings.md"));
     let tables = page.split_once("\n## Data directory\n").map_or(page.as_str(), |(tables, _)| tables);
     let first_cells =
@@ -300,7 +300,7 @@ fn the_table_of_settings_names_the_options_of_up() {
 }
 
 #[test]
-fn the_table_of_options_names_those_of_the_agent() {
+fn table_of_options_names_those_of_the_agent() {
     let page = read(&root().join("docs/reference/agent.md"));
     let rows = page.lines().filter(|line| line.starts_with("| `--"));
     let first_cells = rows.filter_map(|line| line.split('|').nth(1));

@@ -35,7 +35,7 @@ fn documented() -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn the_committed_document_is_what_the_program_prints() {
+async fn committed_document_is_what_the_program_prints() {
     let scratch = Scratch::new();
     let mut program = Program::start(&scratch, &["openapi"], None);
     assert_eq!(program.wait().await, 0, "{}", program.errors());
@@ -121,7 +121,7 @@ fn names_of_operations_are_unique_and_credentials_are_documented() {
 }
 
 #[test]
-fn the_whole_contract_is_there() {
+fn whole_contract_is_there() {
     let all: BTreeSet<String> = documented().into_iter().map(|(title, _)| title).collect();
     // 154 routes and 36 aliases of the contract; the event stream, the audit record, the orchestration of nodes, the documents of
     // groups with and without prefix, and the management status of groups, are ours.

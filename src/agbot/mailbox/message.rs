@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_in_another_nodes_name_is_no_event() {
+    fn reply_in_another_nodes_name_is_no_event() {
         let reply = text(Body::Reply { decision: true, device_id: "o/other".into() });
         assert!(event_of("o/n", reply.as_bytes()).is_none());
         let reply = text(Body::Reply { decision: true, device_id: "o/n".into() });

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_serves_every_policy_of_its_organization() {
+    fn star_serves_every_policy_of_its_organization() {
         let mut served_entries = ServedEntries { own_org: "hub".into(), ..ServedEntries::default() };
         served_entries.add(entry("a", "*", ""));
         served_entries.add(entry("a", "p", "b"));

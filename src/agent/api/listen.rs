@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_agent_whose_usual_port_is_taken_goes_on_when_it_is_registered() {
+    async fn agent_whose_usual_port_is_taken_goes_on_when_it_is_registered() {
         // The port is in use, possibly by an agent of this machine.
         let _holder = TcpListener::bind(USUAL_API).await;
         let stop = CancellationToken::new();

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_driver_is_named_where_the_deployment_names_none() {
+    fn log_driver_is_named_where_the_deployment_names_none() {
         let shown = |text: &str| serde_json::from_str::<Value>(&shown_deployment(text)).expect("JSON");
         let deployment =
             json!({"services": {"a": {"image": "x"}, "b": {"image": "y", "log_driver": "journald"}}});
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_several_need_is_defined_once() {
+    fn service_that_several_need_is_defined_once() {
         let one = |id: &str| json!({ "record_id": id });
         let listed = without_repeats([one("b"), one("a"), one("b")].into_iter());
         assert_eq!(listed, [one("a"), one("b")]);

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_without_a_certificate_has_every_member_that_clients_read() {
+    fn key_without_a_certificate_has_every_member_that_clients_read() {
         let shown = described("k.pem", "-----BEGIN PUBLIC KEY-----\n");
         assert_eq!(shown["id"], "k.pem");
         assert_eq!(shown["subject_names"], json!({"commonName (CN)": "", "organizationName (O)": ""}));

@@ -127,7 +127,7 @@ fn run(state: &mut State, key: &str) {
 }
 
 #[test]
-fn a_service_starts_after_all_that_it_needs_and_these_go_after_it() {
+fn service_starts_after_all_that_it_needs_and_these_go_after_it() {
     let (db, api) = (dependency("db", "1.0.0", false), dependency("api", "1.0.0", false));
     let (db_key, api_key) = (db.key("a1"), api.key("a1"));
     let mut state = state_of(vec![agreement("a1", "web", vec![db, api])]);
@@ -200,7 +200,7 @@ fn another_version_of_a_dependency_waits_until_the_older_one_is_gone() {
 }
 
 #[test]
-fn a_dependency_that_cannot_run_ends_what_needs_it_with_the_codes_of_the_contract() {
+fn dependency_that_cannot_run_ends_what_needs_it_with_the_codes_of_the_contract() {
     let db = dependency("db", "1.0.0", false);
     let key = db.key("a1");
     let mut state = state_of(vec![agreement("a1", "web", vec![db.clone()])]);

@@ -63,7 +63,7 @@ fn exits_are_reported_until_the_service_has_recovered() {
 }
 
 #[test]
-fn the_drivers_error_is_reported_also_after_the_agreement_has_ended() {
+fn drivers_error_is_reported_also_after_the_agreement_has_ended() {
     let mut state = running();
     let delayed = |error: &str| Event::ServiceDelayed { key: "a1".to_owned(), error: error.to_owned() };
     state.apply(delayed("engine: connection refused"), NOW);

@@ -119,7 +119,7 @@ fn running() -> State {
 }
 
 #[test]
-fn an_agreement_goes_from_proposal_to_running_service_and_archive() {
+fn agreement_goes_from_proposal_to_running_service_and_archive() {
     let mut state = node();
     state.apply(proposal("a1", &terms("web", "site == north"), &producer()), NOW);
     assert_eq!(send(&mut state, "a1"), Body::Reply { decision: true, device_id: NODE.to_owned() });
@@ -179,7 +179,7 @@ fn invalid_proposals_are_dropped_without_a_reply() {
 }
 
 #[test]
-fn a_second_proposal_with_the_same_terms_or_id_changes_nothing() {
+fn second_proposal_with_the_same_terms_or_id_changes_nothing() {
     let mut state = running();
     let before = state.agreements.clone();
     state.apply(proposal("a1", &terms("web", "site == north"), &producer()), NOW);
@@ -214,14 +214,14 @@ fn unsuitable_proposals_are_refused_with_a_reply() {
 }
 
 #[test]
-fn the_machines_own_properties_count_whatever_the_agbot_saw() {
+fn machines_own_properties_count_whatever_the_agbot_saw() {
     let mut state = node();
     state.apply(proposal("a1", &terms("web", "openhorizon.memory >= 100"), &producer()), NOW);
     assert!(state.agreements.contains_key("a1"));
 }
 
 #[test]
-fn a_membership_known_to_the_hub_first_is_no_conflict() {
+fn membership_known_to_the_hub_first_is_no_conflict() {
     let mut state = node();
     state.facts.ha_group = Some("old".to_owned());
     let mut producer = producer();
@@ -234,7 +234,7 @@ fn a_membership_known_to_the_hub_first_is_no_conflict() {
 }
 
 #[test]
-fn an_agreement_that_no_longer_fits_the_node_ends_with_101_and_a_fitting_one_stays() {
+fn agreement_that_no_longer_fits_the_node_ends_with_101_and_a_fitting_one_stays() {
     let mut state = running();
     let same = NodeFacts { ha_group: Some("g".to_owned()), ..state.facts.clone() };
     state.apply(Event::Joined(Box::new(same)), NOW);
@@ -248,7 +248,7 @@ fn an_agreement_that_no_longer_fits_the_node_ends_with_101_and_a_fitting_one_sta
 }
 
 #[test]
-fn a_suspended_service_ends_with_119_and_is_not_taken_again() {
+fn suspended_service_ends_with_119_and_is_not_taken_again() {
     let mut state = running();
     let service = RegisteredService {
         url: "acme/web".to_owned(),
@@ -264,7 +264,7 @@ fn a_suspended_service_ends_with_119_and_is_not_taken_again() {
 }
 
 #[test]
-fn a_new_version_starts_only_after_the_old_one_is_gone() {
+fn new_version_starts_only_after_the_old_one_is_gone() {
     let mut state = running();
     state.apply(message("a1", Body::Cancel { reason: 204 }), NOW);
     state.apply(proposal("a2", &terms("web", "site == north"), &producer()), NOW);
@@ -374,7 +374,7 @@ fn node_that_is_being_unregistered_refuses_proposals() {
 }
 
 #[test]
-fn a_deleted_node_stops_its_services_and_sends_nothing() {
+fn deleted_node_stops_its_services_and_sends_nothing() {
     let mut state = running();
     state.apply(Event::Deleted, NOW);
     let commands = state.plan();
@@ -407,7 +407,7 @@ fn old_agreements_are_forgotten_but_never_live_ones() {
 }
 
 #[test]
-fn an_error_is_shown_until_the_service_runs_well_for_a_while() {
+fn error_is_shown_until_the_service_runs_well_for_a_while() {
     let mut state = running();
     state.apply(
         Event::StartFailed { agreement: "a1".to_owned(), reason: 113, error: "no such image".to_owned() },

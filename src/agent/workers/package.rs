@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_for_this_machine_is_copied_and_may_be_run() {
+    fn program_for_this_machine_is_copied_and_may_be_run() {
         let (source, data) = (source("\"*\""), tempfile::tempdir().unwrap());
         assert_eq!(wanted_version(Some(source.path()), "acme/m", "amd64").unwrap(), "2.32.0");
         fetched(source.path(), data.path()).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_has_to_list_the_program() {
+    fn manifest_has_to_list_the_program() {
         assert!(wanted_version(Some(source("\"x.deb\"").path()), "m", "amd64").is_err());
         let listed = source("\"evenkeel-linux-amd64\"");
         assert!(wanted_version(Some(listed.path()), "m", "amd64").is_ok());

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_form_has_the_members_of_the_contract() {
+    fn short_form_has_the_members_of_the_contract() {
         let view = all(&found(), false);
         let record = &view.json[0];
         assert_eq!((&record["agreement_finalized_time"], record.get("proposal")), (&json!(""), None));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_agreement_is_shown_as_it_is_and_an_unknown_one_is_wrong_input() {
+    fn single_agreement_is_shown_as_it_is_and_an_unknown_one_is_wrong_input() {
         assert_eq!(one(&found(), "a1").map(|view| view.json["proposal"].clone()), Ok(json!("x")));
         assert_eq!(one(&found(), "zz").map_err(|error| error.exit), Err(crate::exit::Exit::Input));
     }

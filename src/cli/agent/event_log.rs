@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_form_is_one_text_per_event() {
+    fn short_form_is_one_text_per_event() {
         let entries = [json!({"timestamp": 0, "message": "started", "severity": "info", "message_meta": {}})];
         assert_eq!(view(&entries, false).json, json!([":   started"]));
         assert_eq!(

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_form_is_one_word_per_policy() {
+    fn short_form_is_one_word_per_policy() {
         let found = json!({"plant7/fw-9": {"agentUpgradePolicyStatus": {"status": "successful"}}});
         assert_eq!(view(found.clone(), false).json, json!({"plant7/fw-9": "successful"}));
         assert_eq!(view(found.clone(), true).json, found);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unregistered_node_is_shown_with_its_state() {
+    fn unregistered_node_is_shown_with_its_state() {
         let device = json!({"id": "", "organization": null, "configstate": {"state": "unconfigured", "last_update_time": 0}});
         let shown = combine(&device, &json!({"configuration": {"architecture": "amd64"}}));
         assert_eq!(shown["configstate"], json!({"state": "unconfigured", "last_update_time": ""}));

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_counts_as_started_from_its_start_time_on() {
+    fn service_counts_as_started_from_its_start_time_on() {
         let instance = json!({"ref_url": "cam", "organization": "acme", "execution_start_time": 5});
         assert!(is_started(&instance, "cam", "") && is_started(&instance, "cam", "acme"));
         assert!(!is_started(&instance, "cam", "other") && !is_started(&instance, "other", ""));

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_form_lists_definitions_and_the_long_one_instances() {
+    fn short_form_lists_definitions_and_the_long_one_instances() {
         let found = json!({
             "instances": {"active": [{"ref_url": "cam", "instance_id": "i", "containers": [{"State": "running"}]}]},
             "definitions": {"active": [{"specRef": "cam", "organization": "acme", "version": "1.0.0", "arch": "amd64"}]},

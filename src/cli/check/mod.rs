@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incompatible_node_has_a_status_of_its_own() {
+    fn incompatible_node_has_a_status_of_its_own() {
         let subjects = Subjects { nodes: vec![node("p/e3"), node("p/e4")], group: None, is_map: true };
         let exit = |second: &str| {
             let verdicts = [verdict("Compatible"), verdict(second)];

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stored_policy_of_the_first_form_is_brought_into_the_present_one() {
+    fn stored_policy_of_the_first_form_is_brought_into_the_present_one() {
         let flat =
             json!({"properties": [{"name": "x", "value": 1}], "constraints": ["a == b"], "lastUpdated": "t"});
         let policy = stored_policy("o/n", &flat).expect("a policy");

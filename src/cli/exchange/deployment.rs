@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listed_policy_can_be_added_again() {
+    fn listed_policy_can_be_added_again() {
         let mut policy = json!({"owner": "a/b", "label": "x", "lastUpdated": "t", "service": {}});
         without(&mut policy, &EXCHANGE_ONLY);
         assert_eq!(policy, json!({"label": "x", "service": {}}));

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_name_and_members_and_the_argument_wins() {
+    fn file_gives_name_and_members_and_the_argument_wins() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("g.json");
         std::fs::write(&file, r#"{"name":"in-file","description":"d","members":["n1"]}"#).expect("a file");

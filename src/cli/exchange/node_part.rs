@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_replaces_whole_parts_and_nothing_else() {
+    fn change_replaces_whole_parts_and_nothing_else() {
         let stored = json!({"properties": [1], "constraints": ["a"], "lastUpdated": "x"});
         let expected = json!({"properties": [2], "constraints": ["a"], "lastUpdated": "x"});
         assert_eq!(merged(stored.clone(), json!({"properties": [2]})), Ok(expected));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_gets_state_and_age() {
+    fn table_gets_state_and_age() {
         let map = json!({"o/n": {"lastHeartbeat": null}}).as_object().cloned().unwrap_or_default();
         let shown = with_health(map, at("2026-03-01T12:00:00Z"));
         assert_eq!(shown["o/n"]["state"], "NEW");

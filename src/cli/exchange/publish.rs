@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_becomes_text_once_and_foreign_members_are_left_out() {
+    fn object_becomes_text_once_and_foreign_members_are_left_out() {
         let file = json!({
             "org": "acme", "url": "https://acme.com/cam", "version": "1.0.0", "arch": "amd64", "extra": 1,
             "deployment": {"services": {"z": {"image": "i"}, "a": {}}},
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_of_another_organization_or_without_name_is_refused() {
+    fn service_of_another_organization_or_without_name_is_refused() {
         let file = json!({"org": "other", "url": "u", "version": "1", "arch": "a"});
         assert_eq!(body_of(file, "acme").map_err(|error| error.exit), Err(Exit::Input));
         assert_eq!(

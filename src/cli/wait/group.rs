@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_carried_out_when_the_agbot_knows_it_and_nothing_waits() {
+    fn change_is_carried_out_when_the_agbot_knows_it_and_nothing_waits() {
         let set = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect();
         let change = Change { group: "o/g".to_owned(), members: set(&["o/a"]), removed: set(&["o/b"]) };
         let runs = json!({"placement": "placed", "is_running": true});

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_outcome_counts_when_it_lasts() {
+    async fn outcome_counts_when_it_lasts() {
         let long = Duration::from_secs(600);
         let pending = Progress::Pending("1 of 2".to_owned());
         assert_eq!(follow(long, vec![pending.clone(), done()]).await, Ok(()));

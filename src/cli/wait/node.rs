@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_drained_when_it_has_no_agreement_left() {
+    fn node_is_drained_when_it_has_no_agreement_left() {
         let reasons = json!({"reasons": [{"node": "o/n", "policy": "o/p", "text": "waits", "state": {}}]});
         let left = json!({"agreements": {"active": [{"node": "o/n", "policy": "o/p"}, {"node": "o/m"}]}});
         let none = json!({"agreements": {"active": [{"node": "o/m"}]}});
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_active_node_has_its_services_when_nothing_waits() {
+    fn active_node_has_its_services_when_nothing_waits() {
         let pair = |state: Value| json!({"reasons": [{"node": "o/n", "policy": "o/p", "state": state}]});
         let judge = |state| judge("o/n", Availability::Active, &pair(state), &json!({}));
         let draining = json!({"placement": "not-placed", "blocked": {"blocked": "node-draining"}});

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_carried_out_when_every_selected_node_runs_a_wanted_version() {
+    fn policy_is_carried_out_when_every_selected_node_runs_a_wanted_version() {
         let new = placed("o/n1", "2.0.0", true);
         let done = judge(&[new.clone(), left_out("constraints")], json!([]));
         assert_eq!(done, Progress::Done("policy o/p is carried out on 1 nodes".to_owned()));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_rollout_and_one_that_went_back_end_the_wait() {
+    fn held_rollout_and_one_that_went_back_end_the_wait() {
         let pairs = [placed("o/n1", "1.0.0", true)];
         let held = json!([{"policy": "o/p", "group": "o/g", "state": "held", "text": "held: paused"}]);
         assert_eq!(judge(&pairs, held), Progress::Held("o/g: held: paused".to_owned()));

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flat_form_keeps_what_the_agent_reports_on_the_top_level() {
+    fn flat_form_keeps_what_the_agent_reports_on_the_top_level() {
         let flat = serde_json::from_value(json!({
             "properties": [{"name": "openhorizon.cpu", "value": 4}, {"name": "x", "value": 1}, {"name": "x", "value": 2}],
             "constraints": ["a == b"],
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_version_decides_about_the_form() {
+    fn stored_version_decides_about_the_form() {
         let present = NodePolicy::from_stored(two_levels(), PRESENT_VERSION).unwrap();
         assert_eq!(present, two_levels());
         let converted = NodePolicy::from_stored(two_levels(), "").unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_one_part_leaves_the_other_use_alone() {
+    fn change_of_one_part_leaves_the_other_use_alone() {
         let mut new = two_levels();
         new.management.constraints.push("e == f");
         let change = two_levels().compare(Some(&new));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_without_policy_is_described_by_the_system() {
+    fn service_without_policy_is_described_by_the_system() {
         let policy = with_builtin_properties(None, &service());
         assert_eq!(policy.properties.len(), 5);
         assert_eq!(policy.properties.get(builtin::SERVICE_NAME).unwrap().value, "cam-ingest");

@@ -32,7 +32,7 @@ fn texts_that_are_no_versions_are_refused() {
 }
 
 #[test]
-fn a_property_of_type_version_is_held_to_a_stricter_rule() {
+fn property_of_type_version_is_held_to_a_stricter_rule() {
     for text in ["0", "1.2", "1.2.3", "10.0.0", "INFINITY"] {
         assert!(is_property_version(text), "{text}");
     }
@@ -67,13 +67,13 @@ fn versions_order_as_in_semantic_versioning() {
 }
 
 #[test]
-fn a_number_too_large_to_count_is_the_largest_one() {
+fn number_too_large_to_count_is_the_largest_one() {
     assert_eq!(version("99999999999999999999.0.0"), version("9223372036854775807.0.0"));
     assert!(version("1.0.0-99999999999999999999") > version("1.0.0-5"));
 }
 
 #[test]
-fn a_single_version_means_everything_from_it_on() {
+fn single_version_means_everything_from_it_on() {
     assert_eq!(range("1.2").to_string(), "[1.2.0,INFINITY)");
     assert!(range("1.0.0").contains(&version("99.0.0")));
     assert!(range("1.0.0").contains(&version("1")));
@@ -93,7 +93,7 @@ fn brackets_decide_about_the_ends() {
 }
 
 #[test]
-fn a_range_upside_down_is_valid_and_holds_nothing() {
+fn range_upside_down_is_valid_and_holds_nothing() {
     let empty = range("[2.0.0,1.0.0]");
     assert!(!empty.contains(&version("1.5")));
     assert!(empty.intersect(&range("1.0.0")).is_none());
@@ -143,7 +143,7 @@ fn intersection_takes_the_higher_start_and_the_lower_end() {
 }
 
 #[test]
-fn the_ceiling_stays_above_the_start() {
+fn ceiling_stays_above_the_start() {
     let start = range("[1.0.0,2.0.0)");
     assert_eq!(start.with_ceiling("1.5", true).unwrap().to_string(), "[1.0.0,1.5.0]");
     assert_eq!(start.with_ceiling("1", true).unwrap().to_string(), "[1.0.0,1.0.0]");
@@ -154,7 +154,7 @@ fn the_ceiling_stays_above_the_start() {
 }
 
 #[test]
-fn a_range_expression_is_recognized_by_one_bracket() {
+fn range_expression_is_recognized_by_one_bracket() {
     for text in ["[1.0.0,2.0.0)", "[1,INFINITY]", "x1.0.0,2.0.0]", "[1.0.0,2.0.0x"] {
         assert!(is_range_expression(text), "{text}");
     }

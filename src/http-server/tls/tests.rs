@@ -49,7 +49,7 @@ async fn shown(connector: &TlsConnector, address: SocketAddr) -> CertificateDer<
 }
 
 #[tokio::test]
-async fn a_client_that_trusts_the_authority_is_served_on_both_protocols() {
+async fn client_that_trusts_the_authority_is_served_on_both_protocols() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new(directory.path().join("tls"));
     let shutdown = CancellationToken::new();
@@ -74,7 +74,7 @@ async fn a_client_that_trusts_the_authority_is_served_on_both_protocols() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_kept_until_its_names_change_or_it_ends_soon() {
+async fn certificate_is_kept_until_its_names_change_or_it_ends_soon() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new(directory.path().to_owned());
     let read = || std::fs::read_to_string(directory.path().join("server.pem")).unwrap();

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sealed_message_opens_only_for_its_receiver_and_from_its_sender() {
+    fn sealed_message_opens_only_for_its_receiver_and_from_its_sender() {
         let mut rng = rand::rng();
         let sender = PrivateKey::generate(&mut rng, 2048).unwrap();
         let receiver = PrivateKey::generate(&mut rng, 2048).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_of_a_processed_envelope_is_recognized() {
+    fn duplicate_of_a_processed_envelope_is_recognized() {
         let mut guard = ReplayGuard::new(2);
         assert_eq!(guard.check("a"), Ok(()));
         guard.record("a");

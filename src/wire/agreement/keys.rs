@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_key_survives_writing_and_reading() {
+    fn new_key_survives_writing_and_reading() {
         let key = PrivateKey::generate(&mut rand::rng(), MESSAGING_KEY_BITS).unwrap();
         let again = PrivateKey::from_pem(&key.to_pkcs1_pem().unwrap()).unwrap();
         let public = again.public_key().unwrap();

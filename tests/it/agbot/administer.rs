@@ -43,7 +43,7 @@ async fn add_user(hub: &Hub, org: &str, name: &str, is_admin: bool) {
 }
 
 #[tokio::test]
-async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word() {
+async fn rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word() {
     let scratch = Scratch::new();
     let second_scratch = Scratch::new();
     let database = TestDatabase::new().await;
@@ -135,7 +135,7 @@ async fn a_rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_wo
 }
 
 #[tokio::test]
-async fn a_version_that_fails_is_taken_back_by_itself_when_that_is_set() {
+async fn version_that_fails_is_taken_back_by_itself_when_that_is_set() {
     let scratch = Scratch::new();
     let options = [
         "--upgrade-monitor-secs",
@@ -190,7 +190,7 @@ async fn other_group_upgrades(hub: &Hub) {
 }
 
 #[tokio::test]
-async fn an_administrator_frees_a_claim_and_the_late_end_of_its_holder_harms_nobody() {
+async fn administrator_frees_a_claim_and_the_late_end_of_its_holder_harms_nobody() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let nodes = super::upgrade::group_of(&hub, 3).await;

@@ -35,7 +35,7 @@ async fn lowest_while(fleet: &Fleet, work: impl Future<Output = ()>) -> usize {
 
 /// HA-8, 2-S1, E4-S1, E9-S3: sampled every 20 ms from outside.
 #[tokio::test]
-async fn an_agbot_that_crashes_in_a_rollout_is_replaced_and_an_instance_always_runs() {
+async fn agbot_that_crashes_in_a_rollout_is_replaced_and_an_instance_always_runs() {
     let scratch = Scratch::new();
     let second_scratch = Scratch::new();
     let database = TestDatabase::new().await;
@@ -87,7 +87,7 @@ async fn an_agbot_that_crashes_in_a_rollout_is_replaced_and_an_instance_always_r
 
 /// E4-S4, B12-S2.
 #[tokio::test]
-async fn a_broken_version_stops_at_the_first_member_and_says_why() {
+async fn broken_version_stops_at_the_first_member_and_says_why() {
     let scratch = Scratch::new();
     let mut options = FAST.to_vec();
     options.extend(["--upgrade-start-timeout-secs", "10"]);
@@ -120,7 +120,7 @@ async fn a_broken_version_stops_at_the_first_member_and_says_why() {
 
 /// Orchestration 1.2, B11.7: what a policy says for itself counts over the hub, which would hold the rollout.
 #[tokio::test]
-async fn a_policy_that_asks_for_it_is_taken_back_by_itself() {
+async fn policy_that_asks_for_it_is_taken_back_by_itself() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &FAST).await;
     let fleet = Fleet::start(&scratch, &hub, 2).await;

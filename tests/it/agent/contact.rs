@@ -40,7 +40,7 @@ async fn warning(agent: &Program) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_without_its_hub_warns_with_the_reason() {
+async fn agent_without_its_hub_warns_with_the_reason() {
     let scratch = Scratch::new();
     let url = format!("http://{}", free_address());
     let agent = start(&scratch, &url, "t0ken");
@@ -49,7 +49,7 @@ async fn an_agent_without_its_hub_warns_with_the_reason() {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_log_in_warns_with_the_reason() {
+async fn agent_that_cannot_log_in_warns_with_the_reason() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let agent = start(&scratch, &hub.url, "wrong");

@@ -109,7 +109,7 @@ async fn what_a_service_needs_runs_first_once_and_only_as_long_as_it_is_needed()
 }
 
 #[tokio::test]
-async fn a_service_whose_need_fails_is_given_up_with_the_reason() {
+async fn service_whose_need_fails_is_given_up_with_the_reason() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let fleet = Fleet::start(&scratch, &hub, 1).await;

@@ -49,7 +49,7 @@ async fn services_run_on_while_the_hub_is_away_and_a_new_policy_applies_when_it_
 }
 
 #[tokio::test]
-async fn an_agent_that_was_killed_adopts_what_runs_and_leaves_no_orphan() {
+async fn agent_that_was_killed_adopts_what_runs_and_leaves_no_orphan() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"]).await;
     let mut fleet = Fleet::start(&scratch, &hub, 2).await;

@@ -14,7 +14,7 @@ fn pattern(version: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_node_of_a_pattern_runs_its_services_and_follows_its_versions() {
+async fn node_of_a_pattern_runs_its_services_and_follows_its_versions() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let mut fleet = Fleet::start(&scratch, &hub, 1).await;

@@ -67,7 +67,7 @@ async fn running_fleet(scratch: &Scratch, hub: &Hub) -> Fleet {
 }
 
 #[tokio::test]
-async fn an_agent_runs_the_program_of_its_package_and_its_services_go_on() {
+async fn agent_runs_the_program_of_its_package_and_its_services_go_on() {
     let scratch = Scratch::new();
     publish(&scratch.join("source"), &wrapper("true"));
     let hub = Hub::start(&scratch, &[]).await;
@@ -94,7 +94,7 @@ async fn an_agent_runs_the_program_of_its_package_and_its_services_go_on() {
 }
 
 #[tokio::test]
-async fn an_agent_goes_back_when_the_new_program_does_not_come_up() {
+async fn agent_goes_back_when_the_new_program_does_not_come_up() {
     let scratch = Scratch::new();
     publish(&scratch.join("source"), &wrapper("sleep 1; exit 7"));
     let hub = Hub::start(&scratch, &[]).await;
@@ -115,7 +115,7 @@ async fn an_agent_goes_back_when_the_new_program_does_not_come_up() {
 }
 
 #[tokio::test]
-async fn a_package_without_a_program_for_this_machine_is_refused() {
+async fn package_without_a_program_for_this_machine_is_refused() {
     let scratch = Scratch::new();
     let source = scratch.join("source");
     publish(&source, "");

@@ -48,7 +48,7 @@ fn set_up(hzn: &mut Hzn) {
 }
 
 #[tokio::test]
-async fn an_administrator_works_with_groups_services_and_policies() {
+async fn administrator_works_with_groups_services_and_policies() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));

@@ -8,7 +8,7 @@ use crate::support::{Hub, Program, Scratch, eventually, free_address};
 const ARCH: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
 #[tokio::test]
-async fn a_node_is_registered_runs_its_service_and_is_unregistered() {
+async fn node_is_registered_runs_its_service_and_is_unregistered() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));

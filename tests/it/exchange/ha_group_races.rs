@@ -119,7 +119,7 @@ async fn two_hundred_writers_leave_no_node_in_two_groups_and_get_no_server_error
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_feed_contains_exactly_the_acknowledged_changes() {
+async fn feed_contains_exactly_the_acknowledged_changes() {
     let (_database, apis) = two_exchanges().await;
     let last = apis[0].expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;
     let from = last["maxChangeId"].as_i64().expect("a number") + 1;

@@ -207,7 +207,7 @@ async fn guesses_at_one_login_are_stopped_before_they_stop_their_whole_address()
 }
 
 #[tokio::test]
-async fn a_client_with_an_old_secret_guesses_once() {
+async fn client_with_an_old_secret_guesses_once() {
     let database = TestDatabase::new().await;
     let failed = Rate { per_second: NEVER, burst: 3 };
     let limits = RateLimits { failed_login: failed, ..RateLimits::default() };

@@ -117,7 +117,7 @@ async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_feed_and_the_audit_record_contain_it() {
+async fn feed_and_the_audit_record_contain_it() {
     let (_database, api) = start().await;
     let newest = api.expect(200, ADMIN, "GET", "/changes/maxchangeid", Value::Null).await;
     let first = newest["maxChangeId"].as_i64().expect("a number") + 1;

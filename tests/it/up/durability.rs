@@ -11,7 +11,7 @@ use crate::support::process::client;
 use crate::support::{Hub, Scratch, eventually};
 
 #[tokio::test]
-async fn a_restart_loses_nothing() {
+async fn restart_loses_nothing() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let password = hub.root_password();
@@ -27,7 +27,7 @@ async fn a_restart_loses_nothing() {
 
 /// Kills the hub while it writes, three times on one directory, and observation_count for every write that was answered with 201.
 #[tokio::test]
-async fn a_kill_loses_no_acknowledged_write() {
+async fn kill_loses_no_acknowledged_write() {
     let scratch = Scratch::new();
     let acknowledged = Arc::new(AtomicU32::new(0));
     for round in 1..=3 {
@@ -73,7 +73,7 @@ async fn write_until_refused(url: String, password: String, acknowledged: Arc<At
 
 /// Kills the database server without warning right after a write was acknowledged, again and again.
 #[tokio::test]
-async fn a_kill_of_the_database_loses_no_acknowledged_write() {
+async fn kill_of_the_database_loses_no_acknowledged_write() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let lock_file = hub.directory().join("postgres/data/postmaster.pid");

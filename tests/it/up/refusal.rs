@@ -29,7 +29,7 @@ fn assert_single_line(message: &str) {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_status_3() {
+async fn taken_port_is_status_3() {
     let scratch = Scratch::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
@@ -41,7 +41,7 @@ async fn a_taken_port_is_status_3() {
 }
 
 #[tokio::test]
-async fn a_bad_option_is_status_2() {
+async fn bad_option_is_status_2() {
     let scratch = Scratch::new();
     let (status, message) = refused(&scratch, &["--lisen", "x"]).await;
     assert_eq!(status, 2);
@@ -52,7 +52,7 @@ async fn a_bad_option_is_status_2() {
 }
 
 #[tokio::test]
-async fn an_unknown_key_in_the_configuration_file_is_status_2() {
+async fn unknown_key_in_the_configuration_file_is_status_2() {
     let scratch = Scratch::new();
     let file = scratch.write("settings.toml", "lisen = \"127.0.0.1:0\"\n");
     let (status, message) = refused(&scratch, &["--config", &file.to_string_lossy()]).await;
@@ -62,7 +62,7 @@ async fn an_unknown_key_in_the_configuration_file_is_status_2() {
 }
 
 #[tokio::test]
-async fn a_password_file_that_is_not_there_is_status_2() {
+async fn password_file_that_is_not_there_is_status_2() {
     let scratch = Scratch::new();
     let database = TestDatabase::new().await;
     let options = ["--database-url", database.url(), "--root-password-file", "/nowhere/password"];
@@ -72,7 +72,7 @@ async fn a_password_file_that_is_not_there_is_status_2() {
 }
 
 #[tokio::test]
-async fn a_file_instead_of_the_data_directory_is_status_4() {
+async fn file_instead_of_the_data_directory_is_status_4() {
     let scratch = Scratch::new();
     let file = scratch.write("file", "");
     let (status, message) = refused(&scratch, &["--data-dir", &file.to_string_lossy()]).await;
@@ -82,7 +82,7 @@ async fn a_file_instead_of_the_data_directory_is_status_4() {
 }
 
 #[tokio::test]
-async fn an_unreadable_data_directory_is_status_4() {
+async fn unreadable_data_directory_is_status_4() {
     let scratch = Scratch::new();
     let directory = scratch.join("hub");
     std::fs::create_dir(&directory).expect("a directory");
@@ -96,7 +96,7 @@ async fn an_unreadable_data_directory_is_status_4() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_status_5() {
+async fn database_that_is_not_there_is_status_5() {
     let scratch = Scratch::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = free.local_addr().expect("an address").port();
@@ -109,7 +109,7 @@ async fn a_database_that_is_not_there_is_status_5() {
 }
 
 #[tokio::test]
-async fn a_database_that_refuses_the_login_is_status_5() {
+async fn database_that_refuses_the_login_is_status_5() {
     let scratch = Scratch::new();
     let database = TestDatabase::new().await;
     let (user, rest) = database.url().split_once('@').expect("a URL with a password");
@@ -120,7 +120,7 @@ async fn a_database_that_refuses_the_login_is_status_5() {
 }
 
 #[tokio::test]
-async fn a_database_of_a_newer_version_is_status_6_and_stays_as_it_is() {
+async fn database_of_a_newer_version_is_status_6_and_stays_as_it_is() {
     let scratch = Scratch::new();
     let database = TestDatabase::new().await;
     let mut connection = database.connection().await;
@@ -139,7 +139,7 @@ async fn a_database_of_a_newer_version_is_status_6_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_second_hub_on_a_directory_is_status_7_and_leaves_the_first_alone() {
+async fn second_hub_on_a_directory_is_status_7_and_leaves_the_first_alone() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let (status, message) = refused(&scratch, &[]).await;
@@ -151,7 +151,7 @@ async fn a_second_hub_on_a_directory_is_status_7_and_leaves_the_first_alone() {
 }
 
 #[tokio::test]
-async fn a_cluster_whose_version_is_not_installed_is_status_8() {
+async fn cluster_whose_version_is_not_installed_is_status_8() {
     let scratch = Scratch::new();
     let data = scratch.join("hub/postgres/data");
     std::fs::create_dir_all(&data).expect("a directory");
@@ -163,7 +163,7 @@ async fn a_cluster_whose_version_is_not_installed_is_status_8() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_there_is_status_2() {
+async fn certificate_that_is_not_there_is_status_2() {
     let scratch = Scratch::new();
     let database = TestDatabase::new().await;
     let options = [

@@ -17,7 +17,7 @@ async fn get(hub: &Hub, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_hub_is_ready_and_reports_its_health_and_version() {
+async fn hub_is_ready_and_reports_its_health_and_version() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let report: serde_json::Value = serde_json::from_str(&get(&hub, "/readyz").await).expect("JSON");
@@ -34,7 +34,7 @@ async fn a_hub_is_ready_and_reports_its_health_and_version() {
 }
 
 #[tokio::test]
-async fn a_private_authority_secures_the_listener_and_stays_the_same() {
+async fn private_authority_secures_the_listener_and_stays_the_same() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
     assert!(hub.url.starts_with("https://"), "{}", hub.url);
@@ -74,7 +74,7 @@ async fn secrets_are_private_files_and_never_logged() {
 }
 
 #[tokio::test]
-async fn a_password_file_decides_the_password_of_root() {
+async fn password_file_decides_the_password_of_root() {
     let scratch = Scratch::new();
     let file = scratch.write("password", "chosen-by-me\n");
     let hub = Hub::start(&scratch, &["--root-password-file", &file.to_string_lossy()]).await;
@@ -87,7 +87,7 @@ async fn a_password_file_decides_the_password_of_root() {
 }
 
 #[tokio::test]
-async fn an_ordinary_user_runs_a_hub() {
+async fn ordinary_user_runs_a_hub() {
     let scratch = Scratch::new();
     account::give(scratch.path());
     let hub = Hub::start_as(&scratch, &[], account::ordinary()).await;

@@ -20,7 +20,7 @@ fn is_alive(process: Pid) -> bool {
 }
 
 #[tokio::test]
-async fn a_signal_stops_hub_and_server() {
+async fn signal_stops_hub_and_server() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let scratch = Scratch::new();
         let mut hub = Hub::start(&scratch, &[]).await;
@@ -33,7 +33,7 @@ async fn a_signal_stops_hub_and_server() {
 }
 
 #[tokio::test]
-async fn a_parked_poll_does_not_hold_up_the_end() {
+async fn parked_poll_does_not_hold_up_the_end() {
     let scratch = Scratch::new();
     let mut hub = Hub::start(&scratch, &[]).await;
     let org = serde_json::json!({ "label": "x", "description": "y" });
@@ -62,7 +62,7 @@ async fn a_parked_poll_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once_and_the_server_follows() {
+async fn second_signal_ends_it_at_once_and_the_server_follows() {
     let scratch = Scratch::new();
     let mut hub = Hub::start(&scratch, &[]).await;
     let server = server_of(&hub);
@@ -82,7 +82,7 @@ async fn a_second_signal_ends_it_at_once_and_the_server_follows() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stop_does_not_hold_up_the_end() {
+async fn server_that_does_not_stop_does_not_hold_up_the_end() {
     let scratch = Scratch::new();
     let mut hub = Hub::start(&scratch, &[]).await;
     let server = server_of(&hub);
@@ -98,7 +98,7 @@ async fn a_server_that_does_not_stop_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn a_signal_during_the_first_start_ends_it_and_the_next_start_works() {
+async fn signal_during_the_first_start_ends_it_and_the_next_start_works() {
     let scratch = Scratch::new();
     let directory = scratch.join("hub");
     let data_dir = directory.to_string_lossy();

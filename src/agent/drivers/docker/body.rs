@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_joins_the_network_of_its_agreement_under_its_name() {
+    fn container_joins_the_network_of_its_agreement_under_its_name() {
         let body =
             body(r#"{"image":"x:1","environment":["A=b"],"ports":[{"HostPort":"5200:6414"}]}"#).unwrap();
         let endpoints = body.networking_config.unwrap().endpoints_config.unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_on_the_host_network_joins_no_other() {
+    fn container_on_the_host_network_joins_no_other() {
         let body =
             body(r#"{"image":"x:1","network":"host","devices":["/dev/a"],"max_memory_mb":1}"#).unwrap();
         assert_eq!(body.networking_config, None);

@@ -154,7 +154,7 @@ async fn containers_start_are_adopted_and_go_without_a_trace() {
 }
 
 #[tokio::test]
-async fn a_service_joins_the_networks_of_what_it_needs_and_these_carry_their_labels() {
+async fn service_joins_the_networks_of_what_it_needs_and_these_carry_their_labels() {
     let Some(engine) = Engine::start().await else {
         println!("no container engine can be started here: nothing was tested");
         return;
@@ -178,7 +178,7 @@ async fn a_service_joins_the_networks_of_what_it_needs_and_these_carry_their_lab
 }
 
 #[tokio::test]
-async fn an_engine_that_does_not_respond_is_a_temporary_failure() {
+async fn engine_that_does_not_respond_is_a_temporary_failure() {
     let directory = tempfile::tempdir().unwrap();
     let socket: PathBuf = directory.path().join("none.sock");
     let endpoint = format!("unix://{}", socket.display());

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_cut_while_its_writer_goes_on() {
+    fn log_is_cut_while_its_writer_goes_on() {
         let directory = tempfile::tempdir().unwrap();
         let path = path(directory.path(), "k", "n");
         let mut writer = open(&path).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_of_a_log_are_bounded() {
+    fn last_lines_of_a_log_are_bounded() {
         let directory = tempfile::tempdir().unwrap();
         let path = path(directory.path(), "k", "n");
         assert_eq!(last_lines(&path, 3).unwrap(), Vec::<String>::new());

@@ -75,7 +75,7 @@ async fn stopping_ends_the_whole_group_even_those_that_do_not_listen() {
 }
 
 #[tokio::test]
-async fn an_exit_is_seen_with_its_code_and_its_last_output() {
+async fn exit_is_seen_with_its_code_and_its_last_output() {
     let directory = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     driver.start(&service("echo starting; echo broken >&2; exit 3")).await.unwrap();
@@ -98,7 +98,7 @@ async fn an_exit_is_seen_with_its_code_and_its_last_output() {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_is_started_again() {
+async fn process_that_ends_is_started_again() {
     let directory = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     let script = format!(

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_of_two_is_exact_over_the_whole_range() {
+    fn power_of_two_is_exact_over_the_whole_range() {
         assert_eq!(power_of_two(-1074), 5e-324);
         assert_eq!(power_of_two(-1022), f64::MIN_POSITIVE);
         assert_eq!(power_of_two(0), 1.0);

@@ -149,7 +149,7 @@ fn numbers_are_read_as_the_reference_reads_them() {
 }
 
 #[test]
-fn the_first_comparable_property_of_a_name_decides() {
+fn first_comparable_property_of_a_name_decides() {
     let properties: PropertyList = serde_json::from_value(json!([
         {"name": "p", "value": null},
         {"name": "p", "value": "x"},
@@ -161,7 +161,7 @@ fn the_first_comparable_property_of_a_name_decides() {
 }
 
 #[test]
-fn a_lone_quotation_mark_satisfies_nothing() {
+fn lone_quotation_mark_satisfies_nothing() {
     let properties: PropertyList =
         serde_json::from_value(json!([{"name": "p", "value": "\""}, {"name": "q", "value": 1}])).unwrap();
     for text in ["p == x", "p != x", "p in \"x,y\"", "p < 5", "p == x OR q == 1"] {
@@ -171,7 +171,7 @@ fn a_lone_quotation_mark_satisfies_nothing() {
 }
 
 #[test]
-fn a_group_can_be_required() {
+fn group_can_be_required() {
     let group = |name: Option<&str>| {
         let mut properties = PropertyList::new();
         properties.set_ha_group(name);
@@ -209,7 +209,7 @@ fn nesting_is_limited() {
 }
 
 #[test]
-fn the_longest_constraint_allowed_is_read_quickly() {
+fn longest_constraint_allowed_is_read_quickly() {
     let clause = "nstr == 5 AND ";
     let mut text = clause.repeat(limits::MAX_LENGTH / clause.len() - 1);
     text.push_str("s == abc");
@@ -225,7 +225,7 @@ fn the_longest_constraint_allowed_is_read_quickly() {
 }
 
 #[test]
-fn the_tree_groups_as_the_language_binds() {
+fn tree_groups_as_the_language_binds() {
     let tree = one("a == 1 OR b == 2 AND (c == 3 OR d == 4)").parse().unwrap();
     let Expression::Any(alternatives) = &tree else { panic!("{tree:?}") };
     assert!(matches!(&alternatives[0], Expression::Predicate(predicate) if predicate.property() == "a"));
@@ -237,7 +237,7 @@ fn the_tree_groups_as_the_language_binds() {
 }
 
 #[test]
-fn a_predicate_offers_its_value_in_every_reading() {
+fn predicate_offers_its_value_in_every_reading() {
     let tree = one("p in \"1.2.3, 5\"").parse().unwrap();
     let operand = tree.predicates()[0].operand().clone();
     assert_eq!((operand.written(), operand.text()), ("\"1.2.3, 5\"", "1.2.3, 5"));
@@ -265,7 +265,7 @@ fn trivial_expressions_are_recognized() {
 }
 
 #[test]
-fn a_syntax_error_names_position_and_reason() {
+fn syntax_error_names_position_and_reason() {
     let list = ConstraintList::from_iter(["a == b", "n == 5 AND sp == two words"]);
     let error = list.validate().unwrap_err();
     assert_eq!(

@@ -96,7 +96,7 @@ fn conflicting_values_are_named_unless_they_are_capacity() {
 }
 
 #[test]
-fn the_words_true_and_false_become_booleans() {
+fn words_true_and_false_become_booleans() {
     let name = builtin::ALLOW_PRIVILEGED;
     let mut properties = list(json!([{"name": name, "value": "true", "type": "string"}]));
     assert!(!properties.allows_privileged());
