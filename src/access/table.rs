@@ -38,6 +38,14 @@ macro_rules! table {
         impl Access {
             /// All values, in the order of the table.
             pub const ALL: &'static [Access] = &[$(Access::$access,)*];
+
+            /// Returns the name of the right, as in the table.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Access::$access => stringify!($access),)*
+                }
+            }
         }
 
         const TABLE: &[Row] = &[$(Row {

@@ -80,17 +80,27 @@ impl Content {
     /// The same, or JSON of another type.
     #[must_use]
     pub fn or<T: ToSchema>(self) -> Content {
-        let mut all = Json { parts: Vec::new(), kinds: Vec::new(), ..Json::of::<T>() };
-        let mut choice = AnyOf::new();
-        for content in [self, Content::json::<T>()] {
-            if let Content::Json(json) = content {
-                choice.items.push(*json.schema);
-                all.parts.extend(json.parts);
-                all.kinds.extend(json.kinds);
+        self.or_content(Content::json::<T>())
+    }
+
+    /// The same, or another body; one that is not JSON is kept only alone.
+    pub(crate) fn or_content(self, other: Content) -> Content {
+        match (self, other) {
+            (Content::Json(mut all), Content::Json(other)) => {
+                let mut choice = match *all.schema {
+                    RefOr::T(Schema::AnyOf(choice)) => choice,
+                    schema => AnyOf { items: vec![schema], ..AnyOf::new() },
+                };
+                choice.items.push(*other.schema);
+                all.parts.extend(other.parts);
+                all.kinds.extend(other.kinds);
+                all.schema = Box::new(RefOr::T(Schema::AnyOf(choice)));
+                all.check = None;
+                Content::Json(all)
             }
+            (Content::None, other) => other,
+            (one, _) => one,
         }
-        all.schema = Box::new(RefOr::T(Schema::AnyOf(choice)));
-        Content::Json(all)
     }
 
     /// Whether there is none.

@@ -130,7 +130,7 @@ impl Writer<'_> {
                 builder = builder.response(general.status.to_string(), RefOr::Ref(reference));
             }
         }
-        if operation.is_public {
+        if operation.is_public() {
             builder = builder.securities(Some(Vec::<SecurityRequirement>::new()));
         } else {
             builder = builder

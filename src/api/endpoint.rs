@@ -5,9 +5,8 @@ use std::ops::Deref;
 use axum::Router;
 use axum::routing::MethodRouter;
 use http::Method;
-use serde::de::DeserializeOwned;
-use utoipa::openapi::path::{Parameter, ParameterIn};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
+use utoipa::openapi::path::Parameter;
 
 use crate::content::Content;
 use crate::{PREFIX, parameter};
@@ -21,6 +20,26 @@ pub struct Answer {
     pub description: &'static str,
     /// Its body.
     pub content: Content,
+}
+
+/// What the caller of an operation needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequiredAccess {
+    /// Nothing, not even credentials.
+    Public,
+    /// A right, by its name.
+    Right(&'static str),
+}
+
+impl RequiredAccess {
+    /// Returns the name of the right; `public` when none is needed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RequiredAccess::Public => "public",
+            RequiredAccess::Right(name) => name,
+        }
+    }
 }
 
 /// One operation of the API, as the document tells it.
@@ -42,8 +61,8 @@ pub struct Operation {
     pub request: Content,
     /// Answers besides those every operation may give.
     pub answers: Vec<Answer>,
-    /// Needs no credentials.
-    pub is_public: bool,
+    /// What its caller needs.
+    pub access: RequiredAccess,
     /// Why no audit record tells of it, when it is no read.
     pub unaudited: Option<&'static str>,
     /// Kind of the resource whose state its audit record shows; none for actions and messages.
@@ -55,6 +74,12 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Whether it needs no credentials.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.access == RequiredAccess::Public
+    }
+
     /// Whether each success is recorded.
     #[must_use]
     pub fn is_audited(&self) -> bool {
@@ -89,7 +114,13 @@ impl<H> Deref for Endpoint<H> {
 }
 
 /// Starts the row of one operation.
-pub fn endpoint<H>(method: Method, path: &'static str, operation: &'static str, handler: H) -> Endpoint<H> {
+pub fn endpoint<H>(
+    method: Method,
+    path: &'static str,
+    operation: &'static str,
+    access: RequiredAccess,
+    handler: H,
+) -> Endpoint<H> {
     let operation = Operation {
         method,
         paths: vec![path],
@@ -99,7 +130,7 @@ pub fn endpoint<H>(method: Method, path: &'static str, operation: &'static str, 
         parameters: Vec::new(),
         request: Content::None,
         answers: Vec::new(),
-        is_public: false,
+        access,
         unaudited: None,
         subject: None,
         is_fast: false,
@@ -145,13 +176,6 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// Query parameters.
-    #[must_use]
-    pub fn query<T: IntoParams>(mut self) -> Self {
-        self.operation.parameters.extend(T::into_params(|| Some(ParameterIn::Query)));
-        self
-    }
-
     /// An optional header that it understands.
     #[must_use]
     pub fn header(mut self, name: &'static str, description: &'static str, example: &'static str) -> Self {
@@ -159,24 +183,37 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// JSON body of the request.
+    /// Responses of the type that the handler returns; [`Endpoint::success`] and [`Endpoint::empty`] describe them.
     #[must_use]
-    pub fn body<T: ToSchema + DeserializeOwned>(mut self) -> Self {
-        self.operation.request = Content::read::<T>();
+    pub fn responses(mut self, responses: Vec<(u16, Content)>) -> Self {
+        let answers =
+            responses.into_iter().map(|(status, content)| Answer { status, description: "", content });
+        self.operation.answers.extend(answers);
         self
     }
 
-    /// Body of the request that is a JSON list.
+    /// Describes the response of a success.
     #[must_use]
-    pub fn list_body<T: ToSchema + DeserializeOwned>(mut self) -> Self {
-        self.operation.request = Content::read_list::<T>();
+    pub fn success(self, description: &'static str) -> Self {
+        self.describe(|status| status < 300, description)
+    }
+
+    /// Describes the response of a list without elements.
+    #[must_use]
+    pub fn empty(self, description: &'static str) -> Self {
+        self.describe(|status| status == 404, description)
+    }
+
+    /// A list that always has an element.
+    #[must_use]
+    pub fn never_empty(mut self) -> Self {
+        self.operation.answers.retain(|answer| answer.status != 404);
         self
     }
 
-    /// Text body of the request.
-    #[must_use]
-    pub fn text_body(mut self) -> Self {
-        self.operation.request = Content::TEXT;
+    fn describe(mut self, is_meant: fn(u16) -> bool, description: &'static str) -> Self {
+        let answers = self.operation.answers.iter_mut();
+        answers.filter(|answer| is_meant(answer.status)).for_each(|answer| answer.description = description);
         self
     }
 
@@ -192,17 +229,11 @@ impl<H> Endpoint<H> {
         self.answer_with(status, description, Content::either::<A, B>())
     }
 
-    /// A possible answer.
+    /// A possible answer, instead of one with this status that the handler's type names.
     #[must_use]
     pub fn answer_with(mut self, status: u16, description: &'static str, content: Content) -> Self {
+        self.operation.answers.retain(|answer| answer.status != status);
         self.operation.answers.push(Answer { status, description, content });
-        self
-    }
-
-    /// Needs no credentials.
-    #[must_use]
-    pub fn public(mut self) -> Self {
-        self.operation.is_public = true;
         self
     }
 

@@ -32,7 +32,7 @@ pub(crate) const GENERAL: &[General] = &[
         description: "the request is malformed: the text names the field and the rule",
         code: "invalid-input",
         message: "the request body is not valid: missing field `label` at line 1 column 2",
-        applies: |operation| !operation.is_public,
+        applies: |operation| !operation.is_public(),
     },
     General {
         status: 401,
@@ -40,7 +40,7 @@ pub(crate) const GENERAL: &[General] = &[
         description: "no, wrong or unknown credentials",
         code: "invalid-credentials",
         message: "invalid.credentials",
-        applies: |operation| !operation.is_public,
+        applies: |operation| !operation.is_public(),
     },
     General {
         status: 403,
@@ -48,7 +48,7 @@ pub(crate) const GENERAL: &[General] = &[
         description: "known, but not allowed, or over a limit",
         code: "access-denied",
         message: "Access denied: 'acme/erin' does not have authorization: READ user=acme/anna",
-        applies: |operation| !operation.is_public,
+        applies: |operation| !operation.is_public(),
     },
     General {
         status: 404,
@@ -56,7 +56,7 @@ pub(crate) const GENERAL: &[General] = &[
         description: "not there, or not visible to the caller",
         code: "not-found",
         message: "not found",
-        applies: |operation| !operation.is_public,
+        applies: |operation| !operation.is_public(),
     },
     General {
         status: 406,
@@ -96,7 +96,7 @@ pub(crate) const GENERAL: &[General] = &[
         description: "the exchange failed; its log tells why",
         code: "internal_error",
         message: "the exchange failed; its log tells why",
-        applies: |operation| !operation.is_public,
+        applies: |operation| !operation.is_public(),
     },
     General {
         status: 503,
@@ -104,7 +104,7 @@ pub(crate) const GENERAL: &[General] = &[
         description: "busy or without its database: try again later",
         code: "database-connection-error",
         message: "the exchange is busy, try again later",
-        applies: |operation| !operation.is_public,
+        applies: |operation| !operation.is_public(),
     },
 ];
 

@@ -10,13 +10,18 @@ mod examples;
 mod general;
 mod pages;
 mod parameter;
+mod response;
 
 pub use content::Content;
 pub use document::{About, Part, document};
-pub use endpoint::{Answer, Endpoint, Operation, endpoint};
+pub use endpoint::{Answer, Endpoint, Operation, RequiredAccess, endpoint};
 pub use examples::Examples;
-pub use pages::{Frame, Page, PageError};
+pub use pages::{Page, PageError};
 pub use parameter::MAX_ID;
+pub use response::{
+    Created, Documented, DocumentedBody, Either, List, ListOf, Listing, NoContent, SearchResult, Text,
+    WholeList,
+};
 
 /// Start of the paths of the whole API.
 pub const PREFIX: &str = "/v1";

@@ -1,13 +1,14 @@
 //! Long lists, sent page by page: memory does not grow with the fleet, and no connection to the database waits for a slow client.
-
 use std::error::Error;
 
 use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use serde::Serialize;
+
+use crate::response::Listing;
 
 /// An element of a list that is no JSON.
 #[derive(Debug, thiserror::Error)]
@@ -103,24 +104,12 @@ impl<K> Page<K> {
     }
 }
 
-/// What stands around the elements of a list.
-pub struct Frame {
-    /// Status of a list with elements.
-    pub status: StatusCode,
-    /// Status of an empty list.
-    pub empty: StatusCode,
-    /// What the answer begins with.
-    pub open: String,
-    /// What the answer ends with.
-    pub close: &'static str,
-}
-
-impl Frame {
-    /// Answers the list whose pages are loaded one after the other, the first from `None`.
+impl<T, const FOUND: u16, const EMPTY: u16> Listing<T, FOUND, EMPTY> {
+    /// A list between `open` and `close` whose pages are loaded one after the other, the first from `None`.
     ///
     /// # Errors
-    /// Those of the first page; a later one breaks the answer off, which clients see as a failed transfer.
-    pub async fn answer<K, L, F, E>(self, load: L) -> Result<Response, E>
+    /// Those of the first page; a later one breaks the response off, which clients see as a failed transfer.
+    pub async fn paged<K, L, F, E>(open: impl Into<String>, close: &'static str, load: L) -> Result<Self, E>
     where
         K: Send + 'static,
         L: Fn(Option<K>) -> F + Send + 'static,
@@ -132,23 +121,23 @@ impl Frame {
         while first.json.is_empty() && first.next.is_some() {
             first = load(first.next.take()).await?;
         }
-        let status = if first.json.is_empty() { self.empty } else { self.status };
-        let mut start = self.open.into_bytes();
-        start.reserve_exact(first.json.len() + self.close.len());
+        let status = Self::status(first.json.is_empty());
+        let mut start = open.into().into_bytes();
+        start.reserve_exact(first.json.len() + close.len());
         start.append(&mut first.json);
         let body = match first.next {
             None => {
-                start.extend_from_slice(self.close.as_bytes());
+                start.extend_from_slice(close.as_bytes());
                 Body::from(start)
             }
             Some(next) => {
                 let start = stream::iter([Ok(Bytes::from(start))]);
-                Body::from_stream(start.chain(rest(self.close, load, next)))
+                Body::from_stream(start.chain(rest(close, load, next)))
             }
         };
         let mut response = (status, body).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(response)
+        Ok(Self::sent(response))
     }
 }
 
@@ -197,13 +186,12 @@ where
 mod tests {
     use std::io;
 
+    use axum::response::Response;
+    use http::StatusCode;
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn frame(open: &str, close: &'static str) -> Frame {
-        Frame { status: StatusCode::OK, empty: StatusCode::NOT_FOUND, open: open.to_owned(), close }
-    }
+    use crate::response::{List, WholeList};
 
     async fn text(response: Response) -> String {
         let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("body");
@@ -225,10 +213,9 @@ mod tests {
             (4, StatusCode::OK, r#"{"a":{"n0":0,"n1":1,"n2":2,"n3":3},"lastIndex":0}"#),
             (5, StatusCode::OK, r#"{"a":{"n0":0,"n1":1,"n2":2,"n3":3,"n4":4},"lastIndex":0}"#),
         ] {
-            let response = frame(r#"{"a":{"#, r#"},"lastIndex":0}"#)
-                .answer(move |after| numbers(after, to))
-                .await
-                .expect("pages");
+            let load = move |after| numbers(after, to);
+            let list = List::<Value>::paged(r#"{"a":{"#, r#"},"lastIndex":0}"#, load).await;
+            let response = list.expect("pages").into_response();
             assert_eq!(response.status(), status);
             assert_eq!(text(response).await, expected);
         }
@@ -242,7 +229,7 @@ mod tests {
                 Some(_) => Err(io::Error::other("gone")),
             }
         };
-        let response = frame("{", "}").answer(load).await.expect("first page");
+        let response = List::<Value>::paged("{", "}", load).await.expect("first page").into_response();
         assert!(axum::body::to_bytes(response.into_body(), usize::MAX).await.is_err());
     }
 
@@ -259,8 +246,8 @@ mod tests {
                 page.follow((from + 1 < count).then_some(from + 1));
                 Ok::<_, io::Error>(page)
             };
-            let frame = Frame { empty: StatusCode::OK, ..frame("{\"a\":[", "]}") };
-            let response = frame.answer(load).await.expect("first page");
+            let list = WholeList::<Value>::paged("{\"a\":[", "]}", load).await;
+            let response = list.expect("first page").into_response();
             assert_eq!(response.status(), StatusCode::OK);
             let expected: Vec<u64> = (0..count).filter(|number| number % 2 == 0).collect();
             let answered: Value = serde_json::from_str(&text(response).await).expect("JSON");

@@ -2,14 +2,20 @@
 //!
 //! Inside text (causes, SQL) goes to the log, never into an answer. Source: exchange contract 1.3.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::PageError;
 use evenkeel_store::{AsStoreError, StoreError};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderValue, StatusCode, header};
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use thiserror::Error;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Why a request was not carried out.
 #[derive(Debug, Error)]
@@ -185,14 +191,39 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The standard body of a successful write; every heartbeat is answered with one, so it borrows.
-#[derive(Serialize)]
-struct Done<'message> {
-    code: &'static str,
-    msg: &'message str,
+/// 201 with the standard body of a successful write, unless another one is named.
+pub(crate) type Created<T = Message> = evenkeel_api::Created<T>;
+
+/// The standard body of a successful write; every heartbeat is answered with one, so it may borrow.
+#[derive(Debug)]
+pub(crate) struct Message(Cow<'static, str>);
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut body = serializer.serialize_struct("ApiResponse", 2)?;
+        body.serialize_field("code", "ok")?;
+        body.serialize_field("msg", &self.0)?;
+        body.end()
+    }
+}
+
+impl PartialSchema for Message {
+    fn schema() -> RefOr<Schema> {
+        ApiResponse::schema()
+    }
+}
+
+impl ToSchema for Message {
+    fn name() -> Cow<'static, str> {
+        ApiResponse::name()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        ApiResponse::schemas(schemas);
+    }
 }
 
 /// 201 with the standard body of a successful write.
-pub fn created(message: impl AsRef<str>) -> Response {
-    (StatusCode::CREATED, Json(Done { code: "ok", msg: message.as_ref() })).into_response()
+pub(crate) fn created(message: impl Into<Cow<'static, str>>) -> Created {
+    evenkeel_api::Created(Message(message.into()))
 }

@@ -7,9 +7,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query};
-use axum::response::{IntoResponse, Response};
 use evenkeel_agbot_store::claim::{self as claims, ClaimEnding, EndedClaim};
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::rollout as rollouts;
@@ -21,15 +18,14 @@ use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
 use evenkeel_store::{PgConnection, retry};
 use evenkeel_wire::agbot::claim::FreedClaims;
 use evenkeel_wire::agbot::rollout::ChangedRollouts;
-use http::{HeaderMap, StatusCode};
-use jiff::Timestamp;
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::caller::may_administrate;
+use super::permission::{Permission, right};
+use super::pipeline::{GroupPath, KnownQuery, MemberPath, Op, Query, Refusal, RolloutPath};
 use super::shape;
-use super::{Running, answer};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::{claim_of, ended};
@@ -42,52 +38,46 @@ pub(super) struct OfGroup {
     group: Option<String>,
 }
 
-/// `POST /orgs/{org}/agbot/rollouts/{policy}/{action}`: 200 with the rollouts as they are now, 409 when none of them can do that.
+impl KnownQuery for OfGroup {
+    const REFUSAL: &'static str = "the query may hold group, the name of an HA group, only";
+}
+
+/// Returns the rollouts as they are now; 409 when none of them can do that.
 pub(super) async fn act_on_rollouts(
-    Running(context): Running,
-    Path((org, policy, word)): Path<(String, String, String)>,
-    query: Result<Query<OfGroup>, QueryRejection>,
-    headers: HeaderMap,
-) -> Response {
-    let actor = match may_administrate(&context, &headers, &org).await {
-        Ok(actor) => actor,
-        Err((status, why)) => return answer(status, why),
-    };
-    let Some(action) = RolloutAction::from_name(&word) else {
-        return answer(
-            StatusCode::BAD_REQUEST,
-            "the action must be one of pause, resume, abort, rollback and retry",
-        );
-    };
-    let Ok(Query(OfGroup { group })) = query else {
-        return answer(StatusCode::BAD_REQUEST, "the query may hold group, the name of an HA group, only");
-    };
-    let wish = Wish {
+    op: Op<RolloutPath>,
+    permission: Permission<right::OrgAdminister>,
+    Query(OfGroup { group }): Query<OfGroup>,
+) -> Result<Json<ChangedRollouts>, Refusal> {
+    let Op { context, path: RolloutPath { organization: org, policy, action } } = op;
+    let action = RolloutAction::from_name(&action).ok_or_else(|| {
+        let message = "the action must be one of pause, resume, abort, rollback and retry";
+        Refusal::new(StatusCode::BAD_REQUEST, message)
+    })?;
+    let request = ActionRequest {
         policy: PolicyId::new(&org, &policy),
         group: group.map(|group| GroupId::new(&org, &group)),
         action,
-        actor,
     };
-    match carry_out(&context, &wish).await {
+    match carry_out(&context, &permission, &request).await {
         Ok(Done { changed, unchanged, refused }) if !changed.is_empty() || !unchanged.is_empty() => {
             let events = changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
             context.send_events(events.collect()).await;
             let rollouts = changed.iter().chain(&unchanged).map(shape::rollout).collect();
-            Json(ChangedRollouts { rollouts, refused }).into_response()
+            Ok(Json(ChangedRollouts { rollouts, refused }))
         }
         Ok(Done { refused, .. }) if refused.is_empty() => {
-            answer(StatusCode::NOT_FOUND, format!("the policy {org}/{policy} has no rollout there"))
+            let message = format!("the policy {org}/{policy} has no rollout there");
+            Err(Refusal::new(StatusCode::NOT_FOUND, message))
         }
-        Ok(Done { refused, .. }) => answer(StatusCode::CONFLICT, refused.join("; ")),
-        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        Ok(Done { refused, .. }) => Err(Refusal::new(StatusCode::CONFLICT, refused.join("; "))),
+        Err(error) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     }
 }
 
-struct Wish {
+struct ActionRequest {
     policy: PolicyId,
     group: Option<GroupId>,
     action: RolloutAction,
-    actor: String,
 }
 
 #[derive(Default)]
@@ -97,16 +87,20 @@ struct Done {
     refused: Vec<String>,
 }
 
-async fn carry_out(context: &Context, wish: &Wish) -> Result<Done, AgbotError> {
-    let asker = Asker { actor: &wish.actor, now: context.now() };
+async fn carry_out(
+    context: &Context,
+    permission: &Permission<right::OrgAdminister>,
+    request: &ActionRequest,
+) -> Result<Done, AgbotError> {
+    let asker = Asker { actor: permission.actor(), now: context.now() };
     retry("rollout.act", || async {
         let mut done = Done::default();
         let mut tx = context.database.begin().await?;
-        for record in rollouts::lock_of_policy(&mut tx, &wish.policy, wish.group.as_ref()).await? {
+        for record in rollouts::lock_of_policy(&mut tx, &request.policy, request.group.as_ref()).await? {
             let rollout: Rollout = serde_json::from_value(record)?;
-            match act(&rollout, wish.action, asker) {
+            match act(&rollout, request.action, asker) {
                 Ok(Some(next)) => {
-                    store(&mut tx, &next, wish, asker.now).await?;
+                    store(&mut tx, &next, request.action, asker).await?;
                     done.changed.push(next);
                 }
                 Ok(None) => done.unchanged.push(rollout),
@@ -122,17 +116,17 @@ async fn carry_out(context: &Context, wish: &Wish) -> Result<Done, AgbotError> {
 async fn store(
     tx: &mut PgConnection,
     rollout: &Rollout,
-    wish: &Wish,
-    now: Timestamp,
+    action: RolloutAction,
+    asker: Asker<'_>,
 ) -> Result<(), AgbotError> {
     rollouts::upsert_rollout(tx, &rollout.group, &rollout.policy, &serde_json::to_value(rollout)?).await?;
     let row = EventRow {
-        happened_at: now,
-        kind: wish.action.event_kind().to_owned(),
+        happened_at: asker.now,
+        kind: action.event_kind().to_owned(),
         ha_group: Some(rollout.group.clone()),
         node: None,
         policy: Some(rollout.policy.clone()),
-        detail: json!({"actor": wish.actor, "target": rollout.effective_target(), "total": rollout.total}),
+        detail: json!({"actor": asker.actor, "target": rollout.effective_target(), "total": rollout.total}),
     };
     events::insert_event(tx, &row).await?;
     Ok(())
@@ -148,40 +142,36 @@ pub(super) struct OfClaim {
     policy: Option<String>,
 }
 
-/// `DELETE /orgs/{org}/hagroups/{group}/upgrades`: frees the claims of the group, or those that the query names.
-pub(super) async fn free_group(
-    Running(context): Running,
-    Path((org, group)): Path<(String, String)>,
-    query: Result<Query<OfClaim>, QueryRejection>,
-    headers: HeaderMap,
-) -> Response {
-    free(&context, &headers, (&org, &group), query).await
+impl KnownQuery for OfClaim {
+    const REFUSAL: &'static str = "the query may hold node and policy only, each once";
 }
 
-/// `DELETE /orgs/{org}/hagroups/{group}/upgrades/{node}`: frees the claims that a member holds.
-pub(super) async fn free_member(
-    Running(context): Running,
-    Path((org, group, node)): Path<(String, String, String)>,
-    query: Result<Query<OfClaim>, QueryRejection>,
-    headers: HeaderMap,
-) -> Response {
-    let query = query.map(|Query(of)| Query(OfClaim { node: Some(node), ..of }));
-    free(&context, &headers, (&org, &group), query).await
+/// Frees the claims of the group, or those that the query names.
+pub(super) async fn free_claims(
+    op: Op<GroupPath>,
+    permission: Permission<right::OrgAdminister>,
+    Query(of): Query<OfClaim>,
+) -> Result<Json<FreedClaims>, Refusal> {
+    let GroupPath { organization, hagroup } = &op.path;
+    free(&op.context, &permission, (organization, hagroup), of).await
+}
+
+/// Frees the claims that a member holds.
+pub(super) async fn free_claims_of_member(
+    op: Op<MemberPath>,
+    permission: Permission<right::OrgAdminister>,
+    Query(of): Query<OfClaim>,
+) -> Result<Json<FreedClaims>, Refusal> {
+    let MemberPath { organization, hagroup, node } = op.path;
+    free(&op.context, &permission, (&organization, &hagroup), OfClaim { node: Some(node), ..of }).await
 }
 
 async fn free(
     context: &Arc<Context>,
-    headers: &HeaderMap,
+    permission: &Permission<right::OrgAdminister>,
     (org, group): (&str, &str),
-    query: Result<Query<OfClaim>, QueryRejection>,
-) -> Response {
-    let actor = match may_administrate(context, headers, org).await {
-        Ok(actor) => actor,
-        Err((status, why)) => return answer(status, why),
-    };
-    let Ok(Query(of)) = query else {
-        return answer(StatusCode::BAD_REQUEST, "the query may hold node and policy only, each once");
-    };
+    of: OfClaim,
+) -> Result<Json<FreedClaims>, Refusal> {
     let node = of.node.map(|node| NodeId::new(org, node.strip_prefix(&format!("{org}/")).unwrap_or(&node)));
     let policy = of.policy.map(|policy| {
         let name = policy.strip_prefix(&format!("{org}/")).unwrap_or(&policy);
@@ -191,27 +181,28 @@ async fn free(
         node.as_ref().is_none_or(|node| *node == claim.node)
             && policy.as_ref().is_none_or(|scope| *scope == claim.scope)
     };
-    match release(context, &GroupId::new(org, group), &actor, is_meant).await {
+    match release(context, permission, &GroupId::new(org, group), is_meant).await {
         Ok(freed) if freed.is_empty() => {
-            answer(StatusCode::NOT_FOUND, format!("nobody holds such a claim of HA group {org}/{group}"))
+            let message = format!("nobody holds such a claim of HA group {org}/{group}");
+            Err(Refusal::new(StatusCode::NOT_FOUND, message))
         }
         Ok(freed) => {
             let keys: BTreeSet<_> = freed.iter().map(Claim::key).collect();
             context.send_events(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
-            Json(FreedClaims { freed: freed.iter().map(shape::claim).collect() }).into_response()
+            Ok(Json(FreedClaims { freed: freed.iter().map(shape::claim).collect() }))
         }
-        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        Err(error) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     }
 }
 
 /// Deletes claims. Whoever held one acts under its number, which no row has any more.
 async fn release(
     context: &Context,
+    permission: &Permission<right::OrgAdminister>,
     group: &GroupId,
-    actor: &str,
     is_meant: impl Fn(&Claim) -> bool,
 ) -> Result<Vec<Claim>, AgbotError> {
-    let why = format!("freed by {actor}");
+    let why = format!("freed by {}", permission.actor());
     let Context { database, instance, .. } = context;
     retry("claim.free", || async {
         let groups = [group];

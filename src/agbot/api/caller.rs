@@ -10,13 +10,14 @@ use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::node::NodeAnswer;
 use http::{HeaderMap, StatusCode, header};
 
+use super::pipeline::Refusal;
 use crate::context::Context;
 
 /// Organization of root.
 const ROOT_ORG: &str = "root";
 
 /// Reads Basic credentials from the request.
-pub(super) fn credentials(headers: &HeaderMap) -> Option<Credentials> {
+fn credentials(headers: &HeaderMap) -> Option<Credentials> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -28,29 +29,43 @@ pub(super) fn credentials(headers: &HeaderMap) -> Option<Credentials> {
     (!org.is_empty() && !id.is_empty() && !secret.is_empty()).then(|| Credentials::new(org, id, secret))
 }
 
-/// What the exchange says of credentials.
-pub(super) enum Verdict {
-    /// They are good for reading this node.
-    Good(Box<NodeAnswer>),
-    /// Good, but the node is not there or not the caller's.
-    NotTheNode,
-    /// Not good, with the answer for it.
-    Refused(StatusCode, String),
+/// Reads the node in the path with its own credentials: that is the proof of who calls.
+///
+/// # Errors
+/// 400 when the credentials are those of another login or the login is no node, 401 without good credentials, 503 when the exchange does
+/// not respond.
+pub(super) async fn own_node(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+    node: &str,
+) -> Result<NodeAnswer, Refusal> {
+    let Some(caller) = credentials(headers) else {
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, "the node's credentials are needed"));
+    };
+    let is_itself = caller.org == org && caller.id == node;
+    let found = read_itself(context, caller).await?.filter(|_| is_itself);
+    found.ok_or_else(|| {
+        let message = if is_itself {
+            format!("{org}/{node} is not a node")
+        } else {
+            format!("the credentials are not those of node {org}/{node}")
+        };
+        Refusal::new(StatusCode::BAD_REQUEST, message)
+    })
 }
 
-/// Reads a node with the caller's own credentials: that is the proof of who calls.
-pub(super) async fn read_node(context: &Context, caller: Credentials, org: &str, node: &str) -> Verdict {
-    let client = match context.client.with_credentials(caller) {
-        Ok(client) => client,
-        Err(error) => return Verdict::Refused(StatusCode::UNAUTHORIZED, error.to_string()),
-    };
-    match client.node(org, node).await {
-        Ok(Some(node)) => Verdict::Good(Box::new(node)),
-        Ok(None) | Err(ClientError::Status { status: 403 | 404, .. }) => Verdict::NotTheNode,
-        Err(error) => {
-            let (status, why) = refused(error, org);
-            Verdict::Refused(status, why)
-        }
+/// Reads a node with its own credentials; `None` when these are not of a node.
+async fn read_itself(context: &Context, caller: Credentials) -> Result<Option<NodeAnswer>, Refusal> {
+    let (org, node) = (caller.org.clone(), caller.id.clone());
+    let client = context
+        .client
+        .with_credentials(caller)
+        .map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error.to_string()))?;
+    match client.node(&org, &node).await {
+        Ok(found) => Ok(found),
+        Err(ClientError::Status { status: 403 | 404, .. }) => Ok(None),
+        Err(error) => Err(refused(error, &org)),
     }
 }
 
@@ -62,7 +77,7 @@ pub(super) async fn may_administrate(
     context: &Context,
     headers: &HeaderMap,
     org: &str,
-) -> Result<String, (StatusCode, String)> {
+) -> Result<String, Refusal> {
     let client = as_caller(context, headers)?;
     for place in [org, ROOT_ORG] {
         match client.own_user(place).await {
@@ -72,7 +87,7 @@ pub(super) async fn may_administrate(
             Err(error) => return Err(refused(error, org)),
         }
     }
-    Err((StatusCode::FORBIDDEN, format!("an administrator of organization '{org}' is needed")))
+    Err(Refusal::new(StatusCode::FORBIDDEN, format!("an administrator of organization '{org}' is needed")))
 }
 
 /// The nodes of an organization that a caller may read.
@@ -113,7 +128,7 @@ pub(super) async fn seen_nodes(
     context: &Context,
     headers: &HeaderMap,
     org: &str,
-) -> Result<SeenNodes, (StatusCode, String)> {
+) -> Result<SeenNodes, Refusal> {
     let client = as_caller(context, headers)?;
     if client.may_read_all_nodes(org).await.map_err(|error| refused(error, org))? {
         return Ok(SeenNodes::All);
@@ -134,12 +149,9 @@ pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool 
 }
 
 /// The node that calls.
-async fn itself(
-    client: &Client,
-    headers: &HeaderMap,
-    org: &str,
-) -> Result<BTreeSet<NodeId>, (StatusCode, String)> {
-    let forbidden = || (StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"));
+async fn itself(client: &Client, headers: &HeaderMap, org: &str) -> Result<BTreeSet<NodeId>, Refusal> {
+    let forbidden =
+        || Refusal::new(StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"));
     let caller = credentials(headers).filter(|caller| caller.org == org).ok_or_else(forbidden)?;
     match client.node(org, &caller.id).await {
         Ok(Some(_)) => Ok(BTreeSet::from([NodeId::new(org, &caller.id)])),
@@ -148,15 +160,15 @@ async fn itself(
     }
 }
 
-fn as_caller(context: &Context, headers: &HeaderMap) -> Result<Client, (StatusCode, String)> {
+fn as_caller(context: &Context, headers: &HeaderMap) -> Result<Client, Refusal> {
     let value = headers
         .get(header::AUTHORIZATION)
-        .ok_or_else(|| (StatusCode::UNAUTHORIZED, "credentials of the exchange are needed".to_owned()))?;
+        .ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, "credentials of the exchange are needed"))?;
     Ok(context.client.with_authorization(value.clone(), headers.get("x-organization").cloned()))
 }
 
-fn refused(error: ClientError, org: &str) -> (StatusCode, String) {
-    match error {
+fn refused(error: ClientError, org: &str) -> Refusal {
+    let (status, message) = match error {
         ClientError::Status { status: 401, .. } => {
             (StatusCode::UNAUTHORIZED, "the exchange does not accept the credentials".to_owned())
         }
@@ -166,5 +178,6 @@ fn refused(error: ClientError, org: &str) -> (StatusCode, String) {
         ClientError::Status { status: 400, msg, .. } => (StatusCode::BAD_REQUEST, msg),
         ClientError::Status { status: 429, msg, .. } => (StatusCode::TOO_MANY_REQUESTS, msg),
         error => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-    }
+    };
+    Refusal::new(status, message)
 }

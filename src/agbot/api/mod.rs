@@ -6,6 +6,8 @@
 mod administer;
 mod caller;
 mod hidden;
+mod permission;
+mod pipeline;
 mod shape;
 mod status;
 mod stop;
@@ -13,22 +15,12 @@ mod upgrade;
 
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::FromRequestParts;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, post};
-use axum::{Json, Router};
-use evenkeel_api::{Endpoint, Part, endpoint};
-use evenkeel_wire::agbot::agreement::AgreementsAnswer;
-use evenkeel_wire::agbot::claim::FreedClaims;
-use evenkeel_wire::agbot::event::EventsAnswer;
-use evenkeel_wire::agbot::reason::ReasonsAnswer;
-use evenkeel_wire::agbot::rollout::{ChangedRollouts, RolloutsAnswer};
-use evenkeel_wire::agbot::status::AgbotStatus;
-use evenkeel_wire::agbot::upgrade::{UpgradeRequest, UpgradesAnswer};
+use axum::Router;
+use evenkeel_api::{Endpoint, Part};
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::request::Parts;
-use http::{Method, StatusCode};
+use http::StatusCode;
 
+use self::pipeline::{Operation, delete, get, post};
 use crate::Agbot;
 use crate::context::Context;
 
@@ -68,20 +60,6 @@ impl AgbotApi {
     }
 }
 
-/// The agbot, as an argument of a handler.
-struct Running(Arc<Context>);
-
-impl FromRequestParts<AgbotApi> for Running {
-    type Rejection = Response;
-
-    async fn from_request_parts(_: &mut Parts, api: &AgbotApi) -> Result<Self, Response> {
-        let context = api.0.get().cloned();
-        context
-            .map(Running)
-            .ok_or_else(|| answer(StatusCode::SERVICE_UNAVAILABLE, "the agbot is starting, try again"))
-    }
-}
-
 fn router(api: AgbotApi) -> Router {
     let endpoints = endpoints();
     let below = |base: &str, router: Router<AgbotApi>| {
@@ -92,117 +70,100 @@ fn router(api: AgbotApi) -> Router {
     below("", below(evenkeel_api::PREFIX, Router::new())).with_state(api)
 }
 
-fn endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
+fn endpoints() -> Vec<Operation> {
     let mut all = upgrade_endpoints();
     all.extend(administration_endpoints());
     all.extend(status_endpoints());
     all.into_iter().map(Endpoint::at_root_too).collect()
 }
 
-fn upgrade_endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
+fn upgrade_endpoints() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
-            "/org/{organization}/node/{node}/upgrade",
-            "ask_for_upgrade",
-            post(upgrade::upgrade_node),
-        )
-        .doc(TAG, "Asks, as a node, whether it may upgrade its agent now")
-        .body::<UpgradeRequest>()
-        .answer::<ApiResponse>(200, "it may, and holds the claim of its group")
-        .answer::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
-        endpoint(
-            Method::POST,
+        post("/org/{organization}/node/{node}/upgrade", "ask_for_upgrade", upgrade::upgrade_node)
+            .doc(TAG, "Asks, as a node, whether it may upgrade its agent now")
+            .success("it may, and holds the claim of its group")
+            .answer::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
+        post(
             "/org/{organization}/hagroup/{hagroup}/nodemanagement/{node}/{nmp}",
             "ask_for_management",
-            post(upgrade::manage_node),
+            upgrade::manage_node,
         )
         .doc(TAG, "Asks, as a member of a group, whether it may carry out a management policy now")
-        .answer::<ApiResponse>(201, "it may, and holds the claim of its group")
+        .success("it may, and holds the claim of its group")
         .answer::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
     ]
 }
 
-fn administration_endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
+fn administration_endpoints() -> Vec<Operation> {
     vec![
-        endpoint(
-            Method::POST,
+        post(
             "/orgs/{organization}/agbot/rollouts/{policy}/{action}",
             "act_on_rollouts",
-            post(administer::act_on_rollouts),
+            administer::act_on_rollouts,
         )
         .doc(TAG, "Pauses, resumes, aborts, rolls back or retries the rollouts of a deployment policy")
-        .query::<administer::OfGroup>()
-        .answer::<ChangedRollouts>(200, "the rollouts as they are now, and which cannot do that")
+        .success("the rollouts as they are now, and which cannot do that")
         .answer::<ApiResponse>(409, "none of them can do that now: the text says why"),
-        endpoint(
-            Method::POST,
+        post(
             "/orgs/{organization}/agbot/agreements/{agreement}/confirm-stop",
             "confirm_stop",
-            post(stop::confirm),
+            stop::confirm_stop,
         )
         .doc(TAG, "Records that the instance of an agreement that ended does not run any more")
-        .answer::<ApiResponse>(200, "the instance counts as stopped")
+        .success("the instance counts as stopped")
         .answer::<ApiResponse>(404, "no such agreement")
         .answer::<ApiResponse>(409, "the agreement has not ended"),
-        endpoint(Method::DELETE, CLAIMS, "free_claims", delete(administer::free_group))
+        delete(CLAIMS, "free_claims", administer::free_claims)
             .doc(TAG, "Frees the claims of a group, or those that the query names")
-            .query::<administer::OfClaim>()
-            .answer::<FreedClaims>(200, "the claims that were freed"),
-        endpoint(
-            Method::DELETE,
+            .success("the claims that were freed"),
+        delete(
             "/orgs/{organization}/hagroups/{hagroup}/upgrades/{node}",
             "free_claims_of_member",
-            delete(administer::free_member),
+            administer::free_claims_of_member,
         )
         .doc(TAG, "Frees the claims that a member of a group holds")
-        .query::<administer::OfClaim>()
-        .answer::<FreedClaims>(200, "the claims that were freed"),
+        .success("the claims that were freed"),
     ]
 }
 
-fn status_endpoints() -> Vec<Endpoint<MethodRouter<AgbotApi>>> {
+fn status_endpoints() -> Vec<Operation> {
     vec![
-        endpoint(Method::GET, CLAIMS, "list_upgrades", get(status::list_upgrades))
+        get(CLAIMS, "list_upgrades", status::list_upgrades)
             .doc(TAG, "Answers who holds the claims of a group and who waits for them")
-            .answer::<UpgradesAnswer>(200, "the claims and what waits"),
-        endpoint(
-            Method::GET,
-            "/orgs/{organization}/agbot/agreements",
-            "list_agreements",
-            get(status::list_agreements),
-        )
-        .doc(TAG, "Lists what the agbot has agreed to with the nodes of an organization")
-        .answer::<AgreementsAnswer>(200, "the agreements"),
-        endpoint(
-            Method::GET,
-            "/orgs/{organization}/agbot/reasons",
-            "list_reasons",
-            get(status::list_reasons),
-        )
-        .doc(TAG, "Tells how each pair of node and deployment policy stands, and why")
-        .answer::<ReasonsAnswer>(200, "the pairs"),
-        endpoint(
-            Method::GET,
-            "/orgs/{organization}/agbot/rollouts",
-            "list_rollouts",
-            get(status::list_rollouts),
-        )
-        .doc(TAG, "Lists the rollouts through the groups of an organization")
-        .answer::<RolloutsAnswer>(200, "the rollouts"),
-        endpoint(Method::GET, "/orgs/{organization}/agbot/events", "list_events", get(status::list_events))
+            .success("the claims and what waits"),
+        get("/orgs/{organization}/agbot/agreements", "list_agreements", status::list_agreements)
+            .doc(TAG, "Lists what the agbot has agreed to with the nodes of an organization")
+            .success("the agreements"),
+        get("/orgs/{organization}/agbot/reasons", "list_reasons", status::list_reasons)
+            .doc(TAG, "Tells how each pair of node and deployment policy stands, and why")
+            .success("the pairs"),
+        get("/orgs/{organization}/agbot/rollouts", "list_rollouts", status::list_rollouts)
+            .doc(TAG, "Lists the rollouts through the groups of an organization")
+            .success("the rollouts"),
+        get("/orgs/{organization}/agbot/events", "list_events", status::list_events)
             .doc(TAG, "Lists what the agbot did lately, newest first")
-            .query::<status::OfEvents>()
-            .answer::<EventsAnswer>(200, "the events"),
-        endpoint(Method::GET, "/agbot/status", "get_agbot_status", get(status::status))
+            .success("the events"),
+        get("/agbot/status", "get_agbot_status", status::get_agbot_status)
             .doc(TAG, "Answers the health of the agbot")
-            .answer::<AgbotStatus>(200, "its health")
-            .public(),
+            .success("its health"),
     ]
 }
 
-/// An answer with the API's body: `code` repeats the status as text.
-fn answer(status: StatusCode, message: impl Into<String>) -> Response {
-    let body = ApiResponse { code: status.as_u16().to_string(), msg: message.into() };
-    (status, Json(body)).into_response()
+/// The API's body for a message: `code` repeats the status as text.
+fn said(status: StatusCode, message: impl Into<String>) -> ApiResponse {
+    ApiResponse { code: status.as_u16().to_string(), msg: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_response_is_described() {
+        for operation in part().operations {
+            for answer in &operation.answers {
+                assert!(!answer.description.is_empty(), "{} {}", operation.operation, answer.status);
+            }
+        }
+    }
 }

@@ -4,28 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query};
-use axum::response::{IntoResponse, Response};
 use evenkeel_agbot_store::agreement;
 use evenkeel_agbot_store::event::{self, EventFilter};
-use evenkeel_api::{Frame, Page, PageError};
+use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::Placement;
 use evenkeel_store::StoreError;
+use evenkeel_wire::agbot::agreement::AgreementsAnswer;
 use evenkeel_wire::agbot::event::{AgbotEvent, EventsAnswer};
+use evenkeel_wire::agbot::reason::ReasonsAnswer;
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutsAnswer};
 use evenkeel_wire::agbot::status::AgbotStatus;
 use evenkeel_wire::agbot::upgrade::{UpgradesAnswer, WaitingMember};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
 
-use super::caller::{SeenNodes, seen_nodes, sees_counts};
-use super::{Running, answer};
+use super::caller::SeenNodes;
+use super::permission::{Permission, right};
+use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal};
 use super::{hidden, shape};
 use crate::context::Context;
 use crate::observe::inert::PolicyKind;
@@ -35,10 +35,12 @@ const NEWEST: i64 = 500;
 /// Elements of one page of a long list.
 const PAGE: usize = 500;
 
-type Asked = (Running, Path<String>, HeaderMap);
-
 /// Health of the agbot; needs no credentials. Counts are for people to whom the exchange shows its own.
-pub(super) async fn status(Running(context): Running, headers: HeaderMap) -> Json<AgbotStatus> {
+pub(super) async fn get_agbot_status(
+    op: Op<()>,
+    permission: Permission<right::HealthRead>,
+) -> Result<Json<AgbotStatus>, Refusal> {
+    let Op { context, .. } = op;
     let mut status = AgbotStatus {
         agbot: context.name(),
         loaded: context.is_loaded(),
@@ -48,26 +50,23 @@ pub(super) async fn status(Running(context): Running, headers: HeaderMap) -> Jso
         agreements: None,
         left_to_other_agbots: None,
     };
-    if sees_counts(&context, &headers).await {
+    if permission.into_proof() {
         let model = context.model();
         let (nodes, policies, agreements) = model.counts();
         (status.nodes, status.policies, status.agreements) = (Some(nodes), Some(policies), Some(agreements));
         let left: Vec<_> = model.other_agbots().entries().map(shape::served_elsewhere).collect();
         status.left_to_other_agbots = Some(left).filter(|left| !left.is_empty());
     }
-    Json(status)
+    Ok(Json(status))
 }
 
 /// Claims of a group and what waits for them.
 pub(super) async fn list_upgrades(
-    Running(context): Running,
-    Path((org, group)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let seen = match seen_nodes(&context, &headers, &org).await {
-        Ok(seen) => seen,
-        Err((status, why)) => return answer(status, why),
-    };
+    op: Op<GroupPath>,
+    permission: Permission<right::NodesRead>,
+) -> Result<Json<UpgradesAnswer>, Refusal> {
+    let Op { context, path: GroupPath { organization: org, hagroup: group } } = op;
+    let seen = permission.into_proof();
     let group = GroupId::new(&org, &group);
     let (claims, members): (Vec<Claim>, BTreeSet<NodeId>) = {
         let model = context.model();
@@ -86,31 +85,28 @@ pub(super) async fn list_upgrades(
             }
         }
     }
-    Json(UpgradesAnswer {
+    Ok(Json(UpgradesAnswer {
         members: members.iter().map(NodeId::to_string).collect(),
         agent: agent.first().map(shape::claim),
         workloads: workloads.iter().map(shape::claim).collect(),
         waiting,
-    })
-    .into_response()
+    }))
 }
 
 /// Agreements of an organization's nodes, live and ended.
-pub(super) async fn list_agreements((Running(context), Path(org), headers): Asked) -> Response {
-    let nodes = match seen_nodes(&context, &headers, &org).await {
-        Ok(seen) => seen.ids().map(Arc::new),
-        Err((status, why)) => return answer(status, why),
-    };
+pub(super) async fn list_agreements(
+    op: Op<OrgPath>,
+    permission: Permission<right::NodesRead>,
+) -> Result<WholeList<AgreementsAnswer>, Refusal> {
+    let Op { context, path: OrgPath { organization: org } } = op;
+    let nodes = permission.into_proof().ids().map(Arc::new);
     let ended = context.database.read(async |connection| {
         agreement::list_ended(connection, &org, nodes.as_deref().map(Vec::as_slice), NEWEST).await
     });
-    let archived = match ended.await {
-        Ok(rows) => Value::Array(rows),
-        Err(error) => return no_answer(&error),
-    };
+    let archived = Value::Array(ended.await.map_err(|error| unreadable(&error))?);
     let open = format!("{{\"agreements\":{{\"archived\":{archived},\"active\":[");
     let load = move |after| live_page(context.clone(), org.clone(), nodes.clone(), after);
-    list(open, "]}}").answer(load).await.unwrap_or_else(|error| no_answer(&error))
+    WholeList::paged(open, "]}}", load).await.map_err(|error: ListError| unreadable(&error))
 }
 
 /// Where a page of agreements ends: node and policy.
@@ -132,11 +128,12 @@ async fn live_page(
 }
 
 /// How each pair of node and policy stands, in words.
-pub(super) async fn list_reasons((Running(context), Path(org), headers): Asked) -> Response {
-    let seen = match seen_nodes(&context, &headers, &org).await {
-        Ok(seen) => Arc::new(seen),
-        Err((status, why)) => return answer(status, why),
-    };
+pub(super) async fn list_reasons(
+    op: Op<OrgPath>,
+    permission: Permission<right::NodesRead>,
+) -> Result<WholeList<ReasonsAnswer>, Refusal> {
+    let Op { context, path: OrgPath { organization: org } } = op;
+    let seen = Arc::new(permission.into_proof());
     let policies: BTreeMap<PolicyId, Timestamp> = context.model().policy_times(&org).collect();
     let mut inert = context.inert.of_org(&org);
     inert.retain(|one| one.kind != PolicyKind::Node || seen.shows(&NodeId::from_text(&one.id)));
@@ -145,7 +142,7 @@ pub(super) async fn list_reasons((Running(context), Path(org), headers): Asked) 
         let pairs = context.placements(&org, after.as_ref(), PAGE);
         std::future::ready(reasons_page(pairs, &seen))
     };
-    list(open, "]}").answer(load).await.unwrap_or_else(|error| no_answer(&error))
+    WholeList::paged(open, "]}", load).await.map_err(|error: ListError| unreadable(&error))
 }
 
 fn reasons_page(
@@ -160,11 +157,12 @@ fn reasons_page(
 }
 
 /// Rollouts through the organization's groups.
-pub(super) async fn list_rollouts((Running(context), Path(org), headers): Asked) -> Response {
-    let seen = match seen_nodes(&context, &headers, &org).await {
-        Ok(seen) => seen,
-        Err((status, why)) => return answer(status, why),
-    };
+pub(super) async fn list_rollouts(
+    op: Op<OrgPath>,
+    permission: Permission<right::NodesRead>,
+) -> Result<Json<RolloutsAnswer>, Refusal> {
+    let Op { context, path: OrgPath { organization: org } } = op;
+    let seen = permission.into_proof();
     let model = context.model();
     let rollouts: Vec<Rollout> = model
         .rollouts()
@@ -181,7 +179,7 @@ pub(super) async fn list_rollouts((Running(context), Path(org), headers): Asked)
         })
         .collect();
     drop(model);
-    Json(RolloutsAnswer { rollouts }).into_response()
+    Ok(Json(RolloutsAnswer { rollouts }))
 }
 
 /// Which events are meant.
@@ -199,28 +197,26 @@ pub(super) struct OfEvents {
     limit: Option<i64>,
 }
 
+impl KnownQuery for OfEvents {
+    const REFUSAL: &'static str = "the query may hold group, node, policy and limit only, each once";
+}
+
 /// What the agbot did lately, newest first.
 pub(super) async fn list_events(
-    (Running(context), Path(org), headers): Asked,
-    query: Result<Query<OfEvents>, QueryRejection>,
-) -> Response {
-    let seen = match seen_nodes(&context, &headers, &org).await {
-        Ok(seen) => seen,
-        Err((status, why)) => return answer(status, why),
-    };
-    let Ok(Query(of)) = query else {
-        return answer(
-            StatusCode::BAD_REQUEST,
-            "the query may hold group, node, policy and limit only, each once",
-        );
-    };
+    op: Op<OrgPath>,
+    permission: Permission<right::NodesRead>,
+    Query(of): Query<OfEvents>,
+) -> Result<Json<EventsAnswer>, Refusal> {
+    let Op { context, path: OrgPath { organization: org } } = op;
+    let seen = permission.into_proof();
     // The database has no such character in its texts.
     if [&of.group, &of.node, &of.policy].into_iter().flatten().any(|name| name.contains('\0')) {
-        return answer(StatusCode::BAD_REQUEST, "group, node and policy must not hold a NUL character");
+        let message = "group, node and policy must not hold a NUL character";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
     }
     let limit = of.limit.unwrap_or(NEWEST);
     if !(1..=NEWEST).contains(&limit) {
-        return answer(StatusCode::BAD_REQUEST, format!("limit must be from 1 to {NEWEST}"));
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, format!("limit must be from 1 to {NEWEST}")));
     }
     let qualified = |name: Option<String>| {
         name.map(|name| if name.contains('/') { name } else { format!("{org}/{name}") })
@@ -233,20 +229,16 @@ pub(super) async fn list_events(
     let rows = context.database.read(async |connection| {
         event::list_newest(connection, &org, seen.ids().as_deref(), &filter, limit).await
     });
-    match rows.await {
-        Ok(rows) => {
-            let shown = rows.into_iter().map(|row| AgbotEvent {
-                at: row.happened_at.to_string(),
-                kind: row.kind,
-                ha_group: row.ha_group.map(|id| id.to_string()),
-                node: row.node.map(|id| id.to_string()),
-                policy: row.policy.map(|id| id.to_string()),
-                detail: hidden::detail(row.detail, &seen),
-            });
-            Json(EventsAnswer { events: shown.collect() }).into_response()
-        }
-        Err(error) => no_answer(&error),
-    }
+    let rows = rows.await.map_err(|error| unreadable(&error))?;
+    let shown = rows.into_iter().map(|row| AgbotEvent {
+        at: row.happened_at.to_string(),
+        kind: row.kind,
+        ha_group: row.ha_group.map(|id| id.to_string()),
+        node: row.node.map(|id| id.to_string()),
+        policy: row.policy.map(|id| id.to_string()),
+        detail: hidden::detail(row.detail, &seen),
+    });
+    Ok(Json(EventsAnswer { events: shown.collect() }))
 }
 
 /// Why a page of a list cannot be had.
@@ -258,12 +250,7 @@ enum ListError {
     Page(#[from] PageError),
 }
 
-/// A list that may be empty.
-fn list(open: impl Into<String>, close: &'static str) -> Frame {
-    Frame { status: StatusCode::OK, empty: StatusCode::OK, open: open.into(), close }
-}
-
-fn no_answer(error: &(dyn std::error::Error + 'static)) -> Response {
+fn unreadable(error: &(dyn std::error::Error + 'static)) -> Refusal {
     tracing::warn!(error, "a list could not be read");
-    answer(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
 }

@@ -2,44 +2,45 @@
 //!
 //! Source: orchestration P1 (forced by the user); engine 6.
 
-use axum::extract::Path;
-use axum::response::Response;
+use axum::Json;
 use evenkeel_agbot_store::agreement as table;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_ids::AgreementId;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
 use evenkeel_store::retry;
-use http::{HeaderMap, StatusCode};
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::StatusCode;
 use serde_json::json;
 
-use super::caller::may_administrate;
-use super::{Running, answer};
+use super::permission::{Permission, right};
+use super::pipeline::{AgreementPath, Op, Refusal};
+use super::said;
 use crate::AgbotError;
 use crate::context::Context;
 
-/// `POST /orgs/{org}/agbot/agreements/{agreement}/confirm-stop`: records that the instance of an agreement that is over does not run.
-pub(super) async fn confirm(
-    Running(context): Running,
-    Path((org, id)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let actor = match may_administrate(&context, &headers, &org).await {
-        Ok(actor) => actor,
-        Err((status, why)) => return answer(status, why),
-    };
-    match record(&context, &org, &id, &actor).await {
+/// Records that the instance of an agreement that is over does not run.
+pub(super) async fn confirm_stop(
+    op: Op<AgreementPath>,
+    permission: Permission<right::OrgAdminister>,
+) -> Result<Json<ApiResponse>, Refusal> {
+    let Op { context, path: AgreementPath { organization: org, agreement: id } } = op;
+    let message = match record(&context, &permission, &org, &id).await {
         Ok(Confirmed::Now(agreement)) => {
             context.send_events(vec![Event::AgreementRecorded { agreement }]).await;
-            answer(StatusCode::OK, format!("the instance of agreement {id} counts as stopped"))
+            format!("the instance of agreement {id} counts as stopped")
         }
-        Ok(Confirmed::Before) => answer(StatusCode::OK, format!("agreement {id} awaits no stop")),
-        Ok(Confirmed::Alive) => answer(StatusCode::CONFLICT, format!("agreement {id} has not ended")),
+        Ok(Confirmed::Before) => format!("agreement {id} awaits no stop"),
+        Ok(Confirmed::Alive) => {
+            return Err(Refusal::new(StatusCode::CONFLICT, format!("agreement {id} has not ended")));
+        }
         Ok(Confirmed::Unknown) => {
-            answer(StatusCode::NOT_FOUND, format!("organization {org} has no agreement {id}"))
+            let message = format!("organization {org} has no agreement {id}");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, message));
         }
-        Err(error) => answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-    }
+        Err(error) => return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+    };
+    Ok(Json(said(StatusCode::OK, message)))
 }
 
 enum Confirmed {
@@ -49,7 +50,12 @@ enum Confirmed {
     Unknown,
 }
 
-async fn record(context: &Context, org: &str, id: &str, actor: &str) -> Result<Confirmed, AgbotError> {
+async fn record(
+    context: &Context,
+    permission: &Permission<right::OrgAdminister>,
+    org: &str,
+    id: &str,
+) -> Result<Confirmed, AgbotError> {
     // The database has no such character in its texts.
     if id.contains('\0') {
         return Ok(Confirmed::Unknown);
@@ -76,7 +82,7 @@ async fn record(context: &Context, org: &str, id: &str, actor: &str) -> Result<C
             ha_group: None,
             node: Some(stopped.node.clone()),
             policy: Some(stopped.policy.clone()),
-            detail: json!({"actor": actor, "agreement": id.as_str()}),
+            detail: json!({"actor": permission.actor(), "agreement": id.as_str()}),
         };
         events::insert_event(&mut tx, &row).await?;
         tx.commit().await?;

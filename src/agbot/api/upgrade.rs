@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::Path;
-use axum::response::Response;
+use evenkeel_api::Created;
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::MemberView;
@@ -19,85 +17,54 @@ use evenkeel_wire::agbot::upgrade::UpgradeRequest;
 use evenkeel_wire::exchange::ha_group::HaGroupMemberStatus;
 use evenkeel_wire::exchange::node::NodeAnswer;
 use evenkeel_wire::exchange::node_orchestration::Availability;
-use http::{HeaderMap, StatusCode};
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::StatusCode;
 
-use super::caller::{SeenNodes, Verdict, credentials, read_node};
-use super::hidden;
-use super::{Running, answer};
+use super::caller::SeenNodes;
+use super::permission::{Permission, right};
+use super::pipeline::{ManagementPath, NodePath, Op, Refusal};
+use super::{hidden, said};
 use crate::act::AgentUpgradeRequest;
 use crate::context::Context;
 use crate::observe::facts;
 
-/// `POST /org/{org}/node/{node}/upgrade`: 200 go ahead, 409 not now.
+/// Whether a node may upgrade its agent: 200 go ahead, 409 not now.
 pub(super) async fn upgrade_node(
-    Running(context): Running,
-    Path((org, node)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let Ok(Json(request)) = Json::<UpgradeRequest>::from_bytes(&body) else {
-        return answer(
-            StatusCode::BAD_REQUEST,
-            "the body must be {\"nmp\": \"org/name of a management policy\"}",
-        );
-    };
-    let found = match own_node(&context, &headers, &org, &node).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
+    op: Op<NodePath>,
+    permission: Permission<right::NodeItself>,
+    request: UpgradeRequest,
+) -> Result<Json<ApiResponse>, Refusal> {
+    let Op { context, path: NodePath { organization: org, node } } = op;
+    let found = permission.into_proof();
     let nmp = match request.nmp.split_once('/') {
         Some((nmp_org, name)) if !nmp_org.is_empty() && !name.is_empty() => NmpId::new(nmp_org, name),
         None if !request.nmp.is_empty() => NmpId::new(&org, &request.nmp),
-        _ => return answer(StatusCode::BAD_REQUEST, "nmp must name a management policy"),
+        _ => return Err(Refusal::new(StatusCode::BAD_REQUEST, "nmp must name a management policy")),
     };
-    let Some(group) = found.ha_group.clone().filter(|group| !group.is_empty()) else {
-        return answer(StatusCode::OK, format!("node {org}/{node} is in no HA group and may upgrade"));
+    let message = match found.ha_group.clone().filter(|group| !group.is_empty()) {
+        Some(group) => {
+            let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp };
+            decide(&context, &asked, found).await?
+        }
+        None => format!("node {org}/{node} is in no HA group and may upgrade"),
     };
-    let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp };
-    decide(&context, &asked, found, StatusCode::OK).await
+    Ok(Json(said(StatusCode::OK, message)))
 }
 
-/// `POST /org/{org}/hagroup/{group}/nodemanagement/{node}/{nmp}`: 201 go ahead, 409 not now.
+/// Whether a member of a group may carry out a management policy: 201 go ahead, 409 not now.
 pub(super) async fn manage_node(
-    Running(context): Running,
-    Path((org, group, node, nmp)): Path<(String, String, String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let found = match own_node(&context, &headers, &org, &node).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
+    op: Op<ManagementPath>,
+    permission: Permission<right::NodeItself>,
+) -> Result<Created<ApiResponse>, Refusal> {
+    let Op { context, path: ManagementPath { organization: org, hagroup: group, node, nmp } } = op;
+    let found = permission.into_proof();
     if found.ha_group.as_deref() != Some(group.as_str()) {
-        return answer(StatusCode::BAD_REQUEST, format!("node {org}/{node} is not in HA group {group}"));
+        let message = format!("node {org}/{node} is not in HA group {group}");
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
     }
     let nmp = NmpId::new(&org, nmp.strip_prefix(&format!("{org}/")).unwrap_or(&nmp));
     let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp };
-    decide(&context, &asked, found, StatusCode::CREATED).await
-}
-
-/// The node, read with its own credentials.
-async fn own_node(
-    context: &Context,
-    headers: &HeaderMap,
-    org: &str,
-    node: &str,
-) -> Result<NodeAnswer, Response> {
-    let Some(caller) = credentials(headers) else {
-        return Err(answer(StatusCode::UNAUTHORIZED, "the node's credentials are needed"));
-    };
-    if caller.org != org || caller.id != node {
-        return Err(match read_node(context, caller.clone(), &caller.org, &caller.id).await {
-            Verdict::Refused(status, why) => answer(status, why),
-            _ => {
-                answer(StatusCode::BAD_REQUEST, format!("the credentials are not those of node {org}/{node}"))
-            }
-        });
-    }
-    match read_node(context, caller, org, node).await {
-        Verdict::Good(found) => Ok(*found),
-        Verdict::NotTheNode => Err(answer(StatusCode::BAD_REQUEST, format!("{org}/{node} is not a node"))),
-        Verdict::Refused(status, why) => Err(answer(status, why)),
-    }
+    Ok(Created(said(StatusCode::CREATED, decide(&context, &asked, found).await?)))
 }
 
 /// Who asks for what.
@@ -107,16 +74,14 @@ struct Asked {
     nmp: NmpId,
 }
 
-async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeAnswer, yes: StatusCode) -> Response {
+/// Takes the claim for a node; answers that it may go ahead.
+///
+/// # Errors
+/// 409 when it may not, 400, 500 and 503 when that cannot be decided.
+async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeAnswer) -> Result<String, Refusal> {
     let Asked { group, node, nmp } = asked;
-    let facts = match facts::node(node, found) {
-        Ok(facts) => facts,
-        Err(error) => return answer(StatusCode::SERVICE_UNAVAILABLE, ClientError::from(error).to_string()),
-    };
-    let (ha_group, members) = match members(context, group, nmp).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
+    let facts = facts::node(node, found).map_err(|error| unavailable(ClientError::from(error)))?;
+    let (ha_group, members) = members(context, group, nmp).await?;
     let question = AgentUpgradeRequest {
         group: ha_group.clone(),
         members,
@@ -133,19 +98,24 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeAnswer, yes: S
                 Event::ClaimRecorded { claim: Box::new(claim) },
             ];
             context.send_events(events).await;
-            answer(yes, format!("Node {node} can start executing nmp {}.", nmp.name()))
+            Ok(format!("Node {node} can start executing nmp {}.", nmp.name()))
         }
         Ok(Err(blocked)) => {
             // A node may read neither its group nor the other members.
             let blocked = hidden::reason(blocked, &SeenNodes::Only(BTreeSet::from([node.clone()])));
             let text = format!("Node {node} can not start executing nmp {}: {blocked}", nmp.name());
-            answer(StatusCode::CONFLICT, text)
+            Err(Refusal::new(StatusCode::CONFLICT, text))
         }
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "an upgrade could not be decided");
-            answer(StatusCode::INTERNAL_SERVER_ERROR, "the agbot's database does not answer; ask again")
+            let message = "the agbot's database does not answer; ask again";
+            Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message))
         }
     }
+}
+
+fn unavailable(error: ClientError) -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
 }
 
 /// The group as the exchange has it now, and what is known of its members.
@@ -153,18 +123,17 @@ async fn members(
     context: &Context,
     id: &GroupId,
     nmp: &NmpId,
-) -> Result<(HaGroupFacts, BTreeMap<NodeId, MemberView>), Response> {
-    let busy = |error: ClientError| answer(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-    let group = context.client.ha_group(id.org(), id.name()).await.map_err(busy)?;
+) -> Result<(HaGroupFacts, BTreeMap<NodeId, MemberView>), Refusal> {
+    let group = context.client.ha_group(id.org(), id.name()).await.map_err(unavailable)?;
     let Some(group) = group.map(|group| facts::ha_group(id.org(), group)) else {
-        return Err(answer(StatusCode::BAD_REQUEST, format!("there is no HA group {id}")));
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, format!("there is no HA group {id}")));
     };
     let reported =
-        match context.client.ha_group_status(id.org(), id.name(), nmp.name()).await.map_err(busy)? {
+        match context.client.ha_group_status(id.org(), id.name(), nmp.name()).await.map_err(unavailable)? {
             Some(found) => {
                 found.into_iter().map(|(node, status)| (NodeId::from_text(&node), status)).collect()
             }
-            None => ask_members(context, &group, nmp).await.map_err(busy)?,
+            None => ask_members(context, &group, nmp).await.map_err(unavailable)?,
         };
     let (model, now) = (context.model(), context.now());
     let view = |member: &NodeId| {

@@ -1,11 +1,58 @@
 //! Asks the permission table for what an operation is about.
 
+use std::future::ready;
+use std::marker::PhantomData;
+
 use evenkeel_access::{Access, Caller, Decision, Facts, MULTI_TENANT_ORG, Permission, Right, Target};
 use evenkeel_exchange_store::facts::{self, FactKind};
 
 use super::pipeline::{Op, PathParameters};
 use crate::notice::CREDENTIAL;
 use crate::{ApiError, Exchange};
+
+/// The argument by which a handler names the right that its operation needs.
+pub(crate) trait Grant: Sized + Send {
+    /// The right.
+    const ACCESS: Access;
+
+    /// Asks for it before the handler is called.
+    ///
+    /// # Errors
+    /// As [`Op::authorize`].
+    fn of<P: PathParameters, Q: Sync>(op: &Op<P, Q>) -> impl Future<Output = Result<Self, ApiError>> + Send;
+}
+
+impl<R: Right> Grant for Permission<R> {
+    const ACCESS: Access = R::ACCESS;
+
+    fn of<P: PathParameters, Q: Sync>(op: &Op<P, Q>) -> impl Future<Output = Result<Self, ApiError>> + Send {
+        op.authorize::<R>()
+    }
+}
+
+/// A right that the handler of a read asks for itself, because the row that it reads decides.
+pub(crate) struct AskedLater<R>(PhantomData<fn() -> R>);
+
+impl<R: Right> Grant for AskedLater<R> {
+    const ACCESS: Access = R::ACCESS;
+
+    fn of<P: PathParameters, Q: Sync>(_: &Op<P, Q>) -> impl Future<Output = Result<Self, ApiError>> + Send {
+        ready(Ok(AskedLater(PhantomData)))
+    }
+}
+
+impl<R: Right> AskedLater<R> {
+    /// Asks for the right to what the path names.
+    ///
+    /// # Errors
+    /// As [`Op::authorize`].
+    pub(crate) async fn authorize<P: PathParameters, Q: Sync>(
+        &self,
+        op: &Op<P, Q>,
+    ) -> Result<Permission<R>, ApiError> {
+        op.authorize().await
+    }
+}
 
 impl<P: PathParameters, Q> Op<P, Q> {
     /// Asks for a right to what the path names.

@@ -11,14 +11,15 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use evenkeel_access::{Caller, Permission, Right, WriteRight};
-use evenkeel_api::{Content, MAX_ID};
+use evenkeel_access::{Access, Caller, Permission, WriteRight};
+use evenkeel_api::{Content, Documented, MAX_ID};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt};
 use http::Method;
 use utoipa::openapi::path::Parameter;
 
 use super::audit::{AuditedOperation, AuditedRequest};
+use super::authorize::Grant;
 use super::fast_path::{Values, respond};
 use super::transaction::{Finished, WriteTx};
 use crate::extract::{NoBody, Parameters, RequestBody};
@@ -149,7 +150,10 @@ pub(crate) trait Handler<A>: Clone + Send + Sync + 'static {
     type Path: PathParameters;
     type Parameters: Parameters;
     type Body: RequestBody;
-    type Output: IntoResponse;
+    type Output: Documented;
+
+    /// The right that the permission in the signature proves.
+    const ACCESS: Access;
 
     /// Asks for the permission and calls the function with it; the body is looked at only then.
     // Implementations chain two futures instead of awaiting one after the other: an async function would keep its arguments twice,
@@ -169,22 +173,29 @@ pub(crate) trait Handler<A>: Clone + Send + Sync + 'static {
     fn documented_body() -> Content {
         Self::Body::content()
     }
+
+    /// The responses, as the document shows them.
+    fn documented_responses() -> Vec<(u16, Content)> {
+        Self::Output::responses()
+    }
 }
 
-impl<F, Fut, P, Q, R, B, O> Handler<(P, Q, R, B)> for F
+impl<F, Fut, P, Q, G, B, O> Handler<(P, Q, G, B)> for F
 where
-    F: Fn(Op<P, Q>, Permission<R>, B) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Op<P, Q>, G, B) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ApiError>> + Send,
     P: PathParameters,
     Q: Parameters,
-    R: Right,
+    G: Grant,
     B: RequestBody,
-    O: IntoResponse,
+    O: Documented,
 {
     type Path = P;
     type Parameters = Q;
     type Body = B;
     type Output = O;
+
+    const ACCESS: Access = G::ACCESS;
 
     fn call(
         self,
@@ -192,26 +203,28 @@ where
         body: Result<B, ApiError>,
     ) -> impl Future<Output = Result<O, ApiError>> + Send {
         let permitted = async move {
-            let permission = op.authorize::<R>().await?;
+            let permission = G::of(&op).await?;
             Ok((op, permission, body?))
         };
         permitted.and_then(move |(op, permission, body)| self(op, permission, body))
     }
 }
 
-impl<F, Fut, P, Q, R, O> Handler<(P, Q, R)> for F
+impl<F, Fut, P, Q, G, O> Handler<(P, Q, G)> for F
 where
-    F: Fn(Op<P, Q>, Permission<R>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Op<P, Q>, G) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ApiError>> + Send,
     P: PathParameters,
     Q: Parameters,
-    R: Right,
-    O: IntoResponse,
+    G: Grant,
+    O: Documented,
 {
     type Path = P;
     type Parameters = Q;
     type Body = NoBody;
     type Output = O;
+
+    const ACCESS: Access = G::ACCESS;
 
     fn call(
         self,
@@ -219,33 +232,10 @@ where
         _: Result<NoBody, ApiError>,
     ) -> impl Future<Output = Result<O, ApiError>> + Send {
         let permitted = async move {
-            let permission = op.authorize::<R>().await?;
+            let permission = G::of(&op).await?;
             Ok((op, permission))
         };
         permitted.and_then(move |(op, permission)| self(op, permission))
-    }
-}
-
-/// Reads with a rule of their own about who may.
-impl<F, Fut, P, Q, O> Handler<(P, Q)> for F
-where
-    F: Fn(Op<P, Q>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Result<O, ApiError>> + Send,
-    P: PathParameters,
-    Q: Parameters,
-    O: IntoResponse,
-{
-    type Path = P;
-    type Parameters = Q;
-    type Body = NoBody;
-    type Output = O;
-
-    fn call(
-        self,
-        op: Op<P, Q>,
-        _: Result<NoBody, ApiError>,
-    ) -> impl Future<Output = Result<O, ApiError>> + Send {
-        self(op)
     }
 }
 

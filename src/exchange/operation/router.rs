@@ -46,7 +46,7 @@ impl Exchange {
     fn http_api(&self, parts: &[fn() -> Part]) -> Arc<HttpApi> {
         let served = Served::beside(parts);
         let operations = routes::all();
-        let open = operations.iter().filter(|operation| operation.is_public);
+        let open = operations.iter().filter(|operation| operation.is_public());
         let guard = Arc::new(Guard {
             exchange: self.clone(),
             open: open.flat_map(|operation| operation.paths.clone()).collect(),

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::routing::MethodRouter;
 pub use evenkeel_api::Content;
-use evenkeel_api::{Endpoint, endpoint};
+use evenkeel_api::{Documented, Endpoint, RequiredAccess, endpoint};
 use http::Method;
 
 use super::pipeline::{Handler, Run, Typed};
 use crate::Exchange;
+use crate::openapi::Served;
 
 /// One operation of the exchange.
 pub type Operation = Endpoint<Carrier>;
@@ -70,13 +72,18 @@ pub(crate) fn delete<A: 'static, H: Handler<A>>(
     operation(Method::DELETE, path, name, handler)
 }
 
-/// A GET without credentials.
-pub(crate) fn get_public(
-    path: &'static str,
-    name: &'static str,
-    handler: MethodRouter<Exchange>,
-) -> Operation {
-    endpoint(Method::GET, path, name, Carrier(Kind::Public(Box::new(handler)))).public()
+/// A GET without credentials, from what is served at all.
+pub(crate) fn get_public<F, O>(path: &'static str, name: &'static str, handler: F) -> Operation
+where
+    F: Fn(&Served) -> O + Clone + Send + Sync + 'static,
+    O: Documented,
+{
+    let route = axum::routing::get(move |Extension(served): Extension<Served>| {
+        let response = handler(&served).into_response();
+        async { response }
+    });
+    endpoint(Method::GET, path, name, RequiredAccess::Public, Carrier(Kind::Public(Box::new(route))))
+        .responses(O::responses())
 }
 
 fn operation<A: 'static, H: Handler<A>>(
@@ -85,7 +92,25 @@ fn operation<A: 'static, H: Handler<A>>(
     name: &'static str,
     handler: H,
 ) -> Operation {
-    endpoint(method, path, name, Carrier(Kind::Typed(Arc::new(Typed::new(handler)))))
+    let access = RequiredAccess::Right(H::ACCESS.name());
+    endpoint(method, path, name, access, Carrier(Kind::Typed(Arc::new(Typed::new(handler)))))
         .parameters(H::documented_parameters())
         .request(H::documented_body())
+        .responses(H::documented_responses())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::routes;
+
+    #[test]
+    fn every_response_is_described() {
+        for operation in routes::all() {
+            let is_described = |status| operation.answers.iter().any(|answer| answer.status == status);
+            assert!([200, 201, 204].into_iter().any(is_described), "{}", operation.operation);
+            for answer in &operation.answers {
+                assert!(!answer.description.is_empty(), "{} {}", operation.operation, answer.status);
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The audit record of an organization: reading it, and checking its chain.
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::audit_chain::{self, AuditFilter, Chain};
 use evenkeel_wire::exchange::audit::{
@@ -13,7 +13,6 @@ use crate::audit::seal::{seal_all, shown};
 use crate::extract::Query;
 use crate::operation::row::get;
 use crate::operation::{Op, Operation, OrgPath};
-use crate::routes::shape::found;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "audit";
@@ -36,17 +35,17 @@ pub fn operations() -> Vec<Operation> {
     vec![
         get("/orgs/{organization}/audit", "list_audit_records", list_records)
             .doc(TAG, "Lists who did what in an organization, in pages, oldest or newest first")
-            .answer::<AuditAnswer>(200, "the records; none when there are no more"),
+            .success("the records; none when there are no more"),
         get("/orgs/{organization}/audit/verify", "verify_audit_records", verify_records)
             .doc(TAG, "Walks the chain of audit records and names the first one that is wrong or missing")
-            .answer::<AuditVerifyAnswer>(200, "whether the chain holds"),
+            .success("whether the chain holds"),
     ]
 }
 
 async fn list_records(
     op: Op<OrgPath, Query<AuditQuery>>,
     _: Permission<right::AuditRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<AuditAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let limit = within("limit", query.limit.unwrap_or(USUAL_LIMIT), 1, MOST_LISTED)?;
     let mut after = within("after", query.after.unwrap_or(0), 0, i64::MAX)?;
@@ -91,13 +90,13 @@ async fn list_records(
     let is_more = rows.len() as i64 > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     let next = rows.last().filter(|_| is_more).map(|row| row.number);
-    Ok(found(AuditAnswer { records: rows.iter().map(shown).collect(), next }))
+    Ok(Json(AuditAnswer { records: rows.iter().map(shown).collect(), next }))
 }
 
 async fn verify_records(
     op: Op<OrgPath, Query<AuditVerifyQuery>>,
     _: Permission<right::AuditRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<AuditVerifyAnswer>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let limit = within("limit", query.limit.unwrap_or(MOST_CHECKED), 1, MOST_CHECKED)?;
     let after = query.after.map(|after| within("after", after, 0, i64::MAX)).transpose()?;
@@ -107,7 +106,7 @@ async fn verify_records(
         // Records may have been pruned meanwhile: then the chain begins elsewhere, and the second look finds it whole.
         outcome = verify(&exchange, &org, after, limit).await?;
     }
-    Ok(found(outcome))
+    Ok(Json(outcome))
 }
 
 async fn verify(

@@ -1,7 +1,6 @@
 //! The change feed: polls, parked polls, the event stream, the last number, removal for tests.
 //!
 //! Source: exchange contract section 5; design, section 3 "Change feed".
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +8,15 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::Request;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
 use evenkeel_access::{Caller, Permission, Role, right};
+use evenkeel_api::{Created, NoContent};
 use evenkeel_exchange_store::change::{self, SequencedChange};
 use evenkeel_wire::exchange::changes::{
     ChangedResource, ChangesAnswer, ChangesRequest, CleanupRequest, MaxChangeId, NumberedAt,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use futures_util::Stream;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::extract::{Body, Parameters};
@@ -25,7 +24,7 @@ use crate::feed::Selection;
 use crate::feed::visibility::View;
 use crate::notice::forget_changes;
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Content, Op, Operation, OrgPath};
+use crate::operation::{Op, Operation, OrgPath};
 use crate::{API_VERSION, ApiError, Exchange};
 
 const TAG: &str = "changes";
@@ -43,17 +42,17 @@ pub fn operations() -> Vec<Operation> {
             .unaudited("it only reads")
             .fast()
             .header("Prefer", "`wait=N`: how many seconds to wait for something to happen, at most 60.", "wait=30")
-            .answer::<ChangesAnswer>(201, "what changed"),
+            .success("what changed"),
         get("/orgs/{organization}/changes/stream", "stream_changes", stream_changes)
             .header("Last-Event-ID", "Number of the last change seen; without it only new changes are sent.", "42")
             .doc(TAG, "Sends changes as server-sent events, from the number in `Last-Event-ID` on")
-            .answer_with(200, "one event for each change", Content::Text("text/event-stream")),
+            .success("one event for each change"),
         delete("/orgs/{organization}/changes/cleanup", "delete_changes", delete_changes)
             .doc(TAG, "Removes changes of an organization (for tests)")
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         get("/changes/maxchangeid", "get_max_change_id", get_max_change_id)
             .doc(TAG, "Answers the last number of the feed")
-            .answer::<MaxChangeId>(200, "the number"),
+            .success("the number"),
     ]
 }
 
@@ -61,7 +60,7 @@ pub(crate) async fn poll_changes(
     op: Op<OrgPath, WantedWait>,
     _: Permission<right::OrgRead>,
     Body(request): Body<ChangesRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<ChangesAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: WantedWait(timeout), .. } = op;
     if request.max_records < 0 {
         return Err(ApiError::invalid_input("maxRecords must not be negative"));
@@ -82,7 +81,7 @@ pub(crate) async fn poll_changes(
         // Large: it must not make the path of every poll large, too.
         selection = Box::pin(parked(&exchange, &view, from, limit, selection.last, timeout)).await?;
     }
-    Ok((StatusCode::CREATED, Json(answer(selection, limit))).into_response())
+    Ok(Created(answer(selection, limit)))
 }
 
 /// Waits for changes after `seen` that the caller sees, until the timeout.
@@ -270,7 +269,7 @@ async fn delete_changes(
     op: Op<OrgPath>,
     permission: Permission<right::AdminAction>,
     Body(request): Body<CleanupRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: OrgPath { org }, .. } = &op;
     let removed = op
         .write(&permission, "change.delete_of_org", async |mut tx| {
@@ -281,7 +280,7 @@ async fn delete_changes(
     if removed == 0 {
         return Err(ApiError::not_found(format!("no changes of organization '{org}' found")));
     }
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(NoContent)
 }
 
 async fn get_max_change_id(op: Op, _: Permission<right::MaxChangeId>) -> Result<Json<MaxChangeId>, ApiError> {

@@ -1,12 +1,11 @@
 //! Management policies.
 //!
 //! Source: exchange contract 4.9.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Account, Permission, right};
+use evenkeel_api::{Either, List, NoContent};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
@@ -17,21 +16,20 @@ use evenkeel_wire::exchange::management_policy::{
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::shared::{OneProperty, filled};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
-use http::StatusCode;
+use evenkeel_wire::exchange::utility::ApiResponse;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::pages::{self, LARGE_PAGE_ROWS, Page};
 use super::reference::ConstraintWarnings;
-use super::shape::{
-    attribute_of, found, found_or_empty, no_content, pattern_or_exact, require_below_limit, show_absent_lists,
-};
-use crate::error::created;
+use super::shape::{attribute_of, pattern_or_exact, require_below_limit, show_absent_lists};
+use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
 use crate::operation::{Content, Op, Operation, OrgPath, ResourcePath};
+use crate::routes::reference::Warned;
+use crate::routes::shape::OneOrAttribute;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "management policies";
@@ -43,35 +41,31 @@ pub fn operations() -> Vec<Operation> {
     vec![
         get(LIST, "list_management_policies", list_management_policies)
             .doc(TAG, "Lists the management policies of an organization")
-            .answer::<ManagementPoliciesAnswer>(200, "the policies")
-            .answer::<ManagementPoliciesAnswer>(404, "there is none"),
+            .success("the policies")
+            .empty("there is none"),
         get(ONE, "get_management_policy", get_management_policy)
             .doc(TAG, "Reads a management policy, or one attribute of it")
-            .answer_with(
-                200,
-                "the policy or the attribute",
-                Content::either::<ManagementPoliciesAnswer, AttributeAnswer>(),
-            )
+            .success("the policy or the attribute")
             .answer_with(404, "there is none", Content::either::<ManagementPoliciesAnswer, ApiResponse>()),
         post(ONE, "create_management_policy", create_management_policy)
             .doc(TAG, "Publishes a management policy")
             .audit(Subject::ManagementPolicy)
-            .answer::<ApiResponse>(201, "published"),
+            .success("published"),
         put(ONE, "replace_management_policy", replace_management_policy)
             .doc(TAG, "Replaces a management policy; its owner stays")
             .audit(Subject::ManagementPolicy)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         delete(ONE, "delete_management_policy", delete_management_policy)
             .doc(TAG, "Removes a management policy with the statuses that nodes report for it")
             .audit(Subject::ManagementPolicy)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
 async fn list_management_policies(
     op: Op<OrgPath, Query<ManagementPoliciesQuery>>,
     _: Permission<right::ManagementPolicyRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<ManagementPoliciesAnswer>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = ManagementPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
@@ -81,7 +75,7 @@ async fn list_management_policies(
         manifest: query.manifest.map(pattern_or_exact),
     };
     let wanted = Arc::new((org, filter));
-    pages::answer(StatusCode::OK, r#"{"managementPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
+    pages::list(r#"{"managementPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
         page(exchange.clone(), wanted.clone(), after)
     })
     .await
@@ -105,7 +99,7 @@ async fn page(
 async fn get_management_policy(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::ManagementPolicyRead>,
-) -> Result<Response, ApiError> {
+) -> Result<OneOrAttribute<ManagementPoliciesAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -115,7 +109,10 @@ async fn get_management_policy(
         let management_policy = BTreeMap::new();
         return match query.attribute {
             Some(_) => Err(absent(&org, &id)),
-            None => Ok(found_or_empty(true, ManagementPoliciesAnswer { management_policy, last_index: 0 })),
+            None => Ok(Either::First(List::of(
+                true,
+                ManagementPoliciesAnswer { management_policy, last_index: 0 },
+            ))),
         };
     };
     if let Some(name) = &query.attribute {
@@ -123,18 +120,19 @@ async fn get_management_policy(
         // The parts of the upgrade are attributes of their own.
         let part = attribute_of(&answer.agent_upgrade_policy, name, &[]);
         if let Some(response) = part.or_else(|| attribute_of(&answer, name, &[])) {
-            return Ok(response);
+            return Ok(Either::Second(response));
         }
     }
     let (key, answer) = keyed_answer(row);
-    Ok(found(ManagementPoliciesAnswer { management_policy: BTreeMap::from([(key, answer)]), last_index: 0 }))
+    let management_policy = BTreeMap::from([(key, answer)]);
+    Ok(Either::First(List::of(false, ManagementPoliciesAnswer { management_policy, last_index: 0 })))
 }
 
 async fn create_management_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::ManagementPolicyWrite>,
     Body(request): Body<PostManagementPolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
@@ -160,7 +158,7 @@ async fn replace_management_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::ManagementPolicyWrite>,
     Body(request): Body<PostManagementPolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
@@ -178,7 +176,7 @@ async fn replace_management_policy(
 async fn delete_management_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::ManagementPolicyWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "management_policy.delete", async |mut tx| {
         if !management_policy::delete(&mut tx, org, id).await? {
@@ -187,7 +185,7 @@ async fn delete_management_policy(
         tx.finish([change(org, id, "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 fn row(

@@ -1,50 +1,34 @@
 //! Answers that many routes share.
 
 use axum::Json;
-use axum::response::{IntoResponse, Response};
+use evenkeel_api::{Either, List};
 use evenkeel_wire::exchange::shared::without_absent;
 use evenkeel_wire::exchange::utility::AttributeAnswer;
-use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::ApiError;
 
-/// 200 with JSON.
-pub fn found<T: Serialize>(body: T) -> Response {
-    Json(body).into_response()
-}
-
-/// 200 with JSON when there is something, 404 with the same shape when there is nothing.
-pub fn found_or_empty<T: Serialize>(is_empty: bool, body: T) -> Response {
-    let status = if is_empty { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    (status, Json(body)).into_response()
-}
-
-/// 201 with JSON when a search found something, 404 with the same shape when it did not.
-pub fn searched<T: Serialize>(is_empty: bool, body: T) -> Response {
-    let status = if is_empty { StatusCode::NOT_FOUND } else { StatusCode::CREATED };
-    (status, Json(body)).into_response()
-}
-
-/// 204.
-pub fn no_content() -> Response {
-    StatusCode::NO_CONTENT.into_response()
-}
+/// A resource by itself, which is an empty list when it is absent, or one attribute of it.
+pub type OneOrAttribute<T> = Either<List<T>, Json<AttributeAnswer>>;
 
 /// 200 with one attribute: texts as they are, structured values as JSON text, nothing as the empty text.
-pub fn attribute(name: &str, value: &Value) -> Response {
+pub fn attribute(name: &str, value: &Value) -> Json<AttributeAnswer> {
     let value = match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    found(AttributeAnswer { attribute: name.to_owned(), value })
+    Json(AttributeAnswer { attribute: name.to_owned(), value })
 }
 
 /// 200 with one member of a resource, named in any case, as the contract writes it: what was never given is the empty text, optional
 /// members without a value are left out, except in the members named in `as_given`. `None` when the resource has no such member.
-pub fn attribute_of<T: Serialize>(resource: &T, name: &str, as_given: &[&str]) -> Option<Response> {
+pub fn attribute_of<T: Serialize>(
+    resource: &T,
+    name: &str,
+    as_given: &[&str],
+) -> Option<Json<AttributeAnswer>> {
     let members = serde_json::to_value(resource).ok()?;
     let (member, value) =
         members.as_object()?.iter().find(|(member, _)| member.eq_ignore_ascii_case(name))?;

@@ -1,11 +1,11 @@
 //! Signing keys of services and patterns: plain text under a name.
 //!
 //! Source: exchange contract 4.6 and 4.7, rows `…/keys`.
-
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use evenkeel_access::{Permission, Right, WriteRight, right};
+use evenkeel_api::{Documented, List, ListOf, NoContent};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::signing_key::{self, KeyHolder};
 use evenkeel_exchange_store::{pattern, service};
@@ -14,8 +14,7 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{StatusCode, header};
 
 use super::pages::{self, PAGE_ROWS, Page};
-use super::shape::no_content;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::RawBody;
 use crate::operation::audit::Subject as AuditSubject;
 use crate::operation::row::{delete, get, put};
@@ -84,27 +83,23 @@ pub(super) fn key_operations<K: Keys>(
     let of_all = vec![
         get(all, list_name, list_keys::<K>)
             .doc(tag, "Lists the names of signing keys")
-            .answer_with(200, "the names", Content::list::<String>())
+            .success("the names")
             .answer_with(404, "there is none", Content::list::<String>().or::<ApiResponse>()),
         delete(all, delete_all_name, delete_keys::<K>)
             .doc(tag, "Removes all signing keys")
             .audit(K::SUBJECT)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ];
     let of_one = vec![
-        get(one, get_name, get_key::<K>).doc(tag, "Reads a signing key as text").answer_with(
-            200,
-            "the key",
-            Content::TEXT,
-        ),
+        get(one, get_name, get_key::<K>).doc(tag, "Reads a signing key as text").success("the key"),
         put(one, put_name, replace_key::<K>)
             .doc(tag, "Stores a signing key; the body is taken as it is, whatever its type")
             .audit(K::SUBJECT)
-            .answer::<ApiResponse>(201, "stored"),
+            .success("stored"),
         delete(one, delete_name, delete_key::<K>)
             .doc(tag, "Removes a signing key")
             .audit(K::SUBJECT)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ];
     let with = |endpoint: Operation, pick: fn(&(&'static str, &'static str)) -> &'static str| {
         aliases.iter().fold(endpoint, |endpoint, alias| endpoint.alias(pick(alias)))
@@ -113,13 +108,14 @@ pub(super) fn key_operations<K: Keys>(
     of_all.chain(of_one.into_iter().map(|endpoint| with(endpoint, |alias| alias.1))).collect()
 }
 
-async fn list_keys<K: Keys>(op: Op<ResourcePath>, _: Permission<K::Read>) -> Result<Response, ApiError> {
+async fn list_keys<K: Keys>(
+    op: Op<ResourcePath>,
+    _: Permission<K::Read>,
+) -> Result<List<ListOf<String>>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let holder = Arc::new((org, id));
-    pages::answer(StatusCode::OK, "[", "]", move |after: Option<String>| {
-        page::<K>(exchange.clone(), holder.clone(), after)
-    })
-    .await
+    pages::list("[", "]", move |after: Option<String>| page::<K>(exchange.clone(), holder.clone(), after))
+        .await
 }
 
 async fn page<K: Keys>(
@@ -137,22 +133,37 @@ async fn page<K: Keys>(
     Ok(Page::array(names, PAGE_ROWS, String::clone, |name| name)?)
 }
 
-async fn get_key<K: Keys>(op: Op<PartPath>, _: Permission<K::Read>) -> Result<Response, ApiError> {
+async fn get_key<K: Keys>(op: Op<PartPath>, _: Permission<K::Read>) -> Result<KeyText, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: key }, .. } = op;
     let content = exchange
         .database()
         .read(async |connection| signing_key::find_content(connection, K::HOLDER, &org, &id, &key).await)
         .await?;
-    let status = if content.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    let text_type = [(header::CONTENT_TYPE, "text/plain; charset=UTF-8")];
-    Ok((status, text_type, content.unwrap_or_default()).into_response())
+    Ok(KeyText(content))
+}
+
+/// A key as text; without one, 404 with an empty text.
+struct KeyText(Option<Vec<u8>>);
+
+impl IntoResponse for KeyText {
+    fn into_response(self) -> Response {
+        let status = if self.0.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        let text_type = [(header::CONTENT_TYPE, "text/plain; charset=UTF-8")];
+        (status, text_type, self.0.unwrap_or_default()).into_response()
+    }
+}
+
+impl Documented for KeyText {
+    fn responses() -> Vec<(u16, Content)> {
+        vec![(200, Content::TEXT)]
+    }
 }
 
 async fn replace_key<K: Keys>(
     op: Op<PartPath>,
     permission: Permission<K::Write>,
     RawBody(content): RawBody,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: key }, .. } = &op;
     op.write(&permission, "signing_key.replace", async |mut tx| {
         let is_public = visibility::<K>(&mut tx, org, id).await?;
@@ -166,7 +177,7 @@ async fn replace_key<K: Keys>(
 async fn delete_keys<K: Keys>(
     op: Op<ResourcePath>,
     permission: Permission<K::Write>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let ResourcePath { org, id } = &op.path;
     remove::<K, _>(&op, &permission, (org, id), None).await
 }
@@ -174,7 +185,7 @@ async fn delete_keys<K: Keys>(
 async fn delete_key<K: Keys>(
     op: Op<PartPath>,
     permission: Permission<K::Write>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let PartPath { org, id, part } = &op.path;
     remove::<K, _>(&op, &permission, (org, id), Some(part)).await
 }
@@ -184,7 +195,7 @@ async fn remove<K: Keys, P>(
     permission: &Permission<K::Write>,
     (org, id): (&str, &str),
     key: Option<&str>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     op.write(permission, "signing_key.delete", async |mut tx| {
         let is_public = visibility::<K>(&mut tx, org, id).await?;
         if signing_key::delete(&mut tx, K::HOLDER, org, id, key).await? == 0 {
@@ -194,7 +205,7 @@ async fn remove<K: Keys, P>(
         tx.finish([change::<K>(org, id, "deleted", is_public)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 async fn visibility<K: Keys>(tx: &mut PgConnection, org: &str, id: &str) -> Result<bool, ApiError> {

@@ -2,9 +2,10 @@
 //!
 //! Source: exchange contract 1.5.
 
+use axum::Json;
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
-use axum::{Extension, Json};
+use bytes::Bytes;
+use evenkeel_api::{Documented, Text};
 use evenkeel_wire::exchange::utility::TestAnswer;
 use http::header;
 use serde_json::Value;
@@ -20,46 +21,72 @@ const YAML: &str = "text/vnd.yaml";
 /// The routes of this module.
 pub fn operations() -> Vec<Operation> {
     vec![
-        get_public("/admin/version", "get_version", get(get_version))
+        get_public("/admin/version", "get_version", get_version)
             .doc(TAG, "Answers the version of the API")
-            .answer_with(200, "the version and a line feed", Content::TEXT),
-        get_public("/test", "test", get(test))
+            .success("the version and a line feed"),
+        get_public("/test", "test", test)
             .doc(TAG, "Answers that the exchange is there")
-            .answer::<TestAnswer>(200, "it is there"),
-        get_public("/swagger", "get_documentation_page", get(get_documentation_page))
+            .success("it is there"),
+        get_public("/swagger", "get_documentation_page", get_documentation_page)
             .doc(TAG, "Leads to the browsable API document")
-            .answer_with(200, "a page", Content::Text("text/html")),
-        get_public("/api-docs/swagger.json", "get_document", get(get_document))
+            .success("a page"),
+        get_public("/api-docs/swagger.json", "get_document", get_document)
             .doc(TAG, "Answers the API document")
-            .answer::<Value>(200, "the document as JSON"),
-        get_public("/api-docs/swagger.yaml", "get_document_as_yaml", get(get_document_as_yaml))
+            .success("the document as JSON"),
+        get_public("/api-docs/swagger.yaml", "get_document_as_yaml", get_document_as_yaml)
             .doc(TAG, "Answers the API document for readers of YAML")
-            .answer_with(
-                200,
-                "the document: JSON, which every reader of YAML 1.2 takes",
-                Content::Text(YAML),
-            ),
+            .success("the document: JSON, which every reader of YAML 1.2 takes"),
     ]
 }
 
-async fn get_version() -> Response {
-    format!("{API_VERSION}\n").into_response()
+fn get_version(_: &Served) -> Text {
+    Text(format!("{API_VERSION}\n"))
 }
 
-async fn test() -> Json<TestAnswer> {
+fn test(_: &Served) -> Json<TestAnswer> {
     Json(TestAnswer { result: "OK".to_owned() })
 }
 
-async fn get_documentation_page() -> Html<&'static str> {
+fn get_documentation_page(_: &Served) -> Html<&'static str> {
     Html(
         "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=/docs/\"><a href=\"/docs/\">API document</a>",
     )
 }
 
-async fn get_document(Extension(served): Extension<Served>) -> Result<Response, ApiError> {
-    Ok(([(header::CONTENT_TYPE, "application/json")], served.text()?).into_response())
+fn get_document(served: &Served) -> Result<JsonDocument, ApiError> {
+    Ok(JsonDocument(served.text()?))
 }
 
-async fn get_document_as_yaml(Extension(served): Extension<Served>) -> Result<Response, ApiError> {
-    Ok(([(header::CONTENT_TYPE, format!("{YAML}; charset=utf-8"))], served.text()?).into_response())
+fn get_document_as_yaml(served: &Served) -> Result<YamlDocument, ApiError> {
+    Ok(YamlDocument(served.text()?))
+}
+
+/// The API document as JSON.
+struct JsonDocument(Bytes);
+
+impl IntoResponse for JsonDocument {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+    }
+}
+
+impl Documented for JsonDocument {
+    fn responses() -> Vec<(u16, Content)> {
+        vec![(200, Content::json::<Value>())]
+    }
+}
+
+/// The API document for readers of YAML, which also read JSON.
+struct YamlDocument(Bytes);
+
+impl IntoResponse for YamlDocument {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, format!("{YAML}; charset=utf-8"))], self.0).into_response()
+    }
+}
+
+impl Documented for YamlDocument {
+    fn responses() -> Vec<(u16, Content)> {
+        vec![(200, Content::Text(YAML))]
+    }
 }

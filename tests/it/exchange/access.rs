@@ -5,7 +5,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use evenkeel_exchange::operation::Operation;
+use evenkeel_api::Operation;
+use evenkeel_exchange::operation::Operation as ExchangeOperation;
 use evenkeel_exchange::routes;
 use http::{Method, StatusCode};
 
@@ -13,7 +14,8 @@ use super::request::{Aim, body, path};
 use super::world::{CALLERS, HOME, SHARED, World};
 
 const HEADER: &str = "\
-Who may do what with the exchange: the status that each kind of caller gets from each operation.
+Who may do what with the exchange and the agbot: the right that each operation asks for, as its row says, and the status that each kind
+of caller gets.
 
 Organization `acme` holds one of everything; `owner` (an ordinary user) made it. Columns:
   root    the root user
@@ -34,7 +36,7 @@ Rows:
 
 2xx done, 400 allowed but against a rule of the operation (who sends messages, which users a hub administrator makes),
 401 no credentials, 403 not allowed, 404 not there or not to be known of. A user who asks for a user that it may not
-see, or for a private service of a colleague, gets 404.
+see, or for a private service of a colleague, gets 404. A login that asks the agbot as another node gets 400.
 ";
 
 /// Operations with rules besides access: who sends a message, what users a hub administrator makes, and where root has its user.
@@ -55,7 +57,7 @@ const SHARED_LINE: Line = Line { title: "shared", aim: Aim { org: SHARED, name: 
 async fn every_operation_responds_to_every_caller_as_in_the_table() {
     let mut world = World::new().await;
     let mut table = HEADER.to_owned();
-    let mut endpoints = routes::all();
+    let mut endpoints: Vec<Operation> = routes::all().iter().map(ExchangeOperation::described).collect();
     endpoints.sort_by_key(|endpoint| (endpoint.tag, endpoint.paths[0], position(&endpoint.method)));
     let mut tag = "";
     for endpoint in &endpoints {
@@ -73,7 +75,39 @@ async fn every_operation_responds_to_every_caller_as_in_the_table() {
             }
         }
     }
+    write_agbot(&mut world, &mut table).await;
     compare("access.txt", &table);
+}
+
+/// The operations of the agbot; those that take claims come last, because a claim that is there changes what others get.
+async fn write_agbot(world: &mut World, table: &mut String) {
+    let agbot = world.start_agbot().await;
+    let mut endpoints = evenkeel_agbot::api::part().operations;
+    let takes_claim = |endpoint: &Operation| endpoint.operation.starts_with("ask_for_");
+    endpoints.sort_by_key(|endpoint| (takes_claim(endpoint), endpoint.paths[0], position(&endpoint.method)));
+    write_title(table, "API of the agbot");
+    for endpoint in &endpoints {
+        for line in lines(endpoint) {
+            let path = path(world, endpoint, endpoint.paths[0], line.aim);
+            let statuses = ask_all(world, endpoint, &path, line.aim).await;
+            write_line(table, endpoint, line, &statuses);
+        }
+    }
+    drop(agbot);
+}
+
+/// The statuses that all callers get, without undoing anything.
+async fn ask_all(world: &World, endpoint: &Operation, path: &str, aim: Aim) -> Vec<StatusCode> {
+    let body = body(endpoint, aim);
+    let mut statuses = Vec::new();
+    for caller in CALLERS {
+        let (status, answer) = world.call(caller, &endpoint.method, path, body.as_ref()).await;
+        let is_explained = status != StatusCode::BAD_REQUEST || endpoint.operation.starts_with("ask_for_");
+        assert!(is_explained, "{} {path} as {}: {answer:?}", endpoint.method, caller.title);
+        assert!(!status.is_server_error(), "{} {path} as {}: {answer:?}", endpoint.method, caller.title);
+        statuses.push(status);
+    }
+    statuses
 }
 
 /// Reads come first.
@@ -120,17 +154,18 @@ async fn walk(world: &mut World, endpoint: &Operation, template: &str, aim: Aim)
 
 fn write_title(table: &mut String, tag: &str) {
     let columns: String = CALLERS.iter().map(|caller| format!("{:>7}", caller.title)).collect();
-    let _ = writeln!(table, "\n{tag:<87} {columns}");
+    let _ = writeln!(table, "\n{:<87} {:<23} {columns}", tag, "right");
 }
 
 fn write_line(table: &mut String, endpoint: &Operation, line: &Line, statuses: &[StatusCode]) {
     let columns: String = statuses.iter().map(|status| format!("{:>7}", status.as_u16())).collect();
     let _ = writeln!(
         table,
-        "{:<6} {:<72} {:<7} {columns}",
+        "{:<6} {:<72} {:<7} {:<23} {columns}",
         endpoint.method.as_str(),
         endpoint.paths[0],
-        line.title
+        line.title,
+        endpoint.access.name()
     );
 }
 

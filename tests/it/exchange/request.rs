@@ -1,6 +1,6 @@
 //! A good request for every operation: what its path names and what its body holds.
 
-use evenkeel_exchange::operation::{Content, Operation};
+use evenkeel_api::{Content, Operation};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -56,6 +56,8 @@ fn value(world: &World, operation: &str, template: &str, name: &str, aim: Aim) -
         "policy" => "pol".to_owned(),
         "managementpolicy" => "pol".to_owned(),
         "hagroup" => "grp".to_owned(),
+        "nmp" => "pol".to_owned(),
+        "action" => "pause".to_owned(),
         other => panic!("the access table does not know what {{{other}}} of {operation} is"),
     }
 }
@@ -154,6 +156,7 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "create_node_message" | "create_agbot_message" => json!({"message": "m", "ttl": 60}),
         "replace_agbot" => json!({"token": "t", "name": "n", "publicKey": "k"}),
         "patch_agbot" => json!({"name": "n"}),
+        "ask_for_upgrade" => json!({"nmp": "pol"}),
         "create_served_pattern" => json!({"patternOrgid": org, "pattern": "*", "nodeOrgid": org}),
         "create_served_policy" => json!({"businessPolOrgid": org, "businessPol": "*", "nodeOrgid": org}),
         "create_service" => service("fresh", "l", false),

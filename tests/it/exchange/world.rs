@@ -7,6 +7,8 @@ use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use evenkeel_agbot::{Agbot, AgbotSettings};
+use evenkeel_client::{Client, Credentials, Transport};
 use evenkeel_exchange::{Exchange, ExchangeSettings};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
@@ -15,8 +17,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::support::TestDatabase;
 use crate::support::wait::must;
+use crate::support::{Scratch, TestDatabase, eventually};
 
 /// A text in everything that only its own organization may read.
 pub const MARK: &str = "hush-hush";
@@ -70,13 +72,15 @@ pub const OUTSIDERS: [Caller; 4] = [
 
 /// The running exchange and what is in it.
 pub struct World {
+    exchange: Exchange,
     router: Router,
     connection: PgConnection,
     /// Tables with those columns that are not computed.
     tables: BTreeMap<String, String>,
     numbers: BTreeMap<String, String>,
     shutdown: CancellationToken,
-    _database: TestDatabase,
+    database: TestDatabase,
+    scratch: Scratch,
 }
 
 impl World {
@@ -90,15 +94,35 @@ impl World {
         let exchange = must(exchange, "starting the exchange");
         let mut world = World {
             router: exchange.router(),
+            exchange,
             connection: database.connection().await,
             tables: BTreeMap::new(),
             numbers: BTreeMap::new(),
             shutdown,
-            _database: database,
+            database,
+            scratch: Scratch::new(),
         };
         world.fill().await;
         world.remember().await;
         world
+    }
+
+    /// Starts an agbot beside the exchange and waits until it knows everything and decides about every partition.
+    pub async fn start_agbot(&mut self) -> Agbot {
+        let transport = Transport::router(self.router.clone());
+        let client =
+            must(Client::new(transport, "/v1", Credentials::new("IBM", "multi", PASSWORD)), "a client");
+        let settings = AgbotSettings::new("IBM", "multi", self.scratch.join("key.pem"));
+        let partitions = settings.planner.partition_count as usize;
+        let database = self.database.connect().await;
+        let agbot = must(Agbot::start(settings, client, database, self.shutdown.clone()), "an agbot");
+        eventually("the agbot decides about every partition", || async {
+            let context = agbot.context();
+            (context.is_loaded() && context.model().lease_count() == partitions).then_some(())
+        })
+        .await;
+        self.router = self.exchange.router_beside(&[evenkeel_agbot::api::part], agbot.router());
+        agbot
     }
 
     /// Sends a request below `/v1`; answers status and body (nothing of an endless one).

@@ -1,16 +1,15 @@
 //! Actions of the root user.
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, ROOT_NAME, ROOT_ORG, right};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::{account, organization, seed};
 use evenkeel_wire::exchange::administration::{ConfigurationChange, EmptyToken};
 
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::{forget_login, reload_everywhere, set_everywhere};
 use crate::operation::Op;
-use crate::routes::shape::found;
 use crate::{ApiError, configuration};
 
 /// Leaves a row that every running exchange obeys, this one too, before the answer.
@@ -26,7 +25,7 @@ pub async fn set_configuration(
     op: Op,
     permission: Permission<right::AdminAction>,
     Body(request): Body<ConfigurationChange>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let mut settings = (*op.exchange.settings()).clone();
     configuration::set(&mut settings, &request.var_path, &request.value)?;
     record_for_all(&op, &permission, set_everywhere(&request.var_path, request.value.trim())).await?;
@@ -36,22 +35,22 @@ pub async fn set_configuration(
 pub async fn reload_configuration(
     op: Op,
     permission: Permission<right::AdminAction>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     record_for_all(&op, &permission, reload_everywhere()).await?;
     Ok(created("Reload successful"))
 }
 
-pub async fn clear_caches(op: Op, permission: Permission<right::AdminAction>) -> Result<Response, ApiError> {
+pub async fn clear_caches(op: Op, permission: Permission<right::AdminAction>) -> Result<Created, ApiError> {
     record_for_all(&op, &permission, forget_login("*", "*")).await?;
     Ok(created("cache cleared"))
 }
 
-pub async fn get_drop_token(_: Op, _: Permission<right::AdminAction>) -> Result<Response, ApiError> {
-    Ok(found(EmptyToken { token: String::new() }))
+pub async fn get_drop_token(_: Op, _: Permission<right::AdminAction>) -> Result<Json<EmptyToken>, ApiError> {
+    Ok(Json(EmptyToken { token: String::new() }))
 }
 
 /// Empties the exchange, but for the root user, who could not ask for the first rows otherwise.
-pub async fn drop_database(op: Op, permission: Permission<right::AdminAction>) -> Result<Response, ApiError> {
+pub async fn drop_database(op: Op, permission: Permission<right::AdminAction>) -> Result<Created, ApiError> {
     op.write(&permission, "administration.drop_database", async |mut tx| {
         let root_org = organization::lock_organization(&mut tx, ROOT_ORG).await?;
         let root = account::lock_account(&mut tx, ROOT_ORG, ROOT_NAME).await?;
@@ -80,7 +79,7 @@ fn gone(org: &str) -> Change {
     }
 }
 
-pub async fn init_database(op: Op, _: Permission<right::AdminAction>) -> Result<Response, ApiError> {
+pub async fn init_database(op: Op, _: Permission<right::AdminAction>) -> Result<Created, ApiError> {
     op.exchange.seed().await?;
     Ok(created("db initialized successfully"))
 }

@@ -1,24 +1,23 @@
 //! Versions of the files that agents upgrade to; there is one set, in the multi-tenant organization.
-
 use std::collections::BTreeSet;
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{MULTI_TENANT_ORG, Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::agent_file::{self, AgentFiles};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::administration::{AgentFileVersions, PutAgentFileVersions};
 use evenkeel_wire::exchange::time::wire_time;
 
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, OrgPath};
-use crate::routes::shape::{found, no_content};
 
 pub async fn get_agent_files(
     op: Op<OrgPath>,
     _: Permission<right::AgentFilesRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<AgentFileVersions>, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = op;
     require_shared_org(&org)?;
     let (files, updated_at) = exchange
@@ -26,7 +25,7 @@ pub async fn get_agent_files(
         .read(async |connection| agent_file::find_versions(connection, MULTI_TENANT_ORG).await)
         .await?
         .ok_or_else(|| ApiError::not_found(format!("org '{MULTI_TENANT_ORG}' not found")))?;
-    Ok(found(AgentFileVersions {
+    Ok(Json(AgentFileVersions {
         agent_cert_versions: files.cert,
         agent_config_versions: files.config,
         agent_software_versions: files.software,
@@ -38,7 +37,7 @@ pub async fn replace_agent_files(
     op: Op<OrgPath>,
     permission: Permission<right::AgentFilesWrite>,
     Body(request): Body<PutAgentFileVersions>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = &op;
     require_shared_org(org)?;
     check_unique("agentSoftwareVersions", &request.agent_software_versions)?;
@@ -60,7 +59,7 @@ pub async fn replace_agent_files(
 pub async fn delete_agent_files(
     op: Op<OrgPath>,
     permission: Permission<right::AgentFilesWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: OrgPath { org }, .. } = &op;
     require_shared_org(org)?;
     op.write(&permission, "agent_file.delete", async |mut tx| {
@@ -68,7 +67,7 @@ pub async fn delete_agent_files(
         tx.finish([change()])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 /// Requires the path to name the multi-tenant organization: the right is for that one, whatever the path names.

@@ -6,14 +6,9 @@ mod action;
 mod agent_file;
 mod status;
 
-use evenkeel_wire::exchange::administration::{
-    AdminStatus, AgentFileVersions, EmptyToken, OrganizationStatus, OrganizationsStatus,
-};
-use evenkeel_wire::exchange::utility::ApiResponse;
-
+use crate::operation::Operation;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
-use crate::operation::{Content, Operation};
 
 const TAG: &str = "administration";
 const ORGANIZATIONS: &str = "organizations";
@@ -31,13 +26,13 @@ fn status_operations() -> Vec<Operation> {
     vec![
         get("/admin/status", "get_status", status::get_status)
             .doc(TAG, "Counts what the caller may know of the exchange")
-            .answer::<AdminStatus>(200, "the counts"),
+            .success("the counts"),
         get("/admin/orgstatus", "get_organizations_status", status::get_organizations_status)
             .doc(TAG, "Counts the nodes of organizations")
-            .answer::<OrganizationsStatus>(200, "the counts"),
+            .success("the counts"),
         get("/orgs/{organization}/status", "get_organization_status", status::get_organization_status)
             .doc(ORGANIZATIONS, "Counts what the caller may know of one organization")
-            .answer::<OrganizationStatus>(200, "the counts"),
+            .success("the counts"),
     ]
 }
 
@@ -45,22 +40,22 @@ fn action_operations() -> Vec<Operation> {
     vec![
         put("/admin/config", "set_configuration", action::set_configuration)
             .doc(TAG, "Sets one value of the running configuration of this exchange")
-            .answer::<ApiResponse>(201, "set"),
+            .success("set"),
         post("/admin/reload", "reload_configuration", action::reload_configuration)
             .doc(TAG, "Brings the configuration back to what the exchange was started with")
-            .answer::<ApiResponse>(201, "reloaded"),
+            .success("reloaded"),
         post("/admin/clearauthcaches", "clear_caches", action::clear_caches)
             .doc(TAG, "Makes every exchange forget the logins that it has checked")
-            .answer::<ApiResponse>(201, "forgotten"),
+            .success("forgotten"),
         get("/admin/dropdb/token", "get_drop_token", action::get_drop_token)
             .doc(TAG, "Answers an empty token, which older clients ask for")
-            .answer::<EmptyToken>(200, "no token is needed"),
+            .success("no token is needed"),
         post("/admin/dropdb", "drop_database", action::drop_database)
             .doc(TAG, "Removes everything but the root user")
-            .answer::<ApiResponse>(201, "removed"),
+            .success("removed"),
         post("/admin/initdb", "init_database", action::init_database)
             .doc(TAG, "Makes what every exchange has from its first start on, as far as it is missing")
-            .answer::<ApiResponse>(201, "made"),
+            .success("made"),
     ]
 }
 
@@ -68,14 +63,14 @@ fn organization_operations() -> Vec<Operation> {
     vec![
         get(AGENT_FILES, "get_agent_files", agent_file::get_agent_files)
             .doc(ORGANIZATIONS, "Answers the versions that agents upgrade to; the organization is always IBM")
-            .answer::<AgentFileVersions>(200, "the versions"),
+            .success("the versions"),
         put(AGENT_FILES, "replace_agent_files", agent_file::replace_agent_files)
             .doc(ORGANIZATIONS, "Replaces the versions that agents upgrade to")
             .audit(Subject::AgentFileVersion)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         delete(AGENT_FILES, "delete_agent_files", agent_file::delete_agent_files)
             .doc(ORGANIZATIONS, "Removes the versions that agents upgrade to")
             .audit(Subject::AgentFileVersion)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }

@@ -1,17 +1,17 @@
 //! Status pages.
-
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_api::WholeList;
 use evenkeel_exchange_store::organization;
 use evenkeel_exchange_store::status::{self, Counts, Scope};
-use evenkeel_wire::exchange::administration::{AdminStatus, OrganizationStatus, StatusCounts};
-use http::StatusCode;
+use evenkeel_wire::exchange::administration::{
+    AdminStatus, OrganizationStatus, OrganizationsStatus, StatusCounts,
+};
 
 use crate::operation::{Op, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::found;
 use crate::{ApiError, Exchange};
 
 const HEALTHY: &str = "Exchange server operating normally";
@@ -19,7 +19,7 @@ const HEALTHY: &str = "Exchange server operating normally";
 const SCHEMA_LEVEL: i64 = 62;
 const HIDDEN: i64 = -1;
 
-pub async fn get_status(op: Op, _: Permission<right::AdminStatus>) -> Result<Response, ApiError> {
+pub async fn get_status(op: Op, _: Permission<right::AdminStatus>) -> Result<Json<AdminStatus>, ApiError> {
     let Op { exchange, caller, .. } = op;
     let account = caller.account();
     let mut shared = vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
@@ -43,13 +43,13 @@ pub async fn get_status(op: Op, _: Permission<right::AdminStatus>) -> Result<Res
         },
     };
     let counts = exchange.database().read(async |connection| status::count(connection, &scope).await).await?;
-    Ok(found(AdminStatus { db_schema_version: schema_level(&caller), counts: shown(&caller, counts) }))
+    Ok(Json(AdminStatus { db_schema_version: schema_level(&caller), counts: shown(&caller, counts) }))
 }
 
 pub async fn get_organization_status(
     op: Op<OrgPath>,
     _: Permission<right::OrgRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<OrganizationStatus>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let database = exchange.database();
     let found_org =
@@ -69,19 +69,19 @@ pub async fn get_organization_status(
         only_admins: caller.role == Role::HubAdmin,
     };
     let counts = database.read(async |connection| status::count(connection, &scope).await).await?;
-    Ok(found(OrganizationStatus { counts: shown(&caller, counts), schema_version: schema_level(&caller) }))
+    Ok(Json(OrganizationStatus { counts: shown(&caller, counts), schema_version: schema_level(&caller) }))
 }
 
 pub async fn get_organizations_status(
     op: Op,
     _: Permission<right::AdminOrgStatus>,
-) -> Result<Response, ApiError> {
+) -> Result<WholeList<OrganizationsStatus>, ApiError> {
     let Op { exchange, caller, .. } = op;
     let shared = [caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
     let only = (caller.role == Role::OrgAdmin).then(|| Arc::new(shared));
     let is_hidden = caller.role == Role::HubAdmin;
     let open = r#"{"msg":"Exchange server operating normally","nodes":{"#;
-    pages::answer(StatusCode::OK, open, "}}", move |after: Option<String>| {
+    pages::list(open, "}}", move |after: Option<String>| {
         count_page(exchange.clone(), only.clone(), is_hidden, after)
     })
     .await

@@ -4,26 +4,23 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, Role, right};
+use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agreement::{self, AgbotAgreementRow};
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_wire::exchange::agbot::{
     AgbotAgreement, AgbotAgreementsAnswer, ConfirmAgreement, PutAgbotAgreement,
 };
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::ApiResponse;
-use http::StatusCode;
 
 use super::agbot_change;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
-use crate::operation::{Content, Op, Operation, OrgPath, PartPath, ResourcePath};
+use crate::operation::{Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot agreement";
@@ -34,40 +31,43 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_agbot_agreements", list_agreements)
             .doc(TAG, "Lists the agreements of an agbot")
-            .answer::<AgbotAgreementsAnswer>(200, "the agreements")
-            .answer::<AgbotAgreementsAnswer>(404, "there is none"),
+            .success("the agreements")
+            .empty("there is none"),
         get(ONE, "get_agbot_agreement", get_agreement)
             .doc(TAG, "Answers an agreement of an agbot")
-            .answer::<AgbotAgreementsAnswer>(200, "the agreement")
-            .answer::<AgbotAgreementsAnswer>(404, "it is not there"),
+            .success("the agreement")
+            .empty("it is not there"),
         put(ONE, "replace_agbot_agreement", replace_agreement)
             .doc(TAG, "Records an agreement of an agbot")
             .audit(Subject::AgbotAgreement)
-            .answer::<ApiResponse>(201, "recorded"),
+            .success("recorded"),
         delete(ALL, "delete_agbot_agreements", delete_agreements)
             .doc(TAG, "Removes all agreements of an agbot")
             .audit(Subject::AgbotAgreement)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         delete(ONE, "delete_agbot_agreement", delete_agreement)
             .doc(TAG, "Removes an agreement of an agbot")
             .audit(Subject::AgbotAgreement)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         post("/orgs/{organization}/agreements/confirm", "confirm_agreement", confirm_agreement)
             .doc(TAG, "Confirms that an agreement of the caller's agbots is active")
             .unaudited("it only reads")
-            .answer::<ApiResponse>(201, "it is active"),
+            .success("it is active"),
     ]
 }
 
 async fn list_agreements(
     op: Op<ResourcePath>,
     _: Permission<right::AgbotRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<AgbotAgreementsAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
-async fn get_agreement(op: Op<PartPath>, _: Permission<right::AgbotRead>) -> Result<Response, ApiError> {
+async fn get_agreement(
+    op: Op<PartPath>,
+    _: Permission<right::AgbotRead>,
+) -> Result<List<AgbotAgreementsAnswer>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
     read(exchange, org, id, Some(agreement)).await
 }
@@ -77,14 +77,11 @@ async fn read(
     org: String,
     id: String,
     agreement: Option<String>,
-) -> Result<Response, ApiError> {
+) -> Result<List<AgbotAgreementsAnswer>, ApiError> {
     let wanted = Arc::new((org, id, agreement));
-    pages::answer(
-        StatusCode::OK,
-        r#"{"agreements":{"#,
-        r#"},"lastIndex":0}"#,
-        move |after: Option<String>| page(exchange.clone(), wanted.clone(), after),
-    )
+    pages::list(r#"{"agreements":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
     .await
 }
 
@@ -116,7 +113,7 @@ async fn replace_agreement(
     op: Op<PartPath>,
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PutAgbotAgreement>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = &op;
     let limit = exchange.settings().limits.agreements;
     let row = AgbotAgreementRow {
@@ -146,7 +143,7 @@ async fn replace_agreement(
 async fn delete_agreements(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let ResourcePath { org, id } = &op.path;
     remove(&op, &permission, (org, id), None).await
 }
@@ -154,7 +151,7 @@ async fn delete_agreements(
 async fn delete_agreement(
     op: Op<PartPath>,
     permission: Permission<right::AgbotWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let PartPath { org, id, part } = &op.path;
     remove(&op, &permission, (org, id), Some(part)).await
 }
@@ -164,7 +161,7 @@ async fn remove<P>(
     permission: &Permission<right::AgbotWrite>,
     (org, id): (&str, &str),
     agreement: Option<&str>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     op.write(permission, "agbot_agreement.delete", async |mut tx| {
         if agreement::delete_of_agbot(&mut tx, org, id, agreement).await? == 0 {
             return Err(ApiError::not_found(match agreement {
@@ -175,7 +172,7 @@ async fn remove<P>(
         tx.finish([agbot_change(org, id, "agbotagreements", "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 /// Confirms an agreement to its agbot, to agbots of the same owner, and to that owner.
@@ -183,7 +180,7 @@ async fn confirm_agreement(
     op: Op<OrgPath>,
     _: Permission<right::AgreementConfirm>,
     Body(request): Body<ConfirmAgreement>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, .. } = op;
     let agbot = (caller.role == Role::Agbot).then_some((caller.org.as_str(), caller.id.as_str()));
     let owner = caller.account();

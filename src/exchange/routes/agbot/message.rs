@@ -1,27 +1,24 @@
 //! The mailbox of an agbot.
 //!
 //! Source: exchange contract 4.5.
-
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, Role, right};
+use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage};
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_exchange_store::{agbot, node};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, MessagesQuery, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::ApiResponse;
-use http::StatusCode;
 
 use super::agbot_change;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
+use crate::operation::{Op, Operation, PartPath, ResourcePath};
 use crate::routes::mailbox::{Place, check_space, expiry, limit, long_expired, parse_id};
 use crate::routes::pages::{self, Page};
-use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot message";
@@ -32,27 +29,27 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_agbot_messages", list_messages)
             .doc(TAG, "Lists the messages to an agbot, oldest first")
-            .answer::<AgbotMessagesAnswer>(200, "the messages")
-            .answer::<AgbotMessagesAnswer>(404, "there is none"),
+            .success("the messages")
+            .empty("there is none"),
         post(ALL, "create_agbot_message", create_message)
             .doc(TAG, "Sends a message of a node to an agbot")
-            .answer::<ApiResponse>(201, "sent"),
+            .success("sent"),
         get(ONE, "get_agbot_message", get_message)
             .doc(TAG, "Answers a message to an agbot")
-            .answer::<AgbotMessagesAnswer>(200, "the message"),
+            .success("the message"),
         delete(ONE, "delete_agbot_message", delete_message)
             .doc(TAG, "Removes a message to an agbot")
-            .answer_with(204, "removed, or not there", Content::None),
+            .success("removed, or not there"),
     ]
 }
 
 async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<AgbotMessagesAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let (mailbox, now, wanted) = (Arc::new((org, id)), exchange.now(), limit(query.maxmsgs));
-    pages::answer(StatusCode::OK, r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
+    pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
         let place = place.unwrap_or_else(|| Place::first(now, wanted));
         page(exchange.clone(), mailbox.clone(), place)
     })
@@ -78,7 +75,10 @@ async fn page(
     Ok(page)
 }
 
-async fn get_message(op: Op<PartPath>, _: Permission<right::AgbotRead>) -> Result<Response, ApiError> {
+async fn get_message(
+    op: Op<PartPath>,
+    _: Permission<right::AgbotRead>,
+) -> Result<Json<AgbotMessagesAnswer>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
@@ -90,7 +90,7 @@ async fn get_message(op: Op<PartPath>, _: Permission<right::AgbotRead>) -> Resul
         return Err(ApiError::not_found("not found"));
     }
     let messages = rows.into_iter().map(shape).collect();
-    Ok(found(AgbotMessagesAnswer { messages, last_index: 0 }))
+    Ok(Json(AgbotMessagesAnswer { messages, last_index: 0 }))
 }
 
 fn shape(row: MessageRow) -> AgbotMessage {
@@ -108,7 +108,7 @@ async fn create_message(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotMessage>,
     Body(request): Body<PostMessage>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     if caller.role != Role::Node {
         return Err(ApiError::invalid_input(format!(
@@ -158,7 +158,7 @@ async fn create_message(
 async fn delete_message(
     op: Op<PartPath>,
     permission: Permission<right::AgbotWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
     let number = parse_id(number)?;
     op.write(&permission, "agbot_message.delete", async |mut tx| {
@@ -166,5 +166,5 @@ async fn delete_message(
         tx.finish([])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

@@ -16,9 +16,9 @@ use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::agbot::AgbotsAnswer;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
+use crate::operation::Operation;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
-use crate::operation::{Content, Operation};
 
 const TAG: &str = "agbot";
 const AGBOTS: &str = "/orgs/{organization}/agbots";
@@ -29,24 +29,24 @@ pub fn operations() -> Vec<Operation> {
     let mut operations = vec![
         get(AGBOTS, "list_agbots", read::list_agbots)
             .doc(TAG, "Lists the agbots of an organization")
-            .answer::<AgbotsAnswer>(200, "the agbots")
-            .answer::<AgbotsAnswer>(404, "no agbot fits"),
+            .success("the agbots")
+            .empty("no agbot fits"),
         get(AGBOT, "get_agbot", read::get_agbot)
             .doc(TAG, "Answers an agbot or one attribute of it")
             .answer::<AgbotsAnswer>(200, "the agbot"),
         put(AGBOT, "replace_agbot", put::replace_agbot)
             .doc(TAG, "Creates an agbot or replaces its attributes")
             .audit(Subject::Agbot)
-            .answer::<ApiResponse>(201, "created or replaced")
+            .success("created or replaced")
             .answer::<ApiResponse>(409, "the name is taken by another kind of login"),
         patch(AGBOT, "patch_agbot", patch::patch_agbot)
             .doc(TAG, "Changes one attribute of an agbot")
             .audit(Subject::Agbot)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         delete(AGBOT, "delete_agbot", remove::delete_agbot)
             .doc(TAG, "Removes an agbot with everything that belongs to it")
             .audit(Subject::Agbot)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         post(
             "/orgs/{organization}/agbots/{agreementbot}/heartbeat",
             "heartbeat_agbot",
@@ -54,7 +54,7 @@ pub fn operations() -> Vec<Operation> {
         )
         .doc(TAG, "Records a heartbeat of an agbot")
         .unaudited("a heartbeat: kept in memory and written in batches, nothing is decided by a single one")
-        .answer::<ApiResponse>(201, "taken"),
+        .success("taken"),
     ];
     operations.extend(agreement::operations());
     operations.extend(served_pattern::operations());

@@ -1,13 +1,12 @@
 //! Changing one attribute of an agbot.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::agbot::{self, AgbotRow};
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 
 use super::agbot_change;
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
@@ -16,7 +15,7 @@ pub(super) async fn patch_agbot(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PatchAgbot>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let attribute = first_attribute(&request)?;
     let token_hash = match &request.token {

@@ -1,6 +1,5 @@
 //! Creating an agbot or replacing its attributes.
 
-use axum::response::Response;
 use evenkeel_access::{Account, LoginKind, Permission, Role, is_reserved_name, right};
 use evenkeel_exchange_store::agbot::{self, AgbotRow};
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
@@ -8,7 +7,7 @@ use evenkeel_exchange_store::node_limit::{count_agbots, lock_owner};
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
 use super::agbot_change;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
@@ -19,7 +18,7 @@ pub(super) async fn replace_agbot(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PutAgbot>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     if request.token.is_empty() {
         return Err(ApiError::invalid_input("the token specified must not be blank"));

@@ -1,29 +1,29 @@
 //! Reading agbots, and their heartbeats.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::agbot::{self, AgbotFilter, AgbotRow};
 use evenkeel_wire::exchange::agbot::{AgbotAnswer, AgbotsAnswer, AgbotsQuery};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
+use evenkeel_wire::exchange::utility::AttributeAnswer;
 use serde_json::Value;
 
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Query;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::node::MASKED;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::{attribute, found, pattern_or_exact};
+use crate::routes::shape::{attribute, pattern_or_exact};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_agbots(
     op: Op<OrgPath, Query<AgbotsQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<AgbotsAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = AgbotFilter {
         id: query.idfilter.map(pattern_or_exact),
@@ -33,7 +33,7 @@ pub(super) async fn list_agbots(
     // A hub admin looks after the shared agbots; those of other organizations it may only read one by one.
     let is_hidden = caller.role == Role::HubAdmin && org != MULTI_TENANT_ORG && org != caller.org;
     let wanted = Arc::new((org, filter, is_hidden));
-    pages::answer(StatusCode::OK, r#"{"agbots":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+    pages::list(r#"{"agbots":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), wanted.clone(), after)
     })
     .await
@@ -64,7 +64,7 @@ async fn page(
 pub(super) async fn get_agbot(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Either<Json<AgbotsAnswer>, Json<AttributeAnswer>>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -75,9 +75,12 @@ pub(super) async fn get_agbot(
     if let Some(name) = &query.attribute
         && let Some(value) = attribute_value(name, &answer)?
     {
-        return Ok(attribute(name, &value));
+        return Ok(Either::Second(attribute(name, &value)));
     }
-    Ok(found(AgbotsAnswer { agbots: BTreeMap::from([(answer.id.clone(), answer)]), last_index: 0 }))
+    Ok(Either::First(Json(AgbotsAnswer {
+        agbots: BTreeMap::from([(answer.id.clone(), answer)]),
+        last_index: 0,
+    })))
 }
 
 fn answer(exchange: &Exchange, row: AgbotRow) -> AgbotAnswer {
@@ -113,7 +116,7 @@ fn attribute_value(name: &str, agbot: &AgbotAnswer) -> Result<Option<Value>, Api
 pub(super) async fn heartbeat_agbot(
     op: Op<ResourcePath>,
     _: Permission<right::AgbotWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = op;
     let is_itself = caller.role == Role::Agbot;
     if !is_itself

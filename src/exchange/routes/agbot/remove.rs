@@ -1,20 +1,19 @@
 //! Removing an agbot.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::agbot;
 
 use super::agbot_change;
 use crate::ApiError;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::shape::no_content;
 
 /// Removes an agbot; agreements, served patterns and policies, search sessions and messages both ways go with it.
 pub(super) async fn delete_agbot(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "agbot.delete", async |mut tx| {
         if !agbot::delete_agbot(&mut tx, org, id).await? {
@@ -23,5 +22,5 @@ pub(super) async fn delete_agbot(
         tx.finish([agbot_change(org, id, "agbot", "deleted"), forget_login(org, id)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

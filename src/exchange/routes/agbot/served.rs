@@ -4,18 +4,16 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_api::{DocumentedBody, List, NoContent};
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::served_entry::{self, ServedFilter, ServedRow, Subject};
-use http::StatusCode;
 use serde::Serialize;
 
 use super::agbot_change;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::operation::{Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 /// What the routes differ in.
@@ -31,6 +29,8 @@ pub(super) trait Kind: Send + Sync + 'static {
     const TRANSACTIONS: [&'static str; 2];
     /// Constraints: the entry is there, the agbot is not.
     const CONSTRAINTS: [&'static str; 2];
+    /// The body of a list.
+    type List: DocumentedBody + Send + 'static;
     type Answer: Serialize;
 
     fn shape(row: ServedRow) -> Self::Answer;
@@ -41,10 +41,10 @@ pub(super) async fn read<K: Kind>(
     caller: &Caller,
     (org, id): (String, String),
     filter: ServedFilter,
-) -> Result<Response, ApiError> {
+) -> Result<List<K::List>, ApiError> {
     let is_seen = sees_served(&exchange, caller, &org, &id).await?;
     let wanted = Arc::new((org, id, filter, is_seen));
-    pages::answer(StatusCode::OK, K::OPEN, "}}", move |after: Option<String>| {
+    pages::list(K::OPEN, "}}", move |after: Option<String>| {
         page::<K>(exchange.clone(), wanted.clone(), after)
     })
     .await
@@ -71,7 +71,7 @@ async fn page<K: Kind>(
 pub(super) async fn get_entry<K: Kind>(
     op: Op<PartPath>,
     _: Permission<right::AgbotRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<K::List>, ApiError> {
     let Op { exchange, caller, path: PartPath { org, id, part: entry }, .. } = op;
     let filter = ServedFilter { entry: Some(entry), ..ServedFilter::default() };
     read::<K>(exchange, &caller, (org, id), filter).await
@@ -82,7 +82,7 @@ pub(super) async fn create<K: Kind>(
     op: &Op<ResourcePath>,
     permission: &Permission<right::AgbotWrite>,
     row: &ServedRow,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let ResourcePath { org, id } = &op.path;
     let [word, _] = K::WORDS;
     let [is_there, no_agbot] = K::CONSTRAINTS;
@@ -108,7 +108,7 @@ pub(super) async fn create<K: Kind>(
 pub(super) async fn delete_entries<K: Kind>(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let ResourcePath { org, id } = &op.path;
     remove::<K, _>(&op, &permission, (org, id), None).await
 }
@@ -116,7 +116,7 @@ pub(super) async fn delete_entries<K: Kind>(
 pub(super) async fn delete_entry<K: Kind>(
     op: Op<PartPath>,
     permission: Permission<right::AgbotWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let PartPath { org, id, part } = &op.path;
     remove::<K, _>(&op, &permission, (org, id), Some(part)).await
 }
@@ -126,7 +126,7 @@ async fn remove<K: Kind, P>(
     permission: &Permission<right::AgbotWrite>,
     (org, id): (&str, &str),
     entry: Option<&str>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let [word, words] = K::WORDS;
     op.write(permission, K::TRANSACTIONS[1], async |mut tx| {
         if served_entry::delete(&mut tx, K::SUBJECT, org, id, entry).await? == 0 {
@@ -138,7 +138,7 @@ async fn remove<K: Kind, P>(
         tx.finish([agbot_change(org, id, K::RESOURCE, "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 /// Refuses to let administrators of the hub add to what agbots of ordinary organizations serve.

@@ -2,8 +2,8 @@
 //!
 //! Source: exchange contract 4.5.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::List;
 use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
     PostServedPattern, ServedPattern, ServedPatternsAnswer, ServedPatternsQuery,
@@ -13,10 +13,10 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::served::{self, Kind, require_addable};
 use crate::ApiError;
+use crate::error::Created;
 use crate::extract::{Body, Query};
-use crate::operation::audit;
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Content, Op, Operation, ResourcePath};
+use crate::operation::{Op, Operation, ResourcePath, audit};
 use crate::routes::shape::pattern_or_exact;
 
 const TAG: &str = "agbot pattern";
@@ -35,6 +35,7 @@ impl Kind for Served {
     const RESOURCE: &'static str = "agbotpatterns";
     const TRANSACTIONS: [&'static str; 2] = ["served_pattern.create", "served_pattern.delete"];
     const CONSTRAINTS: [&'static str; 2] = ["agbot_pattern_org_agbot_entry_key", "agbot_pattern_agbot_fk"];
+    type List = ServedPatternsAnswer;
     type Answer = ServedPattern;
 
     fn shape(row: ServedRow) -> ServedPattern {
@@ -52,36 +53,36 @@ pub(super) fn operations() -> Vec<Operation> {
         get(ALL, "list_served_patterns", list_patterns)
             .alias(ALL_ALIAS)
             .doc(TAG, "Lists the patterns that an agbot serves")
-            .answer::<ServedPatternsAnswer>(200, "the patterns")
-            .answer::<ServedPatternsAnswer>(404, "there is none"),
+            .success("the patterns")
+            .empty("there is none"),
         post(ALL, "create_served_pattern", create_pattern)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve a pattern")
             .audit(audit::Subject::AgbotPattern)
-            .answer::<ApiResponse>(201, "added")
+            .success("added")
             .answer::<ApiResponse>(409, "it is served already"),
         delete(ALL, "delete_served_patterns", served::delete_entries::<Served>)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve no patterns")
             .audit(audit::Subject::AgbotPattern)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         get(ONE, "get_served_pattern", served::get_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Answers one of the patterns that an agbot serves")
-            .answer::<ServedPatternsAnswer>(200, "the entry")
-            .answer::<ServedPatternsAnswer>(404, "it is not there"),
+            .success("the entry")
+            .empty("it is not there"),
         delete(ONE, "delete_served_pattern", served::delete_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Makes an agbot no longer serve one of the patterns")
             .audit(audit::Subject::AgbotPattern)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
 async fn list_patterns(
     op: Op<ResourcePath, Query<ServedPatternsQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<ServedPatternsAnswer>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,
@@ -96,7 +97,7 @@ async fn create_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PostServedPattern>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = &op;
     require_addable(caller, org)?;
     let node_org = request.node_orgid.unwrap_or_else(|| request.pattern_orgid.clone());

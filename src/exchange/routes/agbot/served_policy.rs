@@ -2,8 +2,8 @@
 //!
 //! Source: exchange contract 4.5.
 
-use axum::response::Response;
 use evenkeel_access::{Caller, Permission, Role, right};
+use evenkeel_api::List;
 use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
     PostServedPolicy, ServedPoliciesAnswer, ServedPoliciesQuery, ServedPolicy,
@@ -13,10 +13,10 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::served::{self, Kind, require_addable};
 use crate::ApiError;
+use crate::error::Created;
 use crate::extract::{Body, Query};
-use crate::operation::audit;
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Content, Op, Operation, ResourcePath};
+use crate::operation::{Op, Operation, ResourcePath, audit};
 use crate::routes::shape::pattern_or_exact;
 
 const TAG: &str = "agbot policy";
@@ -35,6 +35,7 @@ impl Kind for Served {
     const RESOURCE: &'static str = "agbotbusinesspols";
     const TRANSACTIONS: [&'static str; 2] = ["served_policy.create", "served_policy.delete"];
     const CONSTRAINTS: [&'static str; 2] = ["agbot_policy_org_agbot_entry_key", "agbot_policy_agbot_fk"];
+    type List = ServedPoliciesAnswer;
     type Answer = ServedPolicy;
 
     fn shape(row: ServedRow) -> ServedPolicy {
@@ -52,36 +53,36 @@ pub(super) fn operations() -> Vec<Operation> {
         get(ALL, "list_served_policies", list_policies)
             .alias(ALL_ALIAS)
             .doc(TAG, "Lists the deployment policies that an agbot serves")
-            .answer::<ServedPoliciesAnswer>(200, "the deployment policies")
-            .answer::<ServedPoliciesAnswer>(404, "there is none"),
+            .success("the deployment policies")
+            .empty("there is none"),
         post(ALL, "create_served_policy", create_policy)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve a deployment policy")
             .audit(audit::Subject::AgbotPolicy)
-            .answer::<ApiResponse>(201, "added")
+            .success("added")
             .answer::<ApiResponse>(409, "it is served already"),
         delete(ALL, "delete_served_policies", served::delete_entries::<Served>)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve no deployment policies")
             .audit(audit::Subject::AgbotPolicy)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         get(ONE, "get_served_policy", served::get_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Answers one of the deployment policies that an agbot serves")
-            .answer::<ServedPoliciesAnswer>(200, "the entry")
-            .answer::<ServedPoliciesAnswer>(404, "it is not there"),
+            .success("the entry")
+            .empty("it is not there"),
         delete(ONE, "delete_served_policy", served::delete_entry::<Served>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Makes an agbot no longer serve one of the deployment policies")
             .audit(audit::Subject::AgbotPolicy)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
 async fn list_policies(
     op: Op<ResourcePath, Query<ServedPoliciesQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<ServedPoliciesAnswer>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,
@@ -96,7 +97,7 @@ async fn create_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PostServedPolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = &op;
     require_addable(caller, org)?;
     check_orgs(caller, &request)?;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyFilter, DeploymentPolicyRow};
 use evenkeel_wire::exchange::deployment_policy::{
     DeployedService, DeploymentPoliciesAnswer, DeploymentPoliciesQuery, DeploymentPolicyAnswer,
@@ -13,19 +13,18 @@ use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user_input::UserInputService;
-use http::StatusCode;
 
 use super::absent;
 use crate::extract::Query;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
-use crate::routes::shape::{attribute_of, found, found_or_empty, pattern_or_exact, show_absent_lists};
+use crate::routes::shape::{OneOrAttribute, attribute_of, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_deployment_policies(
     op: Op<OrgPath, Query<DeploymentPoliciesQuery>>,
     _: Permission<right::DeploymentPolicyRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<DeploymentPoliciesAnswer>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = DeploymentPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
@@ -34,7 +33,7 @@ pub(super) async fn list_deployment_policies(
         description: query.description.map(pattern_or_exact),
     };
     let wanted = Arc::new((org, filter));
-    pages::answer(StatusCode::OK, r#"{"businessPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
+    pages::list(r#"{"businessPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
         page(exchange.clone(), wanted.clone(), after)
     })
     .await
@@ -58,7 +57,7 @@ async fn page(
 pub(super) async fn get_deployment_policy(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::DeploymentPolicyRead>,
-) -> Result<Response, ApiError> {
+) -> Result<OneOrAttribute<DeploymentPoliciesAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -68,16 +67,19 @@ pub(super) async fn get_deployment_policy(
         let business_policy = BTreeMap::new();
         return match query.attribute {
             Some(_) => Err(absent(&org, &id)),
-            None => Ok(found_or_empty(true, DeploymentPoliciesAnswer { business_policy, last_index: 0 })),
+            None => {
+                Ok(Either::First(List::of(true, DeploymentPoliciesAnswer { business_policy, last_index: 0 })))
+            }
         };
     };
     if let Some(name) = &query.attribute
         && let Some(response) = attribute_of(&stored_answer(row.clone()), name, &[])
     {
-        return Ok(response);
+        return Ok(Either::Second(response));
     }
     let (key, answer) = keyed_answer(row);
-    Ok(found(DeploymentPoliciesAnswer { business_policy: BTreeMap::from([(key, answer)]), last_index: 0 }))
+    let business_policy = BTreeMap::from([(key, answer)]);
+    Ok(Either::First(List::of(false, DeploymentPoliciesAnswer { business_policy, last_index: 0 })))
 }
 
 fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyAnswer) {

@@ -8,7 +8,7 @@ mod write;
 
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPoliciesAnswer;
-use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
+use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::ApiError;
 use crate::operation::audit::Subject;
@@ -26,37 +26,33 @@ pub fn operations() -> Vec<Operation> {
         get(LIST, "list_deployment_policies", get::list_deployment_policies)
             .alias("/orgs/{organization}/deployment/policies")
             .doc(TAG, "Lists the deployment policies of an organization")
-            .answer::<DeploymentPoliciesAnswer>(200, "the policies")
-            .answer::<DeploymentPoliciesAnswer>(404, "there is none"),
+            .success("the policies")
+            .empty("there is none"),
         get(ONE, "get_deployment_policy", get::get_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a deployment policy, or one attribute of it")
-            .answer_with(
-                200,
-                "the policy or the attribute",
-                Content::either::<DeploymentPoliciesAnswer, AttributeAnswer>(),
-            )
+            .success("the policy or the attribute")
             .answer_with(404, "there is none", Content::either::<DeploymentPoliciesAnswer, ApiResponse>()),
         post(ONE, "create_deployment_policy", write::create_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a deployment policy")
             .audit(Subject::DeploymentPolicy)
-            .answer::<ApiResponse>(201, "published"),
+            .success("published"),
         put(ONE, "replace_deployment_policy", write::replace_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Replaces a deployment policy; its owner stays")
             .audit(Subject::DeploymentPolicy)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         patch(ONE, "patch_deployment_policy", patch::patch_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Changes one attribute of a deployment policy")
             .audit(Subject::DeploymentPolicy)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         delete(ONE, "delete_deployment_policy", write::delete_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Removes a deployment policy with its search sessions")
             .audit(Subject::DeploymentPolicy)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 

@@ -1,6 +1,5 @@
 //! Changing one attribute of a deployment policy.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_store::PgConnection;
@@ -13,10 +12,10 @@ use serde_json::json;
 use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::{ConstraintWarnings, require_user_input};
+use crate::routes::reference::{ConstraintWarnings, Warned, require_user_input};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -34,7 +33,7 @@ pub(super) async fn patch_deployment_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PatchDeploymentPolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = ConstraintWarnings::new(exchange);
     let (name, attribute) = first_attribute(request, &mut warnings)?;

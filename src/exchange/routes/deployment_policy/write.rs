@@ -1,7 +1,7 @@
 //! Publishing, replacing and removing deployment policies.
 
-use axum::response::Response;
 use evenkeel_access::{Account, Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::ServiceReference;
@@ -13,19 +13,19 @@ use serde_json::json;
 
 use super::{absent, change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{
-    ConstraintWarnings, require_services, require_user_input, require_version, service_id_base,
+    ConstraintWarnings, Warned, require_services, require_user_input, require_version, service_id_base,
 };
-use crate::routes::shape::{no_content, require_below_limit};
+use crate::routes::shape::require_below_limit;
 
 pub(super) async fn create_deployment_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::DeploymentPolicyCreate>,
     Body(request): Body<PostDeploymentPolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
     let mut warnings = ConstraintWarnings::new(exchange);
@@ -53,7 +53,7 @@ pub(super) async fn replace_deployment_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PostDeploymentPolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
     let mut warnings = ConstraintWarnings::new(exchange);
@@ -73,7 +73,7 @@ pub(super) async fn replace_deployment_policy(
 pub(super) async fn delete_deployment_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::DeploymentPolicyWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "deployment_policy.delete", async |mut tx| {
         if !deployment_policy::delete(&mut tx, org, id).await? {
@@ -82,7 +82,7 @@ pub(super) async fn delete_deployment_policy(
         tx.finish([change(org, id, "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 fn row(

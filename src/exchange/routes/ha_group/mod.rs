@@ -8,12 +8,11 @@ mod form;
 mod read;
 mod write;
 
-use evenkeel_wire::exchange::ha_group::{HaGroupStatusAnswer, HaGroupsAnswer};
 use evenkeel_wire::exchange::utility::ApiResponse;
 
+use crate::operation::Operation;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
-use crate::operation::{Content, Operation};
 
 const TAG: &str = "HA groups";
 const ALL: &str = "/orgs/{organization}/hagroups";
@@ -34,16 +33,16 @@ fn group_operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_ha_groups", read::list_ha_groups)
             .doc(TAG, "Lists the HA groups of an organization")
-            .answer::<HaGroupsAnswer>(200, "the groups")
-            .answer::<HaGroupsAnswer>(404, "none"),
+            .success("the groups")
+            .empty("none"),
         get(ONE, "get_ha_group", read::get_ha_group)
             .doc(TAG, "Answers one HA group")
-            .answer::<HaGroupsAnswer>(200, "the group")
-            .answer::<HaGroupsAnswer>(404, "there is none"),
+            .success("the group")
+            .empty("there is none"),
         post(ONE, "create_ha_group", write::create_ha_group)
             .doc(TAG, "Creates an HA group with its members, all or nothing")
             .audit(Subject::HaGroup)
-            .answer::<ApiResponse>(201, "created")
+            .success("created")
             .answer::<ApiResponse>(
                 409,
                 "the group exists, or a node is in a group already: the text names both",
@@ -51,24 +50,24 @@ fn group_operations() -> Vec<Operation> {
         put(ONE, "update_ha_group", write::update_ha_group)
             .doc(TAG, "Replaces the members of an HA group, or its description, or both")
             .audit(Subject::HaGroup)
-            .answer::<ApiResponse>(201, "changed")
+            .success("changed")
             .answer::<ApiResponse>(409, "a node is in another group: the text names both"),
         delete(ONE, "delete_ha_group", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
             .audit(Subject::HaGroup)
-            .answer_with(204, "deleted", Content::None),
+            .success("deleted"),
         post(MEMBER, "add_ha_group_node", write::add_ha_group_node)
             .doc(TAG, "Puts one node into an HA group")
             .audit(Subject::HaGroup)
-            .answer::<ApiResponse>(201, "it is in the group")
+            .success("it is in the group")
             .answer::<ApiResponse>(409, "the node is in a group already: the text names it"),
         delete(MEMBER, "remove_ha_group_node", write::remove_ha_group_node)
             .doc(TAG, "Takes one node out of an HA group")
             .audit(Subject::HaGroup)
-            .answer_with(204, "it is in no group any more", Content::None),
+            .success("it is in no group any more"),
         get(STATUS, "get_ha_group_management_status", read::get_management_status)
             .doc(TAG, "Answers where a management policy stands on the members of an HA group")
-            .answer::<HaGroupStatusAnswer>(200, "the members")
+            .success("the members")
             .answer::<ApiResponse>(404, "there is no such group, or it has no member"),
     ]
 }
@@ -77,26 +76,26 @@ fn document_operations() -> Vec<Operation> {
     vec![
         get(ALL_DOCUMENTS, "list_ha_group_documents", read::list_ha_group_documents)
             .doc(TAG, "Lists the HA groups of an organization as documents")
-            .answer::<HaGroupsAnswer>(200, "the groups")
-            .answer::<HaGroupsAnswer>(404, "none"),
+            .success("the groups")
+            .empty("none"),
         get(ONE_DOCUMENT, "get_ha_group_document", read::get_ha_group_document)
             .doc(TAG, "Answers one HA group as a document")
-            .answer::<HaGroupsAnswer>(200, "the group")
-            .answer::<HaGroupsAnswer>(404, "there is none"),
+            .success("the group")
+            .empty("there is none"),
         post(ALL_DOCUMENTS, "create_ha_group_document", write::create_ha_group_document)
             .doc(TAG, "Creates the HA group that the document names, with its members, all or nothing")
-            .answer::<ApiResponse>(201, "created")
+            .success("created")
             .answer::<ApiResponse>(
                 409,
                 "the group exists, or a node is in a group already: the text names both",
             ),
         put(ALL_DOCUMENTS, "replace_ha_group_document", write::replace_ha_group_document)
             .doc(TAG, "Replaces the members of the HA group that the document names")
-            .answer::<ApiResponse>(201, "replaced")
+            .success("replaced")
             .answer::<ApiResponse>(409, "a node is in another group: the text names both"),
         delete(ONE_DOCUMENT, "delete_ha_group_document", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
             .audit(Subject::HaGroup)
-            .answer_with(204, "deleted", Content::None),
+            .success("deleted"),
     ]
 }

@@ -1,22 +1,21 @@
 //! Writes of HA groups.
 
-use axum::response::Response;
 use evenkeel_access::{Caller, Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_wire::exchange::ha_group::{HaGroupDocument, PutHaGroup};
 
 use super::change_group::{add_node, create, delete, remove_node, update};
 use super::form::{WantedGroup, check_name};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, OrgPath, PartPath, ResourcePath};
-use crate::routes::shape::no_content;
 
 pub async fn create_ha_group(
     op: Op<ResourcePath>,
     permission: Permission<right::HaGroupWrite>,
     Body(request): Body<PutHaGroup>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let ResourcePath { org, id: name } = op.path.clone();
     let wanted = WantedGroup::new(&op.caller, org, name, request.description, request.members)?;
     create(&op, &permission, &wanted).await?;
@@ -27,7 +26,7 @@ pub async fn create_ha_group_document(
     op: Op<OrgPath>,
     permission: Permission<right::HaGroupWrite>,
     Body(document): Body<HaGroupDocument>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let OrgPath { org } = op.path.clone();
     let wanted = wanted(&op.caller, org, document)?;
     create(&op, &permission, &wanted).await?;
@@ -38,7 +37,7 @@ pub async fn update_ha_group(
     op: Op<ResourcePath>,
     permission: Permission<right::HaGroupWrite>,
     Body(request): Body<PutHaGroup>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let ResourcePath { org, id: name } = op.path.clone();
     let wanted = WantedGroup::new(&op.caller, org, name, request.description, request.members)?;
     update(&op, &permission, &wanted).await?;
@@ -49,7 +48,7 @@ pub async fn replace_ha_group_document(
     op: Op<OrgPath>,
     permission: Permission<right::HaGroupWrite>,
     Body(document): Body<HaGroupDocument>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let OrgPath { org } = op.path.clone();
     let wanted = wanted(&op.caller, org, document)?;
     update(&op, &permission, &wanted).await?;
@@ -59,16 +58,16 @@ pub async fn replace_ha_group_document(
 pub async fn delete_ha_group(
     op: Op<ResourcePath>,
     permission: Permission<right::HaGroupWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let ResourcePath { org, id: name } = &op.path;
     delete(&op, &permission, org, name).await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 pub async fn add_ha_group_node(
     op: Op<PartPath>,
     permission: Permission<right::HaGroupWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let PartPath { org, id: name, part: node } = &op.path;
     add_node(&op, &permission, (org, name), node).await?;
     Ok(created(""))
@@ -77,10 +76,10 @@ pub async fn add_ha_group_node(
 pub async fn remove_ha_group_node(
     op: Op<PartPath>,
     permission: Permission<right::HaGroupWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let PartPath { org, id: name, part: node } = &op.path;
     remove_node(&op, &permission, (org, name), node).await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 fn wanted(caller: &Caller, org: String, document: HaGroupDocument) -> Result<WantedGroup, ApiError> {
@@ -89,11 +88,11 @@ fn wanted(caller: &Caller, org: String, document: HaGroupDocument) -> Result<Wan
     Ok(WantedGroup { allows_clusters: false, ..wanted })
 }
 
-fn created_group(wanted: &WantedGroup) -> Response {
+fn created_group(wanted: &WantedGroup) -> Created {
     created(format!("high availability node group '{}/{}' created", wanted.org, wanted.name))
 }
 
-fn updated_group(wanted: &WantedGroup) -> Response {
+fn updated_group(wanted: &WantedGroup) -> Created {
     created(format!(
         "high availability node group '{}' in org '{}' updated successfully",
         wanted.name, wanted.org

@@ -4,24 +4,21 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agreement::{self, NodeAgreementRow};
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodeAgreement, NodeAgreementsAnswer, PutNodeAgreement};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::ApiResponse;
-use http::StatusCode;
 
 use super::{json, missing_node, node_change};
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
+use crate::operation::{Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node agreement";
@@ -32,33 +29,39 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_node_agreements", list_agreements)
             .doc(TAG, "Lists the agreements of a node")
-            .answer::<NodeAgreementsAnswer>(200, "the agreements")
-            .answer::<NodeAgreementsAnswer>(404, "there is none"),
+            .success("the agreements")
+            .empty("there is none"),
         get(ONE, "get_node_agreement", get_agreement)
             .doc(TAG, "Answers an agreement of a node")
-            .answer::<NodeAgreementsAnswer>(200, "the agreement")
-            .answer::<NodeAgreementsAnswer>(404, "it is not there"),
+            .success("the agreement")
+            .empty("it is not there"),
         put(ONE, "replace_node_agreement", replace_agreement)
             .doc(TAG, "Records an agreement of a node")
             .audit(Subject::NodeAgreement)
-            .answer::<ApiResponse>(201, "recorded"),
+            .success("recorded"),
         delete(ALL, "delete_node_agreements", delete_agreements)
             .doc(TAG, "Removes all agreements of a node")
             .audit(Subject::NodeAgreement)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         delete(ONE, "delete_node_agreement", delete_agreement)
             .doc(TAG, "Removes an agreement of a node")
             .audit(Subject::NodeAgreement)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
-async fn list_agreements(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+async fn list_agreements(
+    op: Op<ResourcePath>,
+    _: Permission<right::NodeRead>,
+) -> Result<List<NodeAgreementsAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
-async fn get_agreement(op: Op<PartPath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+async fn get_agreement(
+    op: Op<PartPath>,
+    _: Permission<right::NodeRead>,
+) -> Result<List<NodeAgreementsAnswer>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
     read(exchange, org, id, Some(agreement)).await
 }
@@ -68,14 +71,11 @@ async fn read(
     org: String,
     id: String,
     agreement: Option<String>,
-) -> Result<Response, ApiError> {
+) -> Result<List<NodeAgreementsAnswer>, ApiError> {
     let wanted = Arc::new((org, id, agreement));
-    pages::answer(
-        StatusCode::OK,
-        r#"{"agreements":{"#,
-        r#"},"lastIndex":0}"#,
-        move |after: Option<String>| page(exchange.clone(), wanted.clone(), after),
-    )
+    pages::list(r#"{"agreements":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
     .await
 }
 
@@ -107,7 +107,7 @@ async fn replace_agreement(
     op: Op<PartPath, Query<HeartbeatQuery>>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodeAgreement>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: agreement }, parameters: Query(query), .. } = &op;
     if request.services.is_none() && request.agreement_service.is_none() {
         return Err(ApiError::invalid_input("services or agreementService must be given"));
@@ -142,7 +142,7 @@ async fn replace_agreement(
 async fn delete_agreements(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let ResourcePath { org, id } = &op.path;
     remove(&op, &permission, (org, id), None).await
 }
@@ -150,7 +150,7 @@ async fn delete_agreements(
 async fn delete_agreement(
     op: Op<PartPath>,
     permission: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let PartPath { org, id, part } = &op.path;
     remove(&op, &permission, (org, id), Some(part)).await
 }
@@ -160,7 +160,7 @@ async fn remove<P>(
     permission: &Permission<right::NodeWrite>,
     (org, id): (&str, &str),
     agreement: Option<&str>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     op.write(permission, "node_agreement.delete", async |mut tx| {
         // The node first, as every write about a node: two of them must not wait for each other.
         node::touch_node(&mut tx, org, id, op.exchange.now()).await?;
@@ -173,5 +173,5 @@ async fn remove<P>(
         tx.finish([node_change(org, id, "nodeagreements", "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

@@ -2,16 +2,14 @@
 //!
 //! Source: exchange contract 4.4.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node::RegisteredService;
 use evenkeel_wire::exchange::node_part::PostConfigState;
-use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::{json, node_change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::audit::Subject;
 use crate::operation::row::post;
@@ -26,7 +24,7 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .doc(super::TAG, "Suspends or resumes registered services of a node")
         .audit(Subject::Node)
-        .answer::<ApiResponse>(201, "changed, or nothing to change"),
+        .success("changed, or nothing to change"),
     ]
 }
 
@@ -34,7 +32,7 @@ async fn change_config_state(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PostConfigState>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     check(&request)?;
     let now = exchange.now();

@@ -1,20 +1,19 @@
 //! Removing a node.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node;
 
 use super::node_change;
 use crate::ApiError;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::shape::no_content;
 
 /// Removes a node; agreements, messages, policy, status and group membership go with it.
 pub(super) async fn delete_node(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "node.delete", async |mut tx| {
         if !node::delete_node(&mut tx, org, id).await? {
@@ -23,5 +22,5 @@ pub(super) async fn delete_node(
         tx.finish([node_change(org, id, "node", "deleted"), forget_login(org, id)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

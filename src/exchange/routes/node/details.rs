@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::{List, WholeList};
 use evenkeel_exchange_store::node::{JsonText, NodeFilter};
 use evenkeel_exchange_store::node_details::{NodeDetailsRow, list_node_details};
 use evenkeel_wire::exchange::node::NodeDetailsQuery;
 use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsAnswer};
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
 use serde_json::Value;
 
 use super::get::{MASKED, node_type, visible_owner};
@@ -27,14 +26,14 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get("/orgs/{organization}/node-details", "list_node_details", list_details)
             .doc(super::TAG, "Lists nodes with policies, statuses, errors and groups")
-            .answer::<NodeDetailsAnswer>(200, "the nodes"),
+            .success("the nodes"),
     ]
 }
 
 async fn list_details(
     op: Op<OrgPath, Query<NodeDetailsQuery>>,
     _: Permission<right::NodesRead>,
-) -> Result<Response, ApiError> {
+) -> Result<WholeList<NodeDetailsAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = NodeFilter {
         id: query.id,
@@ -46,14 +45,10 @@ async fn list_details(
         ..NodeFilter::default()
     };
     let wanted = Arc::new((org, filter));
-    let response = pages::answer(StatusCode::OK, "[", "]", move |after: Option<String>| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await?;
-    if response.status() == StatusCode::NOT_FOUND {
-        return Err(ApiError::not_found("not found"));
-    }
-    Ok(response)
+    let details: List<NodeDetailsAnswer> =
+        pages::list("[", "]", move |after: Option<String>| page(exchange.clone(), wanted.clone(), after))
+            .await?;
+    details.non_empty().ok_or_else(|| ApiError::not_found("not found"))
 }
 
 async fn page(

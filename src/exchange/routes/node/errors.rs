@@ -1,22 +1,20 @@
 //! The errors that a node reports.
 //!
 //! Source: exchange contract 4.4.1.
-
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{NodeErrorsAnswer, PutNodeErrors};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::{json, missing_node, node_change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Content, Op, Operation, ResourcePath};
-use crate::routes::shape::{found, no_content};
+use crate::operation::{Op, Operation, ResourcePath};
 
 const TAG: &str = "node error";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/errors";
@@ -25,33 +23,36 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(PATH, "get_node_errors", get_errors)
             .doc(TAG, "Answers the errors of a node")
-            .answer::<NodeErrorsAnswer>(200, "the errors"),
+            .success("the errors"),
         put(PATH, "replace_node_errors", replace_errors)
             .doc(TAG, "Replaces the errors of a node")
             .audit(Subject::NodeError)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         delete(PATH, "delete_node_errors", delete_errors)
             .doc(TAG, "Removes the errors of a node")
             .audit(Subject::NodeError)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
-async fn get_errors(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+async fn get_errors(
+    op: Op<ResourcePath>,
+    _: Permission<right::NodeRead>,
+) -> Result<Json<NodeErrorsAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_errors(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(found(NodeErrorsAnswer { errors: row.value, last_updated: wire_time(row.updated_at) }))
+    Ok(Json(NodeErrorsAnswer { errors: row.value, last_updated: wire_time(row.updated_at) }))
 }
 
 async fn replace_errors(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodeErrors>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let row = JsonRow { value: json(&request.errors)?, updated_at: exchange.now() };
     op.write(&permission, "node_errors.replace", async |mut tx| {
@@ -67,7 +68,7 @@ async fn replace_errors(
 async fn delete_errors(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "node_errors.delete", async |mut tx| {
         if !node_part::delete_errors(&mut tx, org, id).await? {
@@ -76,5 +77,5 @@ async fn delete_errors(
         tx.finish([node_change(org, id, "nodeerrors", "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

@@ -1,15 +1,15 @@
 //! Reading nodes.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Account, Caller, Decision, Facts, Permission, Role, Target, right};
+use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
+use evenkeel_wire::exchange::utility::AttributeAnswer;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -17,9 +17,10 @@ use super::orchestration::shown_orchestration;
 use super::validate::json;
 use crate::conversation::shortened;
 use crate::extract::Query;
+use crate::operation::authorize::AskedLater;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::{attribute, found};
+use crate::routes::shape::attribute;
 use crate::{ApiError, Exchange};
 
 /// Secrets read back as this.
@@ -28,7 +29,7 @@ pub(in crate::routes) const MASKED: &str = "***************";
 pub(super) async fn list_nodes(
     op: Op<OrgPath, Query<NodesQuery>>,
     _: Permission<right::NodesRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<NodesAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = NodeFilter {
         id: query.idfilter,
@@ -43,7 +44,7 @@ pub(super) async fn list_nodes(
     };
     let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
     let wanted = Arc::new((org, filter));
-    pages::answer(StatusCode::OK, r#"{"nodes":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+    pages::list(r#"{"nodes":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), wanted.clone(), after)
     })
     .await
@@ -78,13 +79,16 @@ pub(in crate::routes) fn node_type(text: &str) -> Result<String, ApiError> {
 }
 
 /// Reads a node with one statement: the row itself tells whether the caller may read it.
-pub(super) async fn get_node(op: Op<ResourcePath, Query<AttributeQuery>>) -> Result<Response, ApiError> {
+pub(super) async fn get_node(
+    op: Op<ResourcePath, Query<AttributeQuery>>,
+    right: AskedLater<right::NodeRead>,
+) -> Result<Either<Json<NodesAnswer>, Json<AttributeAnswer>>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     let row = exchange.database().read(async |connection| node::find_node(connection, org, id).await).await?;
     let _: Permission<right::NodeRead> = match may_read(caller, org, id, row.as_ref()) {
         Ok(permission) => permission,
         // Asked again only for the words of the refusal.
-        Err(_) => op.authorize().await?,
+        Err(_) => right.authorize(&op).await?,
     };
     let row = row.ok_or_else(|| ApiError::not_found("not found"))?;
     let mut answer = answer(exchange, row);
@@ -95,9 +99,12 @@ pub(super) async fn get_node(op: Op<ResourcePath, Query<AttributeQuery>>) -> Res
     if let Some(name) = &query.attribute
         && let Some(value) = attribute_value(name, org, id, &answer)
     {
-        return Ok(attribute(name, &value));
+        return Ok(Either::Second(attribute(name, &value)));
     }
-    Ok(found(NodesAnswer { nodes: BTreeMap::from([(format!("{org}/{id}"), answer)]), last_index: 0 }))
+    Ok(Either::First(Json(NodesAnswer {
+        nodes: BTreeMap::from([(format!("{org}/{id}"), answer)]),
+        last_index: 0,
+    })))
 }
 
 /// Names a short interval to a node that an agbot is talking to.

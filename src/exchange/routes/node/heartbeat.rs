@@ -1,12 +1,10 @@
 //! Signs of life of a node.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::node;
-use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::missing_node;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::operation::row::post;
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::{ApiError, Exchange};
@@ -19,14 +17,14 @@ pub(super) fn operations() -> Vec<Operation> {
                 "a heartbeat: kept in memory and written in batches, nothing is decided by a single one",
             )
             .fast()
-            .answer::<ApiResponse>(201, "taken"),
+            .success("taken"),
     ]
 }
 
 pub(crate) async fn heartbeat_node(
     op: Op<ResourcePath>,
     _: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = op;
     // A node that calls for itself exists: the poll of a whole fleet must not cost a query each.
     let is_itself = caller.role == Role::Node;

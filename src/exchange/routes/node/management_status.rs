@@ -4,24 +4,21 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{
     ManagementStatus, ManagementStatusAnswer, PutManagementStatus, UpgradeStatus,
 };
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::ApiResponse;
-use http::StatusCode;
 
 use super::{json, missing_node, node_change};
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
+use crate::operation::{Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node management status";
@@ -32,29 +29,35 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_management_statuses", list_statuses)
             .doc(TAG, "Lists where management policies stand on a node")
-            .answer::<ManagementStatusAnswer>(200, "the statuses")
-            .answer::<ManagementStatusAnswer>(404, "there is none"),
+            .success("the statuses")
+            .empty("there is none"),
         get(ONE, "get_management_status", get_status)
             .doc(TAG, "Answers where a management policy stands on a node")
-            .answer::<ManagementStatusAnswer>(200, "the status")
-            .answer::<ManagementStatusAnswer>(404, "it is not there"),
+            .success("the status")
+            .empty("it is not there"),
         put(ONE, "replace_management_status", replace_status)
             .doc(TAG, "Records where a management policy stands on a node")
             .audit(Subject::NodeManagementStatus)
-            .answer::<ApiResponse>(201, "recorded"),
+            .success("recorded"),
         delete(ONE, "delete_management_status", delete_status)
             .doc(TAG, "Removes the status of a management policy on a node")
             .audit(Subject::NodeManagementStatus)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
-async fn list_statuses(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+async fn list_statuses(
+    op: Op<ResourcePath>,
+    _: Permission<right::NodeRead>,
+) -> Result<List<ManagementStatusAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
-async fn get_status(op: Op<PartPath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+async fn get_status(
+    op: Op<PartPath>,
+    _: Permission<right::NodeRead>,
+) -> Result<List<ManagementStatusAnswer>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: policy }, .. } = op;
     read(exchange, org, id, Some(policy)).await
 }
@@ -64,14 +67,11 @@ async fn read(
     org: String,
     id: String,
     policy: Option<String>,
-) -> Result<Response, ApiError> {
+) -> Result<List<ManagementStatusAnswer>, ApiError> {
     let wanted = Arc::new((org, id, policy));
-    pages::answer(
-        StatusCode::OK,
-        r#"{"managementStatus":{"#,
-        r#"},"lastIndex":0}"#,
-        move |after: Option<String>| page(exchange.clone(), wanted.clone(), after),
-    )
+    pages::list(r#"{"managementStatus":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+        page(exchange.clone(), wanted.clone(), after)
+    })
     .await
 }
 
@@ -98,7 +98,7 @@ async fn replace_status(
     op: Op<PartPath>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutManagementStatus>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: policy }, .. } = &op;
     let now = exchange.now();
     let given = request.agent_upgrade_policy_status;
@@ -129,7 +129,7 @@ async fn replace_status(
 async fn delete_status(
     op: Op<PartPath>,
     permission: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: PartPath { org, id, part: policy }, .. } = &op;
     op.write(&permission, "management_status.delete", async |mut tx| {
         if !node_part::delete_management_status(&mut tx, org, id, policy).await? {
@@ -140,5 +140,5 @@ async fn delete_status(
         tx.finish([node_change(org, id, "nodemgmtpolstatus", "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

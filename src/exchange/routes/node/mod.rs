@@ -19,17 +19,16 @@ mod put;
 mod status;
 mod validate;
 
+pub(super) use change::node_change;
 use evenkeel_wire::exchange::node::NodesAnswer;
 use evenkeel_wire::exchange::utility::ApiResponse;
-
-use crate::ApiError;
-use crate::operation::audit::Subject;
-use crate::operation::row::{delete, get, patch, put};
-use crate::operation::{Content, Operation};
-
-pub(super) use change::node_change;
 pub(super) use get::{MASKED, visible_owner};
 pub(super) use validate::json;
+
+use crate::ApiError;
+use crate::operation::Operation;
+use crate::operation::audit::Subject;
+use crate::operation::row::{delete, get, patch, put};
 
 const TAG: &str = "node";
 const NODES: &str = "/orgs/{organization}/nodes";
@@ -40,24 +39,24 @@ pub fn operations() -> Vec<Operation> {
     let mut operations = vec![
         get(NODES, "list_nodes", get::list_nodes)
             .doc(TAG, "Lists the nodes of an organization that the caller may see")
-            .answer::<NodesAnswer>(200, "the nodes")
-            .answer::<NodesAnswer>(404, "no node fits"),
+            .success("the nodes")
+            .empty("no node fits"),
         get(NODE, "get_node", get::get_node)
             .doc(TAG, "Answers a node or one attribute of it")
             .answer::<NodesAnswer>(200, "the node"),
         put(NODE, "replace_node", put::replace_node)
             .doc(TAG, "Creates a node or replaces its attributes")
             .audit(Subject::Node)
-            .answer::<ApiResponse>(201, "created or replaced")
+            .success("created or replaced")
             .answer::<ApiResponse>(409, "the name is taken by another kind of login"),
         patch(NODE, "patch_node", patch::patch_node)
             .doc(TAG, "Changes one attribute of a node")
             .audit(Subject::Node)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         delete(NODE, "delete_node", delete::delete_node)
             .doc(TAG, "Removes a node with everything that belongs to it")
             .audit(Subject::Node)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ];
     operations.extend(details::operations());
     operations.extend(heartbeat::operations());

@@ -1,23 +1,20 @@
 //! Whether services are placed on a node, as its operator wants it.
 //!
 //! Source: orchestration 1.7, B9.
-
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node_orchestration::{
     Availability, NodeOrchestration, NodeOrchestrationAnswer, PutNodeOrchestration,
 };
-use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::{missing_node, node_change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::audit::Subject;
 use crate::operation::row::{get, patch, put};
 use crate::operation::{Op, Operation, ResourcePath};
-use crate::routes::shape::found;
 
 const TAG: &str = "node orchestration";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/orchestration";
@@ -27,15 +24,15 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(PATH, "get_node_orchestration", get_orchestration)
             .doc(TAG, "Answers whether services are placed on a node")
-            .answer::<NodeOrchestrationAnswer>(200, "what its operator asks for"),
+            .success("what its operator asks for"),
         put(SPEC, "replace_node_orchestration", set_orchestration)
             .doc(TAG, "Says whether services are placed on a node: active, pause or drain")
             .audit(Subject::NodeOrchestration)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         patch(SPEC, "patch_node_orchestration", set_orchestration)
             .doc(TAG, "Changes whether services are placed on a node: active, pause or drain")
             .audit(Subject::NodeOrchestration)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
     ]
 }
 
@@ -51,14 +48,14 @@ fn spec(availability: &str) -> NodeOrchestration {
 async fn get_orchestration(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<NodeOrchestrationAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let availability = exchange
         .database()
         .read(async |connection| node::find_availability(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(found(NodeOrchestrationAnswer { spec: spec(&availability) }))
+    Ok(Json(NodeOrchestrationAnswer { spec: spec(&availability) }))
 }
 
 /// Carries out PUT and PATCH, which are the same as long as there is one member.
@@ -66,7 +63,7 @@ async fn set_orchestration(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeOrchestrationWrite>,
     Body(request): Body<PutNodeOrchestration>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let availability = request.availability.word();
     op.write(&permission, "node_orchestration.replace", async |mut tx| {

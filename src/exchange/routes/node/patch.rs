@@ -1,6 +1,5 @@
 //! Changing one attribute of a node.
 
-use axum::response::Response;
 use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_wire::exchange::node::PatchNode;
@@ -8,7 +7,7 @@ use evenkeel_wire::exchange::node::PatchNode;
 use super::node_change;
 use super::validate::{check_pattern, check_token, json, parse_pattern, seen_from, versions_json};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
@@ -18,7 +17,7 @@ pub(super) async fn patch_node(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PatchNode>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let attribute = single_attribute(&request)?;
     check_token(request.token.as_deref())?;

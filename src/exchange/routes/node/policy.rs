@@ -1,25 +1,23 @@
 //! The policy of a node.
 //!
 //! Source: exchange contract 4.4.1.
-
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
 use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodePolicyAnswer, PolicyPart, PutNodePolicy};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::{json, missing_node, node_change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Content, Op, Operation, ResourcePath};
-use crate::routes::reference::{ConstraintWarnings, require_property_types};
-use crate::routes::shape::{found, no_content};
+use crate::operation::{Op, Operation, ResourcePath};
+use crate::routes::reference::{ConstraintWarnings, Warned, require_property_types};
 
 const TAG: &str = "node policy";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/policy";
@@ -28,26 +26,29 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(PATH, "get_node_policy", get_policy)
             .doc(TAG, "Answers the policy of a node")
-            .answer::<NodePolicyAnswer>(200, "the policy"),
+            .success("the policy"),
         put(PATH, "replace_node_policy", replace_policy)
             .doc(TAG, "Replaces the policy of a node")
             .audit(Subject::NodePolicy)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         delete(PATH, "delete_node_policy", delete_policy)
             .doc(TAG, "Removes the policy of a node")
             .audit(Subject::NodePolicy)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
-async fn get_policy(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+async fn get_policy(
+    op: Op<ResourcePath>,
+    _: Permission<right::NodeRead>,
+) -> Result<Json<NodePolicyAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_policy(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(found(NodePolicyAnswer {
+    Ok(Json(NodePolicyAnswer {
         label: row.label,
         description: row.description,
         properties: row.properties,
@@ -63,7 +64,7 @@ async fn replace_policy(
     op: Op<ResourcePath, Query<HeartbeatQuery>>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodePolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     require_property_types(&request.properties)?;
     let mut warnings = ConstraintWarnings::new(exchange);
@@ -111,7 +112,7 @@ fn checked(
 async fn delete_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "node_policy.delete", async |mut tx| {
         // The node first, as every write about a node: two of them must not wait for each other.
@@ -122,5 +123,5 @@ async fn delete_policy(
         tx.finish([node_change(org, id, "nodepolicies", "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

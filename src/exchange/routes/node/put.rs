@@ -1,6 +1,5 @@
 //! Creating a node or replacing its attributes.
 
-use axum::response::Response;
 use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_exchange_store::heartbeat::{self, Heartbeat};
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
@@ -15,7 +14,7 @@ use super::validate::{
     check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern, seen_from,
     versions_json,
 };
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::notice::forget_login;
 use crate::operation::transaction::{Finished, WriteTx};
@@ -39,7 +38,7 @@ pub(super) async fn replace_node(
     op: Op<ResourcePath, Query<HeartbeatQuery>>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNode>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     check(id, &request)?;
     let token_hash = match &request.token {

@@ -1,22 +1,20 @@
 //! The status that a node reports.
 //!
 //! Source: exchange contract 4.4.1.
-
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::ha_group;
 use evenkeel_exchange_store::node_part::{self, NodeStatusRow};
 use evenkeel_wire::exchange::node_part::{NodeStatusAnswer, PutNodeStatus, RunningService};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::{json, missing_node, node_change};
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Content, Op, Operation, ResourcePath};
-use crate::routes::shape::{found, no_content};
+use crate::operation::{Op, Operation, ResourcePath};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node status";
@@ -26,26 +24,29 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(PATH, "get_node_status", get_status)
             .doc(TAG, "Answers the status of a node")
-            .answer::<NodeStatusAnswer>(200, "the status"),
+            .success("the status"),
         put(PATH, "replace_node_status", replace_status)
             .doc(TAG, "Replaces the status of a node")
             .audit(Subject::NodeStatus)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         delete(PATH, "delete_node_status", delete_status)
             .doc(TAG, "Removes the status of a node")
             .audit(Subject::NodeStatus)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
-async fn get_status(op: Op<ResourcePath>, _: Permission<right::NodeRead>) -> Result<Response, ApiError> {
+async fn get_status(
+    op: Op<ResourcePath>,
+    _: Permission<right::NodeRead>,
+) -> Result<Json<NodeStatusAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_status(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(found(NodeStatusAnswer {
+    Ok(Json(NodeStatusAnswer {
         connectivity: row.connectivity,
         services: row.services,
         running_services: row.running_services,
@@ -58,7 +59,7 @@ async fn replace_status(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodeStatus>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let row = NodeStatusRow {
         connectivity: json(&request.connectivity.unwrap_or_default())?,
@@ -113,7 +114,7 @@ async fn expect_messages_to_peers(exchange: &Exchange, org: &str, id: &str) -> R
 async fn delete_status(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "node_status.delete", async |mut tx| {
         if !node_part::delete_status(&mut tx, org, id).await? {
@@ -122,5 +123,5 @@ async fn delete_status(
         tx.finish([node_change(org, id, "nodestatus", "deleted")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

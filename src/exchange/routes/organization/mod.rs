@@ -8,13 +8,13 @@ mod write;
 use evenkeel_exchange_store::organization::Organization;
 use evenkeel_wire::exchange::organization::{OrganizationAnswer, OrganizationsAnswer};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
+use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::operation::Operation;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
-use crate::operation::{Content, Operation};
 
 const TAG: &str = "organizations";
 const ONE: &str = "/orgs/{organization}";
@@ -24,34 +24,34 @@ pub fn operations() -> Vec<Operation> {
     vec![
         get("/orgs", "list_organizations", read::list_organizations)
             .doc(TAG, "Lists the organizations that the caller may know of")
-            .answer::<OrganizationsAnswer>(200, "the organizations")
-            .answer::<OrganizationsAnswer>(404, "none"),
+            .success("the organizations")
+            .empty("none"),
         get(ONE, "get_organization", read::get_organization)
             .doc(TAG, "Answers one organization, or one attribute of it")
-            .answer_either::<OrganizationsAnswer, AttributeAnswer>(200, "the organization, or the attribute")
+            .success("the organization, or the attribute")
             .answer_either::<OrganizationsAnswer, ApiResponse>(404, "there is none"),
         post(ONE, "create_organization", write::create_organization)
             .doc(TAG, "Creates an organization")
             .audit(Subject::Organization)
-            .answer::<ApiResponse>(201, "created")
+            .success("created")
             .answer::<ApiResponse>(409, "it exists"),
         put(ONE, "replace_organization", write::replace_organization)
             .doc(TAG, "Replaces everything of an organization but its id")
             .audit(Subject::Organization)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         patch(ONE, "patch_organization", write::patch_organization)
             .doc(TAG, "Changes one attribute of an organization")
             .audit(Subject::Organization)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         delete(ONE, "delete_organization", write::delete_organization)
             .doc(TAG, "Deletes an organization with everything in it")
             .audit(Subject::Organization)
-            .answer_with(204, "deleted", Content::None),
+            .success("deleted"),
         post("/myorgs", "list_my_organizations", read::list_my_organizations)
             .doc(TAG, "Lists the organizations that belong to accounts of a cloud")
             .unaudited("it only reads")
-            .answer::<OrganizationsAnswer>(200, "the organizations")
-            .answer::<OrganizationsAnswer>(404, "none"),
+            .success("the organizations")
+            .empty("none"),
     ]
 }
 

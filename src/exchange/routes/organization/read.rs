@@ -1,14 +1,14 @@
 //! Reads of organizations.
-
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::organization::{self, Filter, Organization};
 use evenkeel_wire::exchange::node::{AttributeQuery, HeartbeatIntervals};
-use evenkeel_wire::exchange::organization::{CloudAccount, OrganizationLimits, OrganizationsQuery};
+use evenkeel_wire::exchange::organization::{
+    CloudAccount, OrganizationLimits, OrganizationsAnswer, OrganizationsQuery,
+};
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use super::{answer, answers, part};
 use crate::extract::{ListBody, Query};
 use crate::operation::{Op, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::{attribute, found_or_empty, pattern_or_exact};
+use crate::routes::shape::{OneOrAttribute, attribute, pattern_or_exact};
 use crate::{ApiError, Exchange};
 
 const ATTRIBUTES: [&str; 7] =
@@ -26,7 +26,7 @@ const ATTRIBUTES: [&str; 7] =
 pub async fn list_organizations(
     op: Op<(), Query<OrganizationsQuery>>,
     _: Permission<right::OrgRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<OrganizationsAnswer>, ApiError> {
     let Op { exchange, caller, parameters: Query(query), .. } = op;
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
         return Err(ApiError::invalid_input("orgtype: only the type IBM can be asked for"));
@@ -38,7 +38,7 @@ pub async fn list_organizations(
         label: query.label.map(pattern_or_exact),
         description: query.description.map(pattern_or_exact),
     });
-    pages::answer(StatusCode::OK, r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+    pages::list(r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), filter.clone(), after)
     })
     .await
@@ -77,7 +77,7 @@ fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
 pub async fn get_organization(
     op: Op<OrgPath, Query<AttributeQuery>>,
     _: Permission<right::OrgRead>,
-) -> Result<Response, ApiError> {
+) -> Result<OneOrAttribute<OrganizationsAnswer>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     if let Some(name) = query.attribute.as_deref().filter(|name| !ATTRIBUTES.contains(name)) {
         return Err(ApiError::invalid_input(format!("'{name}' is not an attribute of an organization")));
@@ -88,10 +88,10 @@ pub async fn get_organization(
         .await?;
     match (query.attribute, found) {
         (Some(_), None) => Err(ApiError::not_found(format!("organization '{org}' not found"))),
-        (Some(name), Some(found)) => Ok(attribute(&name, &attribute_value(&name, found))),
+        (Some(name), Some(found)) => Ok(Either::Second(attribute(&name, &attribute_value(&name, found)))),
         (None, found) => {
             let found = answers(found.into_iter().collect());
-            Ok(found_or_empty(found.orgs.is_empty(), found))
+            Ok(Either::First(List::of(found.orgs.is_empty(), found)))
         }
     }
 }
@@ -121,10 +121,10 @@ pub async fn list_my_organizations(
     op: Op,
     _: Permission<right::MyOrgs>,
     ListBody(accounts): ListBody<CloudAccount>,
-) -> Result<Response, ApiError> {
+) -> Result<List<OrganizationsAnswer>, ApiError> {
     let Op { exchange, .. } = op;
     let ids: Arc<Vec<String>> = Arc::new(accounts.into_iter().map(|account| account.id).collect());
-    pages::answer(StatusCode::OK, r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+    pages::list(r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page_of_accounts(exchange.clone(), ids.clone(), after)
     })
     .await

@@ -1,25 +1,24 @@
 //! Writes of organizations.
 
-use axum::response::Response;
 use evenkeel_access::{MULTI_TENANT_ORG, Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::organization::{self, Organization};
 use evenkeel_wire::exchange::organization::{OrganizationLimits, PatchOrganization, PutOrganization};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, OrgPath};
-use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 pub async fn create_organization(
     op: Op<OrgPath>,
     permission: Permission<right::OrgCreate>,
     Body(request): Body<PutOrganization>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = &op;
     check(&op, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(exchange, org, request);
@@ -39,7 +38,7 @@ pub async fn replace_organization(
     op: Op<OrgPath>,
     permission: Permission<right::OrgChange>,
     Body(request): Body<PutOrganization>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = &op;
     check(&op, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(exchange, org, request);
@@ -57,7 +56,7 @@ pub async fn patch_organization(
     op: Op<OrgPath>,
     permission: Permission<right::OrgChange>,
     Body(request): Body<PatchOrganization>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = &op;
     check(&op, request.org_type.as_deref(), request.limits).await?;
     let name = attribute_to_change(&request)
@@ -76,7 +75,7 @@ pub async fn patch_organization(
 pub async fn delete_organization(
     op: Op<OrgPath>,
     permission: Permission<right::OrgDelete>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: OrgPath { org }, .. } = &op;
     op.write(&permission, "organization.delete", async |mut tx| {
         if !organization::delete_organization(&mut tx, org).await? {
@@ -85,7 +84,7 @@ pub async fn delete_organization(
         tx.finish([change(org, "deleted"), forget_login(org, "*")])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 /// What the contract asks of type and limits.

@@ -3,29 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Caller, Permission, RowFilter, organization_rows, right};
+use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::pattern::{self, PatternFilter, PatternRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternService, PatternsAnswer, PatternsQuery};
 use evenkeel_wire::exchange::shared::{CatalogQuery, OneSecretBinding, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user_input::UserInputService;
-use http::StatusCode;
 
 use super::absent;
 use crate::extract::Query;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
-use crate::routes::shape::{
-    attribute, attribute_of, found, found_or_empty, pattern_or_exact, show_absent_lists,
-};
+use crate::routes::shape::{OneOrAttribute, attribute, attribute_of, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_patterns(
     op: Op<OrgPath, Query<PatternsQuery>>,
     _: Permission<right::PatternsList>,
-) -> Result<Response, ApiError> {
+) -> Result<List<PatternsAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     list(exchange, &caller, (Some(org), None), query).await
 }
@@ -33,7 +30,7 @@ pub(super) async fn list_patterns(
 pub(super) async fn list_catalog_patterns(
     op: Op<(), (Query<PatternsQuery>, Query<CatalogQuery>)>,
     _: Permission<right::PatternsList>,
-) -> Result<Response, ApiError> {
+) -> Result<List<PatternsAnswer>, ApiError> {
     let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
     list(exchange, &caller, (None, catalog.organization), query).await
 }
@@ -43,7 +40,7 @@ async fn list(
     caller: &Caller,
     (org, organization): (Option<String>, Option<String>),
     query: PatternsQuery,
-) -> Result<Response, ApiError> {
+) -> Result<List<PatternsAnswer>, ApiError> {
     let filter = PatternFilter {
         org,
         organization: organization.map(pattern_or_exact),
@@ -55,7 +52,7 @@ async fn list(
         cluster_namespace: query.clusternamespace.map(pattern_or_exact),
     };
     let wanted = Arc::new((filter, organization_rows(caller)));
-    pages::answer(StatusCode::OK, r#"{"patterns":{"#, r#"},"lastIndex":0}"#, move |after| {
+    pages::list(r#"{"patterns":{"#, r#"},"lastIndex":0}"#, move |after| {
         page(exchange.clone(), wanted.clone(), after)
     })
     .await
@@ -79,27 +76,30 @@ async fn page(
 pub(super) async fn get_pattern(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::PatternRead>,
-) -> Result<Response, ApiError> {
+) -> Result<OneOrAttribute<PatternsAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange.database().read(async |connection| pattern::find(connection, &org, &id).await).await?;
     let Some(row) = row else {
         return match query.attribute {
             Some(_) => Err(absent(&org, &id)),
-            None => Ok(found_or_empty(true, PatternsAnswer { patterns: BTreeMap::new(), last_index: 0 })),
+            None => {
+                Ok(Either::First(List::of(true, PatternsAnswer { patterns: BTreeMap::new(), last_index: 0 })))
+            }
         };
     };
     if let Some(name) = &query.attribute {
         let answer = stored_answer(row.clone());
         // The reference knows the time of the last change only under this spelling.
         if name.eq_ignore_ascii_case("lastpdated") {
-            return Ok(attribute(name, &answer.last_updated.into()));
+            return Ok(Either::Second(attribute(name, &answer.last_updated.into())));
         }
         if let Some(response) = attribute_of(&answer, name, &["agreementProtocols"]) {
-            return Ok(response);
+            return Ok(Either::Second(response));
         }
     }
     let (key, answer) = keyed_answer(row);
-    Ok(found(PatternsAnswer { patterns: BTreeMap::from([(key, answer)]), last_index: 0 }))
+    let patterns = BTreeMap::from([(key, answer)]);
+    Ok(Either::First(List::of(false, PatternsAnswer { patterns, last_index: 0 })))
 }
 
 fn keyed_answer(row: PatternRow) -> (String, PatternAnswer) {

@@ -8,7 +8,7 @@ mod write;
 
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::pattern::PatternsAnswer;
-use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
+use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::signing_key::{PatternKeys, key_operations};
 use crate::ApiError;
@@ -43,42 +43,38 @@ fn pattern_operations() -> Vec<Operation> {
             .alias("/catalog/{organization}/patterns")
             .alias("/catalog/{organization}/deployment/patterns")
             .doc(TAG, "Lists the patterns of an organization that the caller may see")
-            .answer::<PatternsAnswer>(200, "the patterns")
-            .answer::<PatternsAnswer>(404, "there is none"),
+            .success("the patterns")
+            .empty("there is none"),
         get("/catalog/patterns", "list_catalog_patterns", get::list_catalog_patterns)
             .alias("/deployment/patterns")
             .doc(TAG, "Lists patterns of all organizations that the caller may see")
-            .answer::<PatternsAnswer>(200, "the patterns")
-            .answer::<PatternsAnswer>(404, "there is none"),
+            .success("the patterns")
+            .empty("there is none"),
         get(ONE, "get_pattern", get::get_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a pattern, or one attribute of it")
-            .answer_with(
-                200,
-                "the pattern or the attribute",
-                Content::either::<PatternsAnswer, AttributeAnswer>(),
-            )
+            .success("the pattern or the attribute")
             .answer_with(404, "there is none", Content::either::<PatternsAnswer, ApiResponse>()),
         post(ONE, "create_pattern", write::create_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a pattern")
             .audit(Subject::Pattern)
-            .answer::<ApiResponse>(201, "published"),
+            .success("published"),
         put(ONE, "replace_pattern", write::replace_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Replaces a pattern; the caller becomes its owner")
             .audit(Subject::Pattern)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         patch(ONE, "patch_pattern", patch::patch_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Changes one attribute of a pattern")
             .audit(Subject::Pattern)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         delete(ONE, "delete_pattern", write::delete_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Removes a pattern with its keys; nodes that use it keep its name")
             .audit(Subject::Pattern)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 

@@ -1,6 +1,5 @@
 //! Changing one attribute of a pattern.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_store::PgConnection;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use super::write::{require_deployed_services, require_shared_type, validate_services};
 use super::{absent, change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::require_user_input;
@@ -33,7 +32,7 @@ pub(super) async fn patch_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::PatternWrite>,
     Body(request): Body<PatchPattern>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;

@@ -1,7 +1,7 @@
 //! Publishing, replacing and removing patterns.
 
-use axum::response::Response;
 use evenkeel_access::{Account, MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_exchange_store::referenced_service::ServiceReference;
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 
 use super::{absent, change};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{require_services, require_user_input, require_version, service_id_base};
-use crate::routes::shape::{no_content, require_below_limit};
+use crate::routes::shape::require_below_limit;
 
 pub(super) async fn create_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::PatternCreate>,
     Body(request): Body<PostPattern>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, id, caller.account(), &request, exchange.now());
@@ -57,7 +57,7 @@ pub(super) async fn replace_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::PatternWrite>,
     Body(request): Body<PostPattern>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, id, caller.account(), &request, exchange.now());
@@ -75,14 +75,14 @@ pub(super) async fn replace_pattern(
 pub(super) async fn delete_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::PatternWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "pattern.delete", async |mut tx| {
         let is_public = pattern::delete(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         tx.finish([change(org, id, "deleted", is_public)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 fn row(org: &str, id: &str, owner: Account, request: &PostPattern, now: Timestamp) -> PatternRow {

@@ -3,7 +3,8 @@
 //! A policy with such a constraint selects nothing. The warning is a header, because the body of the answer is that of the
 //! reference, byte by byte.
 
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use evenkeel_api::{Content, Documented};
 use evenkeel_domain::policy::ConstraintList;
 use http::HeaderValue;
 use http::header::WARNING;
@@ -48,15 +49,33 @@ impl ConstraintWarnings {
         Ok(())
     }
 
-    /// Adds the warnings to the answer of a write.
-    #[must_use]
-    pub fn on(self, mut answer: Response) -> Response {
-        for text in self.texts.iter().take(LARGEST_COUNT) {
-            if let Ok(value) = HeaderValue::from_str(&warning(text)) {
-                answer.headers_mut().append(WARNING, value);
-            }
+    /// Adds the warnings to the response of a write.
+    pub fn on<T>(self, response: T) -> Warned<T> {
+        let texts = self.texts.iter().take(LARGEST_COUNT);
+        let warnings = texts.filter_map(|text| HeaderValue::from_str(&warning(text)).ok()).collect();
+        Warned { response, warnings }
+    }
+}
+
+/// A response with warnings in its headers.
+pub struct Warned<T> {
+    response: T,
+    warnings: Vec<HeaderValue>,
+}
+
+impl<T: IntoResponse> IntoResponse for Warned<T> {
+    fn into_response(self) -> Response {
+        let mut response = self.response.into_response();
+        for warning in self.warnings {
+            response.headers_mut().append(WARNING, warning);
         }
-        answer
+        response
+    }
+}
+
+impl<T: Documented> Documented for Warned<T> {
+    fn responses() -> Vec<(u16, Content)> {
+        T::responses()
     }
 }
 

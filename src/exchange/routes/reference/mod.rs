@@ -5,13 +5,12 @@
 mod constraints;
 mod range;
 
-pub use constraints::ConstraintWarnings;
-pub use range::{ExchangeRange, ExchangeVersion};
-
+pub use constraints::{ConstraintWarnings, Warned};
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::shared::{OneProperty, PROPERTY_TYPES};
 use evenkeel_wire::exchange::user_input::UserInputService;
+pub use range::{ExchangeRange, ExchangeVersion};
 
 use crate::ApiError;
 

@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Caller, Permission, right};
+use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::node_health::{HealthRow, list_health};
 use evenkeel_wire::exchange::search::{AgreementHealth, NodeHealth, NodeHealthAnswer, NodeHealthRequest};
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
 use jiff::Timestamp;
 
 use super::searched_orgs;
@@ -29,13 +28,13 @@ pub(super) fn operations() -> Vec<Operation> {
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/nodehealth")
         .doc(super::TAG, "Returns the heartbeats of the nodes of a pattern")
         .unaudited("it only reads")
-        .answer::<NodeHealthAnswer>(201, "the nodes")
-        .answer::<NodeHealthAnswer>(404, "no node fits"),
+        .success("the nodes")
+        .empty("no node fits"),
         post("/orgs/{organization}/search/nodehealth", "search_node_health", policy_health)
             .doc(super::TAG, "Returns the heartbeats of the nodes that use policies")
             .unaudited("it only reads")
-            .answer::<NodeHealthAnswer>(201, "the nodes")
-            .answer::<NodeHealthAnswer>(404, "no node fits"),
+            .success("the nodes")
+            .empty("no node fits"),
     ]
 }
 
@@ -43,7 +42,7 @@ async fn pattern_health(
     op: Op<ResourcePath>,
     _: Permission<right::NodesSearch>,
     Body(request): Body<NodeHealthRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<NodeHealthAnswer>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
     answer(&exchange, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time)
         .await
@@ -53,7 +52,7 @@ async fn policy_health(
     op: Op<OrgPath>,
     _: Permission<right::NodesSearch>,
     Body(request): Body<NodeHealthRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<NodeHealthAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     answer(&exchange, &caller, &org, "", None, &request.last_time).await
 }
@@ -65,7 +64,7 @@ async fn answer(
     pattern: &str,
     node_orgs: Option<Vec<String>>,
     last_time: &str,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<NodeHealthAnswer>, ApiError> {
     exchange.heartbeats().flush().await?;
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),
@@ -73,7 +72,7 @@ async fn answer(
         pattern: pattern.to_owned(),
         last_time: last_time.to_owned(),
     });
-    pages::answer(StatusCode::CREATED, r#"{"nodes":{"#, "}}", move |after| page(wanted.clone(), after)).await
+    pages::list(r#"{"nodes":{"#, "}}", move |after| page(wanted.clone(), after)).await
 }
 
 /// Which nodes are wanted.

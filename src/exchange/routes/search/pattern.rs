@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::search::{self, PatternSearch};
 use evenkeel_wire::exchange::search::{PatternSearchAnswer, PatternSearchRequest};
-use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
@@ -29,8 +28,8 @@ pub(super) fn operations() -> Vec<Operation> {
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/search")
         .doc(super::TAG, "Finds nodes that a pattern may concern")
         .unaudited("it only reads")
-        .answer::<PatternSearchAnswer>(201, "the nodes")
-        .answer::<PatternSearchAnswer>(404, "no node fits"),
+        .success("the nodes")
+        .empty("no node fits"),
     ]
 }
 
@@ -46,7 +45,7 @@ async fn search_nodes_by_pattern(
     op: Op<ResourcePath>,
     _: Permission<right::NodesSearch>,
     Body(request): Body<PatternSearchRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<PatternSearchAnswer>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
     let service_url = request.service_url.unwrap_or_default();
     let seconds = request.seconds_stale.unwrap_or_default();
@@ -80,10 +79,7 @@ async fn search_nodes_by_pattern(
         service_url,
         seen_after,
     });
-    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, r#"],"lastIndex":0}"#, move |after| {
-        page(wanted.clone(), after)
-    })
-    .await
+    pages::list(r#"{"nodes":["#, r#"],"lastIndex":0}"#, move |after| page(wanted.clone(), after)).await
 }
 
 /// Which nodes are wanted.

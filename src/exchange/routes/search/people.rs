@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::{SearchResult, WholeList};
 use evenkeel_exchange_store::node_health::{self, ErrorsRow};
 use evenkeel_wire::exchange::search::{
     AllNodeErrors, ErrorsOfNode, NodesWithErrors, NodesWithService, ServiceSearchRequest,
 };
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
 use serde::Serialize;
 
 use crate::extract::Body;
@@ -26,26 +25,26 @@ pub(super) fn operations() -> Vec<Operation> {
         post("/orgs/{organization}/search/nodes/error", "search_nodes_with_errors", search_nodes_with_errors)
             .doc(super::TAG, "Finds nodes that report errors")
             .unaudited("it only reads")
-            .answer::<NodesWithErrors>(201, "the nodes")
-            .answer::<NodesWithErrors>(404, "no node reports errors"),
+            .success("the nodes")
+            .empty("no node reports errors"),
         get("/orgs/{organization}/search/nodes/error/all", "list_errors_of_nodes", list_errors_of_nodes)
             .doc(super::TAG, "Lists the errors of all nodes")
-            .answer::<AllNodeErrors>(200, "the errors"),
+            .success("the errors"),
         post("/orgs/{organization}/search/nodes/service", "search_nodes_by_service", search_nodes_by_service)
             .doc(super::TAG, "Finds nodes that run a service")
             .unaudited("it only reads")
-            .answer::<NodesWithService>(201, "the nodes")
-            .answer::<NodesWithService>(404, "no node runs it"),
+            .success("the nodes")
+            .empty("no node runs it"),
     ]
 }
 
 async fn search_nodes_with_errors(
     op: Op<OrgPath>,
     _: Permission<right::NodesRead>,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<NodesWithErrors>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let wanted = Arc::new((org, visible_owner(&caller)));
-    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, "]}", move |after: Option<String>| {
+    pages::list(r#"{"nodes":["#, "]}", move |after: Option<String>| {
         let (exchange, wanted) = (exchange.clone(), wanted.clone());
         async move { errors_page(&exchange, &wanted, after, |row| format!("{}/{}", row.org, row.node)).await }
     })
@@ -55,18 +54,14 @@ async fn search_nodes_with_errors(
 async fn list_errors_of_nodes(
     op: Op<OrgPath>,
     _: Permission<right::NodesRead>,
-) -> Result<Response, ApiError> {
+) -> Result<WholeList<AllNodeErrors>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let wanted = Arc::new((org, visible_owner(&caller)));
-    let mut response =
-        pages::answer(StatusCode::OK, r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
-            let (exchange, wanted) = (exchange.clone(), wanted.clone());
-            async move { errors_page(&exchange, &wanted, after, errors_of_node).await }
-        })
-        .await?;
-    // This list is an exception: empty, it is not absent.
-    *response.status_mut() = StatusCode::OK;
-    Ok(response)
+    pages::list(r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
+        let (exchange, wanted) = (exchange.clone(), wanted.clone());
+        async move { errors_page(&exchange, &wanted, after, errors_of_node).await }
+    })
+    .await
 }
 
 fn errors_of_node(row: ErrorsRow) -> ErrorsOfNode {
@@ -96,14 +91,14 @@ async fn search_nodes_by_service(
     op: Op<OrgPath>,
     _: Permission<right::NodesRead>,
     Body(request): Body<ServiceSearchRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<NodesWithService>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     let pattern = format!(
         "%|{}/{}_{}_{}|%",
         request.orgid, request.service_url, request.service_version, request.service_arch
     );
     let wanted = Arc::new(Running { owner: visible_owner(&caller), org, pattern });
-    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, "]}", move |after: Option<String>| {
+    pages::list(r#"{"nodes":["#, "]}", move |after: Option<String>| {
         running_page(exchange.clone(), wanted.clone(), after)
     })
     .await

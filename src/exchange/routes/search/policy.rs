@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Permission, Role, right};
+use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::search::{self, FoundNodeRow, PolicySearch, SessionKey, SessionRow};
 use evenkeel_wire::exchange::search::{PolicySearchAnswer, PolicySearchRequest, SessionConflict};
 use evenkeel_wire::exchange::time::wire_time;
@@ -20,7 +20,6 @@ use crate::operation::row::post;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
-use crate::routes::shape::searched;
 use crate::{ApiError, Exchange};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -33,8 +32,8 @@ pub(super) fn operations() -> Vec<Operation> {
         .alias("/orgs/{organization}/deployment/policies/{policy}/search")
         .doc(super::TAG, "Finds nodes that a deployment policy may concern")
         .unaudited("it reads, and notes only where the series of an agbot's searches stands")
-        .answer::<PolicySearchAnswer>(201, "the nodes")
-        .answer::<PolicySearchAnswer>(404, "no node fits")
+        .success("the nodes")
+        .empty("no node fits")
         .answer::<SessionConflict>(409, "another series of searches is under way"),
     ]
 }
@@ -52,7 +51,7 @@ async fn search_nodes_by_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::NodesSearch>,
     Body(request): Body<PolicySearchRequest>,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<PolicySearchAnswer>, ApiError> {
     let Op { caller, path: ResourcePath { org, id: policy }, .. } = &op;
     if request.changed_since < 0 || request.num_entries.is_some_and(|count| count < 0) {
         return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
@@ -97,7 +96,7 @@ async fn search_nodes_by_policy(
             tx.finish_with([], PolicySearchAnswer { nodes, offset_updated: step.has_moved })
         })
         .await?;
-    Ok(searched(answer.nodes.is_empty(), answer))
+    Ok(SearchResult::of(answer.nodes.is_empty(), answer))
 }
 
 /// A search without pages: it ends the series of its agbot, and all nodes are sent as they are read.
@@ -106,7 +105,7 @@ async fn search_all(
     permission: &Permission<right::NodesSearch>,
     orgs: Vec<String>,
     request: PolicySearchRequest,
-) -> Result<Response, ApiError> {
+) -> Result<SearchResult<PolicySearchAnswer>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: policy }, .. } = op;
     let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
     let (service, since) = op
@@ -132,7 +131,7 @@ async fn search_all(
         until: exchange.now(),
     });
     let exchange = exchange.clone();
-    pages::answer(StatusCode::CREATED, r#"{"nodes":["#, r#"],"offsetUpdated":false}"#, move |after| {
+    pages::list(r#"{"nodes":["#, r#"],"offsetUpdated":false}"#, move |after| {
         page(exchange.clone(), wanted.clone(), after)
     })
     .await

@@ -1,24 +1,22 @@
 //! Registry credentials of a service.
-
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::{List, ListOf, NoContent};
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, DockAuthRow};
 use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth};
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::change;
 use super::get::absent;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
-use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
 /// Name to log in with when none is given.
@@ -27,13 +25,10 @@ const DEFAULT_USERNAME: &str = "token";
 pub(super) async fn list_dockauths(
     op: Op<ResourcePath>,
     _: Permission<right::ServiceSecretsRead>,
-) -> Result<Response, ApiError> {
+) -> Result<List<ListOf<DockAuthAnswer>>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let wanted = Arc::new((org, id));
-    pages::answer(StatusCode::OK, "[", "]", move |after: Option<i32>| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    pages::list("[", "]", move |after: Option<i32>| page(exchange.clone(), wanted.clone(), after)).await
 }
 
 async fn page(
@@ -54,7 +49,7 @@ async fn page(
 pub(super) async fn get_dockauth(
     op: Op<PartPath>,
     _: Permission<right::ServiceSecretsRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<DockAuthAnswer>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let number = parse_number(&number)?;
     match exchange
@@ -62,7 +57,7 @@ pub(super) async fn get_dockauth(
         .read(async |connection| service_part::find_dockauth(connection, &org, &id, number).await)
         .await?
     {
-        Some(row) => Ok(found(answer(row))),
+        Some(row) => Ok(Json(answer(row))),
         None => Err(ApiError::empty(json!([]))),
     }
 }
@@ -71,7 +66,7 @@ pub(super) async fn create_dockauth(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PutDockAuth>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let row = row(0, request, exchange.now());
     let added = op
@@ -94,7 +89,7 @@ pub(super) async fn replace_dockauth(
     op: Op<PartPath>,
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PutDockAuth>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
     let row = row(parse_number(number)?, request, exchange.now());
     op.write(&permission, "dockauth.replace", async |mut tx| {
@@ -111,7 +106,7 @@ pub(super) async fn replace_dockauth(
 pub(super) async fn delete_dockauths(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let ResourcePath { org, id } = &op.path;
     delete(&op, &permission, (org, id), None).await
 }
@@ -119,7 +114,7 @@ pub(super) async fn delete_dockauths(
 pub(super) async fn delete_dockauth(
     op: Op<PartPath>,
     permission: Permission<right::ServiceWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let PartPath { org, id, part: number } = &op.path;
     delete(&op, &permission, (org, id), Some(parse_number(number)?)).await
 }
@@ -129,7 +124,7 @@ async fn delete<P>(
     permission: &Permission<right::ServiceWrite>,
     (org, id): (&str, &str),
     number: Option<i32>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     op.write(permission, "dockauth.delete", async |mut tx| {
         let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         if service_part::delete_dockauths(&mut tx, org, id, number).await? == 0 {
@@ -139,7 +134,7 @@ async fn delete<P>(
         tx.finish([change(org, id, "servicedockauths", "deleted", is_public)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 fn parse_number(text: &str) -> Result<i32, ApiError> {

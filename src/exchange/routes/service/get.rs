@@ -1,16 +1,16 @@
 //! Reading services.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Account, Permission, RowFilter, organization_rows, right, service_rows};
+use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::service::{self, ServiceFilter, ServiceRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer, ServicesAnswer, ServicesQuery};
 use evenkeel_wire::exchange::shared::{CatalogQuery, filled};
 use evenkeel_wire::exchange::time::wire_time;
-use http::StatusCode;
+use evenkeel_wire::exchange::utility::AttributeAnswer;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::node::get::node_type;
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::reference::require_version;
-use crate::routes::shape::{attribute_of, found, pattern_or_exact, show_absent_lists};
+use crate::routes::shape::{attribute_of, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 /// Members that clients fill as they like.
@@ -28,7 +28,7 @@ const AS_GIVEN: &[&str] = &["imageStore", "matchHardware", "userInput"];
 pub(super) async fn list_services(
     op: Op<OrgPath, Query<ServicesQuery>>,
     _: Permission<right::ServicesList>,
-) -> Result<Response, ApiError> {
+) -> Result<List<ServicesAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     if let Some(version) = &query.version {
         require_version("the query parameter version", version)?;
@@ -43,7 +43,7 @@ pub(super) async fn list_services(
 pub(super) async fn list_catalog_services(
     op: Op<(), (Query<ServicesQuery>, Query<CatalogQuery>)>,
     _: Permission<right::ServicesList>,
-) -> Result<Response, ApiError> {
+) -> Result<List<ServicesAnswer>, ApiError> {
     let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
     let filter = ServiceFilter { organization: catalog.organization.map(pattern_or_exact), ..filter(query) };
     list(exchange, filter, organization_rows(&caller)).await
@@ -66,9 +66,13 @@ fn filter(query: ServicesQuery) -> ServiceFilter {
     }
 }
 
-async fn list(exchange: Exchange, filter: ServiceFilter, rows: RowFilter) -> Result<Response, ApiError> {
+async fn list(
+    exchange: Exchange,
+    filter: ServiceFilter,
+    rows: RowFilter,
+) -> Result<List<ServicesAnswer>, ApiError> {
     let wanted = Arc::new((filter, rows));
-    pages::answer(StatusCode::OK, r#"{"services":{"#, r#"},"lastIndex":0}"#, move |after| {
+    pages::list(r#"{"services":{"#, r#"},"lastIndex":0}"#, move |after| {
         page(exchange.clone(), wanted.clone(), after)
     })
     .await
@@ -92,7 +96,7 @@ async fn page(
 pub(super) async fn get_service(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::ServiceRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Either<Json<ServicesAnswer>, Json<AttributeAnswer>>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -103,10 +107,10 @@ pub(super) async fn get_service(
     if let Some(name) = &query.attribute
         && let Some(response) = attribute_of(&stored_answer(row.clone()), name, AS_GIVEN)
     {
-        return Ok(response);
+        return Ok(Either::Second(response));
     }
     let (key, answer) = keyed_answer(row);
-    Ok(found(ServicesAnswer { services: BTreeMap::from([(key, answer)]), last_index: 0 }))
+    Ok(Either::First(Json(ServicesAnswer { services: BTreeMap::from([(key, answer)]), last_index: 0 })))
 }
 
 fn is_seen(rows: &RowFilter, row: &ServiceRow) -> bool {

@@ -9,8 +9,8 @@ mod policy;
 mod write;
 
 use evenkeel_exchange_store::change::Change;
-use evenkeel_wire::exchange::service::{DockAuthAnswer, ServicePolicyAnswer, ServicesAnswer};
-use evenkeel_wire::exchange::utility::{ApiResponse, AttributeAnswer};
+use evenkeel_wire::exchange::service::DockAuthAnswer;
+use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::signing_key::{ServiceKeys, key_operations};
 use crate::operation::audit::Subject;
@@ -43,36 +43,32 @@ fn service_operations() -> Vec<Operation> {
         get(LIST, "list_services", get::list_services)
             .alias("/catalog/{organization}/services")
             .doc(TAG, "Lists the services of an organization that the caller may see")
-            .answer::<ServicesAnswer>(200, "the services")
-            .answer::<ServicesAnswer>(404, "there is none"),
+            .success("the services")
+            .empty("there is none"),
         post(LIST, "create_service", write::create_service)
             .alias("/catalog/{organization}/services")
             .doc(TAG, "Publishes a service; its id is made of url, version and architecture")
-            .answer::<ApiResponse>(201, "published"),
+            .success("published"),
         get("/catalog/services", "list_catalog_services", get::list_catalog_services)
             .alias("/services")
             .doc(TAG, "Lists services of all organizations that the caller may see")
-            .answer::<ServicesAnswer>(200, "the services")
-            .answer::<ServicesAnswer>(404, "there is none"),
+            .success("the services")
+            .empty("there is none"),
         get(ONE, "get_service", get::get_service)
             .doc(TAG, "Reads a service, or one attribute of it")
-            .answer_with(
-                200,
-                "the service or the attribute",
-                Content::either::<ServicesAnswer, AttributeAnswer>(),
-            ),
+            .success("the service or the attribute"),
         put(ONE, "replace_service", write::replace_service)
             .doc(TAG, "Replaces a service; the caller becomes its owner")
             .audit(Subject::Service)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         patch(ONE, "patch_service", patch::patch_service)
             .doc(TAG, "Changes one attribute of a service")
             .audit(Subject::Service)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         delete(ONE, "delete_service", write::delete_service)
             .doc(TAG, "Removes a service with its policy, keys and registry credentials")
             .audit(Subject::Service)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
@@ -80,15 +76,15 @@ fn policy_operations() -> Vec<Operation> {
     vec![
         get(POLICY, "get_service_policy", policy::get_service_policy)
             .doc(TAG, "Reads the policy of a service")
-            .answer::<ServicePolicyAnswer>(200, "the policy"),
+            .success("the policy"),
         put(POLICY, "replace_service_policy", policy::replace_service_policy)
             .doc(TAG, "Adds or replaces the policy of a service")
             .audit(Subject::ServicePolicy)
-            .answer::<ApiResponse>(201, "stored"),
+            .success("stored"),
         delete(POLICY, "delete_service_policy", policy::delete_service_policy)
             .doc(TAG, "Removes the policy of a service")
             .audit(Subject::ServicePolicy)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 
@@ -96,28 +92,28 @@ fn dockauth_operations() -> Vec<Operation> {
     vec![
         get(DOCKAUTHS, "list_service_dockauths", dockauth::list_dockauths)
             .doc(TAG, "Lists the registry credentials of a service")
-            .answer_with(200, "the credentials", Content::list::<DockAuthAnswer>())
+            .success("the credentials")
             .answer_with(404, "there are none", Content::list::<DockAuthAnswer>().or::<ApiResponse>()),
         post(DOCKAUTHS, "create_service_dockauth", dockauth::create_dockauth)
             .doc(TAG, "Adds registry credentials, or refreshes equal ones")
             .audit(Subject::ServiceDockauth)
-            .answer::<ApiResponse>(201, "stored"),
+            .success("stored"),
         delete(DOCKAUTHS, "delete_service_dockauths", dockauth::delete_dockauths)
             .doc(TAG, "Removes all registry credentials of a service")
             .audit(Subject::ServiceDockauth)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
         get(DOCKAUTH, "get_service_dockauth", dockauth::get_dockauth)
             .doc(TAG, "Reads registry credentials by number")
-            .answer::<DockAuthAnswer>(200, "the credentials")
+            .success("the credentials")
             .answer_with(404, "there are none", Content::list::<DockAuthAnswer>().or::<ApiResponse>()),
         put(DOCKAUTH, "replace_service_dockauth", dockauth::replace_dockauth)
             .doc(TAG, "Replaces registry credentials")
             .audit(Subject::ServiceDockauth)
-            .answer::<ApiResponse>(201, "replaced"),
+            .success("replaced"),
         delete(DOCKAUTH, "delete_service_dockauth", dockauth::delete_dockauth)
             .doc(TAG, "Removes registry credentials")
             .audit(Subject::ServiceDockauth)
-            .answer_with(204, "removed", Content::None),
+            .success("removed"),
     ]
 }
 

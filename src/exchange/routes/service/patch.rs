@@ -1,6 +1,5 @@
 //! Changing one attribute of a service.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PatchService, RequiredService};
@@ -10,7 +9,7 @@ use super::change;
 use super::get::absent;
 use super::write::{require_required_services, require_sharable};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
 
@@ -33,7 +32,7 @@ pub(super) async fn patch_service(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PatchService>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let (name, attribute) = first_attribute(request)?;
     op.write(&permission, "service.patch", async |mut tx| {

@@ -1,7 +1,7 @@
 //! The policy of a service.
-
-use axum::response::Response;
+use axum::Json;
 use evenkeel_access::{Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, ServicePolicyRow};
 use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyAnswer};
@@ -12,23 +12,22 @@ use serde_json::json;
 use super::change;
 use super::get::absent;
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::{ConstraintWarnings, require_property_types};
-use crate::routes::shape::{found, no_content};
+use crate::routes::reference::{ConstraintWarnings, Warned, require_property_types};
 
 pub(super) async fn get_service_policy(
     op: Op<ResourcePath>,
     _: Permission<right::ServiceRead>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<ServicePolicyAnswer>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| service_part::find_policy(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(found(ServicePolicyAnswer {
+    Ok(Json(ServicePolicyAnswer {
         label: row.label,
         description: row.description,
         properties: filled::<Vec<OneProperty>>(row.properties),
@@ -41,7 +40,7 @@ pub(super) async fn replace_service_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PutServicePolicy>,
-) -> Result<Response, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     require_property_types(&request.properties)?;
     let mut warnings = ConstraintWarnings::new(exchange);
@@ -66,7 +65,7 @@ pub(super) async fn replace_service_policy(
 pub(super) async fn delete_service_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "service_policy.delete", async |mut tx| {
         let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
@@ -76,5 +75,5 @@ pub(super) async fn delete_service_policy(
         tx.finish([change(org, id, "servicepolicies", "deleted", is_public)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }

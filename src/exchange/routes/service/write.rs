@@ -1,8 +1,7 @@
 //! Publishing, replacing and removing services.
 
-use crate::operation::audit::Subject;
-use axum::response::Response;
 use evenkeel_access::{Account, Permission, right};
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_exchange_store::service::{self, ServiceRow};
@@ -14,13 +13,14 @@ use serde_json::json;
 use super::change;
 use super::get::absent;
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::operation::audit::Subject;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::reference::{
     ExchangeRange, ExchangeVersion, require_version, service_id, service_id_base,
 };
-use crate::routes::shape::{no_content, require_below_limit};
+use crate::routes::shape::require_below_limit;
 
 const SHARABLE: &[&str] = &["exclusive", "single", "singleton", "multiple"];
 /// Schemes of an address of a page.
@@ -30,7 +30,7 @@ pub(super) async fn create_service(
     op: Op<OrgPath>,
     permission: Permission<right::ServiceCreate>,
     Body(request): Body<PostService>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = &op;
     validate(&request)?;
     let row = row(org, caller.account(), &request, exchange.now());
@@ -61,7 +61,7 @@ pub(super) async fn replace_service(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PostService>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, caller.account(), &request, exchange.now());
@@ -85,14 +85,14 @@ pub(super) async fn replace_service(
 pub(super) async fn delete_service(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "service.delete", async |mut tx| {
         let is_public = service::delete(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         tx.finish([change(org, id, "service", "deleted", is_public)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 fn row(org: &str, owner: Account, request: &PostService, now: Timestamp) -> ServiceRow {

@@ -1,26 +1,23 @@
 //! API keys of users.
-
 use axum::Json;
-use axum::response::{IntoResponse, Response};
 use evenkeel_access::{Caller, Permission, right};
+use evenkeel_api::{Created, NoContent};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user::{ApiKeyAnswer, NewApiKey};
-use http::StatusCode;
 use uuid::Uuid;
 
 use super::find_visible;
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, PartPath, ResourcePath};
-use crate::routes::shape::{found, no_content};
 use crate::{ApiError, Exchange};
 
 pub async fn create_api_key(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
     Body(request): Body<NewApiKey>,
-) -> Result<Response, ApiError> {
+) -> Result<Created<ApiKeyAnswer>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     require_user(exchange, caller, org, name).await?;
     let value = new_value();
@@ -40,10 +37,13 @@ pub async fn create_api_key(
         tx.finish([])
     })
     .await?;
-    Ok((StatusCode::CREATED, Json(answer(key, Some(value)))).into_response())
+    Ok(Created(answer(key, Some(value))))
 }
 
-pub async fn get_api_key(op: Op<PartPath>, _: Permission<right::UserRead>) -> Result<Response, ApiError> {
+pub async fn get_api_key(
+    op: Op<PartPath>,
+    _: Permission<right::UserRead>,
+) -> Result<Json<ApiKeyAnswer>, ApiError> {
     let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = op;
     let id = parse_id(&id)?;
     require_user(&exchange, &caller, &org, &name).await?;
@@ -52,13 +52,13 @@ pub async fn get_api_key(op: Op<PartPath>, _: Permission<right::UserRead>) -> Re
         .read(async |connection| api_key::find_api_key(connection, &org, &name, id).await)
         .await?
         .ok_or_else(no_key)?;
-    Ok(found(answer(key, None)))
+    Ok(Json(answer(key, None)))
 }
 
 pub async fn delete_api_key(
     op: Op<PartPath>,
     permission: Permission<right::UserWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = &op;
     let id = parse_id(id)?;
     require_user(exchange, caller, org, name).await?;
@@ -69,7 +69,7 @@ pub async fn delete_api_key(
         tx.finish([forget_login(org, name)])
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 async fn require_user(exchange: &Exchange, caller: &Caller, org: &str, name: &str) -> Result<(), ApiError> {

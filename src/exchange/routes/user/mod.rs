@@ -9,12 +9,12 @@ mod write;
 
 use evenkeel_access::{AccountFacts, Caller, sees_account};
 use evenkeel_exchange_store::account::{self, AccountRow};
-use evenkeel_wire::exchange::user::{ApiKeyAnswer, UsersAnswer};
+use evenkeel_wire::exchange::user::UsersAnswer;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
+use crate::operation::Operation;
 use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
-use crate::operation::{Content, Operation};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "users";
@@ -34,35 +34,36 @@ fn user_operations() -> Vec<Operation> {
     vec![
         get("/orgs/{organization}/users", "list_users", read::list_users)
             .doc(TAG, "Lists the users of an organization")
-            .answer::<UsersAnswer>(200, "the users")
-            .answer::<UsersAnswer>(404, "none"),
+            .success("the users")
+            .empty("none"),
         get(OWN, "get_own_user", read::get_own_user)
             .alias("/orgs/{organization}/users/iamapikey")
             .doc(TAG, "Answers the user that calls, for instance to whom an API key belongs")
-            .answer::<UsersAnswer>(200, "the user")
+            .success("the user")
+            .never_empty()
             .served_elsewhere(),
         get(ONE, "get_user", read::get_user)
             .doc(TAG, "Answers one user")
-            .answer::<UsersAnswer>(200, "the user")
+            .success("the user")
             .answer_either::<UsersAnswer, ApiResponse>(404, "there is none"),
         post(ONE, "create_user", write::create_user)
             .doc(TAG, "Creates a user")
             .audit(Subject::Account)
-            .answer::<ApiResponse>(201, "created")
+            .success("created")
             .answer::<ApiResponse>(409, "a node or an agbot has this id"),
         put(ONE, "replace_user", write::replace_user)
             .doc(TAG, "Replaces or creates a user")
             .audit(Subject::Account)
-            .answer::<ApiResponse>(201, "replaced or created")
+            .success("replaced or created")
             .answer::<ApiResponse>(409, "a node or an agbot has this id"),
         patch(ONE, "patch_user", write::patch_user)
             .doc(TAG, "Changes one attribute of a user")
             .audit(Subject::Account)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         delete(ONE, "delete_user", write::delete_user)
             .doc(TAG, "Deletes a user with everything it owns")
             .audit(Subject::Account)
-            .answer_with(204, "deleted", Content::None),
+            .success("deleted"),
     ]
 }
 
@@ -71,22 +72,22 @@ fn secret_operations() -> Vec<Operation> {
         post("/orgs/{organization}/users/{username}/changepw", "change_password", password::change_password)
             .doc(TAG, "Changes the password of a user")
             .audit(Subject::Account)
-            .answer::<ApiResponse>(201, "changed"),
+            .success("changed"),
         post("/orgs/{organization}/users/{username}/confirm", "confirm_user", password::confirm_user)
             .doc(TAG, "Confirms that a user exists and the credentials of the caller are good")
             .unaudited("it only reads")
-            .answer::<ApiResponse>(201, "confirmed"),
+            .success("confirmed"),
         post(KEYS, "create_api_key", api_key::create_api_key)
             .doc(TAG, "Creates an API key; its value is answered only this once")
             .audit(Subject::ApiKey)
-            .answer::<ApiKeyAnswer>(201, "the key with its value"),
+            .success("the key with its value"),
         get(KEY, "get_api_key", api_key::get_api_key)
             .doc(TAG, "Answers one API key without its value")
-            .answer::<ApiKeyAnswer>(200, "the key"),
+            .success("the key"),
         delete(KEY, "delete_api_key", api_key::delete_api_key)
             .doc(TAG, "Deletes an API key")
             .audit(Subject::ApiKey)
-            .answer_with(204, "deleted", Content::None),
+            .success("deleted"),
     ]
 }
 

@@ -1,13 +1,12 @@
 //! Changing a password, confirming credentials.
 
-use axum::response::Response;
 use evenkeel_access::{Permission, Role, is_root, right, sees_account};
 use evenkeel_exchange_store::account;
 use evenkeel_wire::exchange::user::ChangePassword;
 
 use super::{absent, facts, find};
 use crate::ApiError;
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
@@ -16,7 +15,7 @@ pub async fn change_password(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
     Body(request): Body<ChangePassword>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     if request.new_password.is_empty() {
         return Err(ApiError::invalid_input("newPassword: must not be empty"));
@@ -39,10 +38,7 @@ pub async fn change_password(
     Ok(created("password updated successfully"))
 }
 
-pub async fn confirm_user(
-    op: Op<ResourcePath>,
-    _: Permission<right::UserRead>,
-) -> Result<Response, ApiError> {
+pub async fn confirm_user(op: Op<ResourcePath>, _: Permission<right::UserRead>) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id: name }, .. } = op;
     // Whoever may read the user may confirm it, hub admins also plain users, whom lists do not show them.
     find(&exchange, &org, &name).await?.ok_or_else(|| absent(&org, &name))?;

@@ -1,18 +1,17 @@
 //! Reads of users.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::Response;
 use evenkeel_access::{Caller, OWN_NAMES, Permission, Role, right, sees_account};
+use evenkeel_api::List;
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
 use evenkeel_store::StoreError;
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer};
-use http::StatusCode;
+use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer, UsersAnswer};
 
 use super::facts;
+use crate::operation::authorize::AskedLater;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
@@ -20,27 +19,40 @@ use crate::{ApiError, Exchange};
 /// What is shown instead of a secret.
 const MASK: &str = "***************";
 
-pub async fn list_users(op: Op<OrgPath>, _: Permission<right::UsersList>) -> Result<Response, ApiError> {
+pub async fn list_users(
+    op: Op<OrgPath>,
+    _: Permission<right::UsersList>,
+) -> Result<List<UsersAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     answer(exchange, caller, org, None).await
 }
 
-pub async fn get_user(op: Op<ResourcePath>) -> Result<Response, ApiError> {
+pub async fn get_user(
+    op: Op<ResourcePath>,
+    right: AskedLater<right::UserRead>,
+) -> Result<List<UsersAnswer>, ApiError> {
     if OWN_NAMES.contains(&op.path.id.as_str()) {
         let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = op;
         return list_own_user(exchange, caller, org).await;
     }
-    let _: Permission<right::UserRead> = op.authorize().await?;
+    let _: Permission<right::UserRead> = right.authorize(&op).await?;
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
     answer(exchange, caller, org, Some(name)).await
 }
 
-pub async fn get_own_user(op: Op<OrgPath>) -> Result<Response, ApiError> {
+pub async fn get_own_user(
+    op: Op<OrgPath>,
+    _: AskedLater<right::UserRead>,
+) -> Result<List<UsersAnswer>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     list_own_user(exchange, caller, org).await
 }
 
-async fn list_own_user(exchange: Exchange, caller: Arc<Caller>, org: String) -> Result<Response, ApiError> {
+async fn list_own_user(
+    exchange: Exchange,
+    caller: Arc<Caller>,
+    org: String,
+) -> Result<List<UsersAnswer>, ApiError> {
     if org != caller.org && matches!(caller.role, Role::Root | Role::HubAdmin) {
         return Err(ApiError::invalid_input("the organization in the path is not that of the caller"));
     }
@@ -59,9 +71,9 @@ async fn answer(
     caller: Arc<Caller>,
     org: String,
     name: Option<String>,
-) -> Result<Response, ApiError> {
+) -> Result<List<UsersAnswer>, ApiError> {
     let wanted = Arc::new((org, name));
-    pages::answer(StatusCode::OK, r#"{"users":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
+    pages::list(r#"{"users":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), caller.clone(), wanted.clone(), after)
     })
     .await

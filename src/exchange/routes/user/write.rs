@@ -1,10 +1,10 @@
 //! Creating, replacing, patching and deleting users.
 
-use axum::response::Response;
 use evenkeel_access::{
     Caller, FlagsRefused, LoginKind, Permission, Role, check_flags, is_reserved_name, is_root,
     may_change_admin_flag, may_change_hub_admin_flag, right, sees_account,
 };
+use evenkeel_api::NoContent;
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::identity::{self, IdentityKind};
@@ -12,12 +12,11 @@ use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
 use super::{absent, facts};
-use crate::error::created;
+use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::shape::no_content;
 use crate::{ApiError, Exchange};
 
 const SECRET_MISSING: &str = "the password must be non-blank when creating a user";
@@ -26,7 +25,7 @@ pub async fn create_user(
     op: Op<ResourcePath>,
     permission: Permission<right::UserCreate>,
     Body(request): Body<PutUser>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     check_name(name)?;
     let account = checked(exchange, caller, org, name, request).await?;
@@ -42,7 +41,7 @@ pub async fn replace_user(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
     Body(request): Body<PutUser>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     let account = checked(exchange, caller, org, name, request).await?;
     if account.email.is_empty() {
@@ -72,7 +71,7 @@ pub async fn patch_user(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
     Body(request): Body<PatchUser>,
-) -> Result<Response, ApiError> {
+) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     let attribute = attribute_to_change(&request).ok_or_else(|| {
         ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given")
@@ -104,7 +103,7 @@ pub async fn patch_user(
 pub async fn delete_user(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     let Op { caller, path: ResourcePath { org, id: name }, .. } = &op;
     if is_root(org, name) {
         let reason = "the root user cannot be deleted";
@@ -126,7 +125,7 @@ pub async fn delete_user(
         tx.finish(changes)
     })
     .await?;
-    Ok(no_content())
+    Ok(NoContent)
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {

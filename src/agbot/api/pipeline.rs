@@ -1,0 +1,272 @@
+//! Carries out a request of the agbot's API: reads path and input, asks for the permission in the handler's signature, calls the handler.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::{Json, extract};
+use evenkeel_api::{Content, Documented, Endpoint, RequiredAccess, endpoint};
+use evenkeel_wire::agbot::upgrade::UpgradeRequest;
+use http::{HeaderMap, Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+
+use super::permission::{Permission, Right};
+use super::{AgbotApi, said};
+use crate::context::Context;
+
+/// One operation of the agbot.
+pub(super) type Operation = Endpoint<MethodRouter<AgbotApi>>;
+
+/// One request of an operation.
+pub(super) struct Op<P> {
+    pub(super) context: Arc<Context>,
+    pub(super) path: P,
+}
+
+/// The response to a request that is not carried out.
+pub(super) struct Refusal(Box<Response>);
+
+impl Refusal {
+    /// A refusal with the API's body.
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
+        Refusal(Box::new((status, Json(said(status, message))).into_response()))
+    }
+
+    /// The response of a rejecting extractor.
+    fn of(rejection: impl IntoResponse) -> Refusal {
+        Refusal(Box::new(rejection.into_response()))
+    }
+}
+
+/// The parameters of a path.
+pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
+    /// The organization.
+    fn org(&self) -> Option<&str> {
+        None
+    }
+
+    /// The bare id of the node.
+    fn node(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Names for () {}
+
+macro_rules! paths {
+    ($($name:ident { $($field:ident),* $(; $node:ident)? }: $doc:literal;)*) => {$(
+        #[doc = $doc]
+        #[derive(Deserialize)]
+        pub(super) struct $name {
+            pub(super) organization: String,
+            $(pub(super) $field: String,)*
+            $(pub(super) $node: String,)?
+        }
+
+        impl Names for $name {
+            fn org(&self) -> Option<&str> {
+                Some(&self.organization)
+            }
+
+            $(fn node(&self) -> Option<&str> {
+                Some(&self.$node)
+            })?
+        }
+    )*};
+}
+
+paths! {
+    OrgPath {}: "An organization in a path.";
+    NodePath {; node}: "A node in a path.";
+    GroupPath { hagroup }: "An HA group in a path.";
+    MemberPath { hagroup; node }: "A member of an HA group in a path.";
+    ManagementPath { hagroup, nmp; node }: "A management policy for a member of an HA group in a path.";
+    RolloutPath { policy, action }: "A deployment policy in a path, and what to do about its rollouts.";
+    AgreementPath { agreement }: "An agreement in a path.";
+}
+
+/// What a handler reads of a request besides its path.
+pub(super) trait Input: Sized + Send + 'static {
+    /// Whether it is refused before the caller is checked, because nothing can be asked without it.
+    const IS_CHECKED_FIRST: bool = false;
+
+    /// Reads the request.
+    ///
+    /// # Errors
+    /// 400 when it is not of this shape.
+    fn read(request: Request) -> impl Future<Output = Result<Self, Refusal>> + Send;
+
+    /// The query parameters as the API document shows them.
+    fn parameters() -> Vec<Parameter> {
+        Vec::new()
+    }
+
+    /// The body as the API document shows it.
+    fn body() -> Content {
+        Content::None
+    }
+}
+
+/// Nothing.
+pub(super) struct NoInput;
+
+impl Input for NoInput {
+    async fn read(_: Request) -> Result<NoInput, Refusal> {
+        Ok(NoInput)
+    }
+}
+
+/// Query parameters that are refused as a whole when one of them is unknown.
+pub(super) trait KnownQuery: DeserializeOwned + IntoParams + Send + 'static {
+    /// The text of the refusal.
+    const REFUSAL: &'static str;
+}
+
+/// The query string.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<T: KnownQuery> Input for Query<T> {
+    async fn read(request: Request) -> Result<Query<T>, Refusal> {
+        let query = extract::Query::<T>::try_from_uri(request.uri());
+        let query = query.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, T::REFUSAL))?;
+        Ok(Query(query.0))
+    }
+
+    fn parameters() -> Vec<Parameter> {
+        T::into_params(|| Some(ParameterIn::Query))
+    }
+}
+
+impl Input for UpgradeRequest {
+    const IS_CHECKED_FIRST: bool = true;
+
+    async fn read(request: Request) -> Result<UpgradeRequest, Refusal> {
+        const MESSAGE: &str = "the body must be {\"nmp\": \"org/name of a management policy\"}";
+        let body = Bytes::from_request(request, &()).await.map_err(Refusal::of)?;
+        let request = Json::<UpgradeRequest>::from_bytes(&body);
+        request.map(|Json(request)| request).map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, MESSAGE))
+    }
+
+    fn body() -> Content {
+        Content::read::<UpgradeRequest>()
+    }
+}
+
+/// A GET.
+pub(super) fn get<A: 'static, H: Handler<A>>(
+    path: &'static str,
+    name: &'static str,
+    handler: H,
+) -> Operation {
+    operation(Method::GET, path, name, handler)
+}
+
+/// A POST.
+pub(super) fn post<A: 'static, H: Handler<A>>(
+    path: &'static str,
+    name: &'static str,
+    handler: H,
+) -> Operation {
+    operation(Method::POST, path, name, handler)
+}
+
+/// A DELETE.
+pub(super) fn delete<A: 'static, H: Handler<A>>(
+    path: &'static str,
+    name: &'static str,
+    handler: H,
+) -> Operation {
+    operation(Method::DELETE, path, name, handler)
+}
+
+fn operation<A: 'static, H: Handler<A>>(
+    method: Method,
+    path: &'static str,
+    name: &'static str,
+    handler: H,
+) -> Operation {
+    let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
+    let route = on(filter, move |State(api): State<AgbotApi>, request: Request| async move {
+        handler.respond(api, request).await.unwrap_or_else(|Refusal(response)| *response)
+    });
+    endpoint(method, path, name, H::ACCESS, route)
+        .parameters(H::Input::parameters())
+        .request(H::Input::body())
+        .responses(H::Output::responses())
+}
+
+/// A function that carries an operation out; `A` names the types of its arguments.
+pub(super) trait Handler<A>: Clone + Send + Sync + 'static {
+    type Input: Input;
+    type Output: Documented;
+
+    /// The right that the permission in the signature proves.
+    const ACCESS: RequiredAccess;
+
+    /// Carries out a request.
+    fn respond(
+        self,
+        api: AgbotApi,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, Refusal>> + Send;
+}
+
+impl<F, Fut, P, R, I, O> Handler<(P, R, I)> for F
+where
+    F: Fn(Op<P>, Permission<R>, I) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, Refusal>> + Send,
+    P: Names,
+    R: Right,
+    I: Input,
+    O: Documented,
+{
+    type Input = I;
+    type Output = O;
+
+    const ACCESS: RequiredAccess = R::ACCESS;
+
+    async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
+        let (op, headers, request) = begin(api, request).await?;
+        let mut input = I::read(request).await;
+        if I::IS_CHECKED_FIRST {
+            input = Ok(input?);
+        }
+        let permission = Permission::<R>::of(&op, &headers).await?;
+        Ok(self(op, permission, input?).await?.into_response())
+    }
+}
+
+impl<F, Fut, P, R, O> Handler<(P, R)> for F
+where
+    F: Fn(Op<P>, Permission<R>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, Refusal>> + Send,
+    P: Names,
+    R: Right,
+    O: Documented,
+{
+    type Input = NoInput;
+    type Output = O;
+
+    const ACCESS: RequiredAccess = R::ACCESS;
+
+    async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
+        let (op, headers, _) = begin(api, request).await?;
+        let permission = Permission::<R>::of(&op, &headers).await?;
+        Ok(self(op, permission).await?.into_response())
+    }
+}
+
+/// Finds the agbot and reads the path.
+async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<(Op<P>, HeaderMap, Request), Refusal> {
+    let starting = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot is starting, try again");
+    let context = api.0.get().cloned().ok_or_else(starting)?;
+    let (mut parts, body) = request.into_parts();
+    let Path(path) = Path::<P>::from_request_parts(&mut parts, &()).await.map_err(Refusal::of)?;
+    let headers = parts.headers.clone();
+    Ok((Op { context, path }, headers, Request::from_parts(parts, body)))
+}
