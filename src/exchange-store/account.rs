@@ -1,10 +1,12 @@
 //! Accounts of users.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::{CreatesAccounts, Permitted};
 
 /// An account as stored.
 #[derive(Clone, PartialEq, Eq)]
@@ -114,7 +116,10 @@ pub async fn lock_account(
 /// # Errors
 /// [`StoreError::Conflict`] with `account_org_name_key` when it exists, [`StoreError::ParentMissing`] with `account_org_fk` when the
 /// organization does not.
-pub async fn insert_account(tx: &mut PgConnection, account: &AccountRow) -> Result<(), StoreError> {
+pub async fn insert_account<R: CreatesAccounts>(
+    tx: &mut Permitted<R>,
+    account: &AccountRow,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- account.insert_account
         INSERT INTO account (org, name, id, password_hash, email, is_admin, is_hub_admin, updated_at, updated_by)
@@ -129,13 +134,16 @@ pub async fn insert_account(tx: &mut PgConnection, account: &AccountRow) -> Resu
         to_sql(account.updated_at) as _,
         account.updated_by,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Replaces the mutable columns of an account.
-pub async fn update_account(tx: &mut PgConnection, account: &AccountRow) -> Result<(), StoreError> {
+pub async fn update_account(
+    tx: &mut Permitted<right::UserWrite>,
+    account: &AccountRow,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- account.update_account
         UPDATE account
@@ -150,7 +158,7 @@ pub async fn update_account(tx: &mut PgConnection, account: &AccountRow) -> Resu
         to_sql(account.updated_at) as _,
         account.updated_by,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
@@ -175,14 +183,18 @@ pub async fn list_owned_logins(
 }
 
 /// Removes an account with everything it owns.
-pub async fn delete_account(tx: &mut PgConnection, org: &str, name: &str) -> Result<(), StoreError> {
+pub async fn delete_account(
+    tx: &mut Permitted<right::UserWrite>,
+    org: &str,
+    name: &str,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- account.delete_account
         DELETE FROM account WHERE org = $1 AND name = $2",
         org,
         name,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Agbots and the policies and patterns they serve.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// An agbot as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +136,11 @@ pub async fn list_agbots(
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] `agbot_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the agbot does.
-pub async fn insert_agbot(tx: &mut PgConnection, row: &AgbotRow, token_hash: &str) -> Result<(), StoreError> {
+pub async fn insert_agbot(
+    tx: &mut Permitted<right::AgbotWrite>,
+    row: &AgbotRow,
+    token_hash: &str,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- agbot.insert_agbot
         INSERT INTO agbot (org, agbot, name, owner_org, owner, token_hash, msg_end_point, public_key, seen_at, updated_at)
@@ -149,14 +155,14 @@ pub async fn insert_agbot(tx: &mut PgConnection, row: &AgbotRow, token_hash: &st
         row.public_key,
         to_sql(row.seen_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Updates every attribute of an existing agbot, including the owner; the token only when one is given.
 pub async fn update_agbot(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::AgbotWrite>,
     row: &AgbotRow,
     token_hash: Option<&str>,
 ) -> Result<(), StoreError> {
@@ -176,7 +182,7 @@ pub async fn update_agbot(
         row.public_key,
         to_sql(row.seen_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
@@ -212,14 +218,18 @@ pub async fn find_public_key(
 }
 
 /// Removes an agbot with everything that belongs to it; false when it does not exist.
-pub async fn delete_agbot(tx: &mut PgConnection, org: &str, agbot: &str) -> Result<bool, StoreError> {
+pub async fn delete_agbot(
+    tx: &mut Permitted<right::AgbotWrite>,
+    org: &str,
+    agbot: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- agbot.delete_agbot
         DELETE FROM agbot WHERE org = $1 AND agbot = $2",
         org,
         agbot,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }

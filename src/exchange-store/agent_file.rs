@@ -1,9 +1,11 @@
 //! Versions of the files that agents upgrade to.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// Versions as stored, in the order they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub async fn find_versions(
 
 /// Replaces all versions of an organization at once.
 pub async fn upsert_versions(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::AgentFilesWrite>,
     org: &str,
     files: &AgentFiles,
     at: Timestamp,
@@ -60,13 +62,13 @@ pub async fn upsert_versions(
         &files.cert,
         to_sql(at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes all versions; the time of the last write is kept.
-pub async fn clear_versions(tx: &mut PgConnection, org: &str) -> Result<(), StoreError> {
+pub async fn clear_versions(tx: &mut Permitted<right::AgentFilesWrite>, org: &str) -> Result<(), StoreError> {
     sqlx::query!(
         "-- agent_file.clear_versions
         UPDATE agent_file_version
@@ -74,7 +76,7 @@ pub async fn clear_versions(tx: &mut PgConnection, org: &str) -> Result<(), Stor
         WHERE org = $1",
         org,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }

@@ -2,12 +2,14 @@
 //!
 //! An id is unique over all nodes, and over all agbots: recording it again for another one moves it there.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::node::JsonText;
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// An agreement of a node.
 #[derive(Debug, Clone)]
@@ -117,7 +119,7 @@ pub async fn list_of_agbot(
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node does not exist.
 pub async fn upsert_of_node(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     row: &NodeAgreementRow,
@@ -139,7 +141,7 @@ pub async fn upsert_of_node(
         row.state,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
@@ -149,7 +151,7 @@ pub async fn upsert_of_node(
 /// # Errors
 /// [`StoreError::ParentMissing`] when the agbot does not exist.
 pub async fn upsert_of_agbot(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::AgbotWrite>,
     org: &str,
     agbot: &str,
     row: &AgbotAgreementRow,
@@ -168,14 +170,14 @@ pub async fn upsert_of_agbot(
         row.state,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes one agreement of a node, or all; returns how many there were.
 pub async fn delete_of_node(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     agreement: Option<&str>,
@@ -187,14 +189,14 @@ pub async fn delete_of_node(
         node,
         agreement,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected())
 }
 
 /// Removes one agreement of an agbot, or all; returns how many there were.
 pub async fn delete_of_agbot(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::AgbotWrite>,
     org: &str,
     agbot: &str,
     agreement: Option<&str>,
@@ -206,7 +208,7 @@ pub async fn delete_of_agbot(
         agbot,
         agreement,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected())
 }

@@ -1,10 +1,12 @@
 //! API keys of accounts.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// An API key as stored, without its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +94,11 @@ pub async fn find_api_key(
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] with `api_key_account_fk` when the account does not exist.
-pub async fn insert_api_key(tx: &mut PgConnection, key: &ApiKey, key_hash: &str) -> Result<(), StoreError> {
+pub async fn insert_api_key(
+    tx: &mut Permitted<right::UserWrite>,
+    key: &ApiKey,
+    key_hash: &str,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- api_key.insert_api_key
         INSERT INTO api_key (id, org, account, label, description, key_hash, updated_at)
@@ -105,14 +111,14 @@ pub async fn insert_api_key(tx: &mut PgConnection, key: &ApiKey, key_hash: &str)
         key_hash,
         to_sql(key.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes one key of an account; false when there is none.
 pub async fn delete_api_key(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::UserWrite>,
     org: &str,
     account: &str,
     id: Uuid,
@@ -124,7 +130,7 @@ pub async fn delete_api_key(
         account,
         id,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }

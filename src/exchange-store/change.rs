@@ -2,11 +2,13 @@
 //!
 //! Source: design, section 3 "Change feed"; exchange contract, section 5.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// A change that a write inserts into the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -277,14 +279,18 @@ pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result
 }
 
 /// Removes sequenced changes of one organization: the given ones, or all when none is given.
-pub async fn delete_of_org(conn: &mut PgConnection, org: &str, ids: &[i64]) -> Result<u64, StoreError> {
+pub async fn delete_of_org(
+    conn: &mut Permitted<right::AdminAction>,
+    org: &str,
+    ids: &[i64],
+) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "-- change.delete_of_org
         DELETE FROM change WHERE org = $1 AND (cardinality($2::bigint[]) = 0 OR change_id = ANY ($2))",
         org,
         ids,
     )
-    .execute(conn)
+    .execute(&mut **conn)
     .await?;
     Ok(done.rows_affected())
 }

@@ -1,10 +1,12 @@
 //! Deployment policies.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::Permitted;
 
 /// A deployment policy as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +119,10 @@ pub async fn list(
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `deployment_policy_org_policy_key` when the id is taken.
-pub async fn insert(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<(), StoreError> {
+pub async fn insert(
+    tx: &mut Permitted<right::DeploymentPolicyCreate>,
+    row: &DeploymentPolicyRow,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- deployment_policy.insert
         INSERT INTO deployment_policy (org, policy, owner_org, owner, label, description, service, user_input, secret_binding,
@@ -138,13 +143,16 @@ pub async fn insert(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
         to_sql(row.updated_at) as _,
         row.orchestration,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Replaces everything of a deployment policy except its id, owner and time of publication; `false` when there is none.
-pub async fn update(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<bool, StoreError> {
+pub async fn update(
+    tx: &mut Permitted<right::DeploymentPolicyWrite>,
+    row: &DeploymentPolicyRow,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- deployment_policy.update
         UPDATE deployment_policy
@@ -163,20 +171,24 @@ pub async fn update(tx: &mut PgConnection, row: &DeploymentPolicyRow) -> Result<
         to_sql(row.updated_at) as _,
         row.orchestration,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Removes a deployment policy with its search sessions; `false` when there was none.
-pub async fn delete(tx: &mut PgConnection, org: &str, policy: &str) -> Result<bool, StoreError> {
+pub async fn delete(
+    tx: &mut Permitted<right::DeploymentPolicyWrite>,
+    org: &str,
+    policy: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- deployment_policy.delete
         DELETE FROM deployment_policy WHERE org = $1 AND policy = $2",
         org,
         policy,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }

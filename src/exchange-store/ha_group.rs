@@ -4,11 +4,12 @@
 //! compete for nodes wait for each other and never deadlock.
 //! Source: design, section 1.2; HA-group design; exchange contract section 6.
 
-use evenkeel_access::Account;
+use evenkeel_access::{Account, right};
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// A group as stored, without its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,7 +217,10 @@ pub async fn list_memberships(
 /// # Errors
 /// [`StoreError::Conflict`] with `ha_group_org_name_key` when it exists, [`StoreError::ParentMissing`] with `ha_group_org_fk` when the
 /// organization does not.
-pub async fn insert_group(tx: &mut PgConnection, group: &HaGroup) -> Result<(), StoreError> {
+pub async fn insert_group(
+    tx: &mut Permitted<right::HaGroupWrite>,
+    group: &HaGroup,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- ha_group.insert_group
         INSERT INTO ha_group (org, name, description, is_admin, owner_org, owner, updated_at)
@@ -229,14 +233,14 @@ pub async fn insert_group(tx: &mut PgConnection, group: &HaGroup) -> Result<(), 
         group.owner.as_ref().map(|owner| owner.name.as_str()),
         to_sql(group.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Sets description and time of the last change.
 pub async fn update_group(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::HaGroupWrite>,
     org: &str,
     name: &str,
     description: Option<&str>,
@@ -250,20 +254,24 @@ pub async fn update_group(
         description,
         to_sql(at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes a group; its nodes are then in no group.
-pub async fn delete_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<(), StoreError> {
+pub async fn delete_group(
+    tx: &mut Permitted<right::HaGroupWrite>,
+    org: &str,
+    name: &str,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- ha_group.delete_group
         DELETE FROM ha_group WHERE org = $1 AND name = $2",
         org,
         name,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
@@ -274,7 +282,7 @@ pub async fn delete_group(tx: &mut PgConnection, org: &str, name: &str) -> Resul
 /// # Errors
 /// [`StoreError::ParentMissing`] when the group or a node does not exist.
 pub async fn insert_members(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::HaGroupWrite>,
     org: &str,
     name: &str,
     nodes: &[String],
@@ -290,14 +298,14 @@ pub async fn insert_members(
         name,
         nodes,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected())
 }
 
 /// Removes nodes from a group and returns how many of them were in it.
 pub async fn delete_members(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::HaGroupWrite>,
     org: &str,
     name: &str,
     nodes: &[String],
@@ -309,7 +317,7 @@ pub async fn delete_members(
         name,
         nodes,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected())
 }

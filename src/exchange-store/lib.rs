@@ -23,6 +23,7 @@ pub mod node_limit;
 pub mod node_part;
 pub mod organization;
 pub mod pattern;
+pub mod permitted;
 pub mod provided_account;
 pub mod referenced_service;
 pub mod search;

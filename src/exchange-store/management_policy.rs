@@ -1,10 +1,12 @@
 //! Management policies.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::Permitted;
 
 /// A management policy as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,7 +117,10 @@ pub async fn list(
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `management_policy_org_policy_key` when the id is taken.
-pub async fn insert(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<(), StoreError> {
+pub async fn insert(
+    tx: &mut Permitted<right::ManagementPolicyWrite>,
+    row: &ManagementPolicyRow,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- management_policy.insert
         INSERT INTO management_policy (org, policy, owner_org, owner, label, description, properties, constraints, patterns,
@@ -137,13 +142,16 @@ pub async fn insert(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<
         to_sql(row.created_at) as _,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Replaces everything of a management policy except its id, owner and time of publication; `false` when there is none.
-pub async fn update(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<bool, StoreError> {
+pub async fn update(
+    tx: &mut Permitted<right::ManagementPolicyWrite>,
+    row: &ManagementPolicyRow,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- management_policy.update
         UPDATE management_policy
@@ -163,20 +171,24 @@ pub async fn update(tx: &mut PgConnection, row: &ManagementPolicyRow) -> Result<
         row.agent_upgrade_policy.to_string(),
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Removes a management policy with the statuses that nodes report for it; `false` when there was none.
-pub async fn delete(tx: &mut PgConnection, org: &str, policy: &str) -> Result<bool, StoreError> {
+pub async fn delete(
+    tx: &mut Permitted<right::ManagementPolicyWrite>,
+    org: &str,
+    policy: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- management_policy.delete
         DELETE FROM management_policy WHERE org = $1 AND policy = $2",
         org,
         policy,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }

@@ -1,9 +1,11 @@
 //! Mailboxes of nodes and agbots.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::{ClearsAgbotMailbox, ClearsNodeMailbox, Permitted};
 
 /// Removes expired messages from all mailboxes.
 pub async fn delete_expired(conn: &mut PgConnection, now: Timestamp) -> Result<u64, StoreError> {
@@ -159,7 +161,10 @@ pub async fn list_to_agbot(
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node or the agbot does not exist.
-pub async fn insert_to_node(tx: &mut PgConnection, message: NewMessage<'_>) -> Result<i64, StoreError> {
+pub async fn insert_to_node(
+    tx: &mut Permitted<right::NodeMessage>,
+    message: NewMessage<'_>,
+) -> Result<i64, StoreError> {
     let row = sqlx::query!(
         "-- message.insert_to_node
         INSERT INTO node_message (org, node, agbot_org, agbot, public_key, message, sent_at, expires_at)
@@ -174,7 +179,7 @@ pub async fn insert_to_node(tx: &mut PgConnection, message: NewMessage<'_>) -> R
         to_sql(message.sent_at) as _,
         to_sql(message.expires_at) as _,
     )
-    .fetch_one(tx)
+    .fetch_one(&mut **tx)
     .await?;
     Ok(row.message_id)
 }
@@ -183,7 +188,10 @@ pub async fn insert_to_node(tx: &mut PgConnection, message: NewMessage<'_>) -> R
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when the agbot does not exist.
-pub async fn insert_to_agbot(tx: &mut PgConnection, message: NewMessage<'_>) -> Result<i64, StoreError> {
+pub async fn insert_to_agbot(
+    tx: &mut Permitted<right::AgbotMessage>,
+    message: NewMessage<'_>,
+) -> Result<i64, StoreError> {
     let row = sqlx::query!(
         "-- message.insert_to_agbot
         INSERT INTO agbot_message (org, agbot, node_org, node, public_key, message, sent_at, expires_at)
@@ -198,14 +206,14 @@ pub async fn insert_to_agbot(tx: &mut PgConnection, message: NewMessage<'_>) -> 
         to_sql(message.sent_at) as _,
         to_sql(message.expires_at) as _,
     )
-    .fetch_one(tx)
+    .fetch_one(&mut **tx)
     .await?;
     Ok(row.message_id)
 }
 
 /// Removes a message to a node, or those that expired before an instant when no id is given.
-pub async fn delete_to_node(
-    tx: &mut PgConnection,
+pub async fn delete_to_node<R: ClearsNodeMailbox>(
+    tx: &mut Permitted<R>,
     org: &str,
     node: &str,
     message_id: Option<i64>,
@@ -220,14 +228,14 @@ pub async fn delete_to_node(
         message_id,
         to_sql(expired_before) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected())
 }
 
 /// Removes a message to an agbot, or those that expired before an instant when no id is given.
-pub async fn delete_to_agbot(
-    tx: &mut PgConnection,
+pub async fn delete_to_agbot<R: ClearsAgbotMailbox>(
+    tx: &mut Permitted<R>,
     org: &str,
     agbot: &str,
     message_id: Option<i64>,
@@ -242,7 +250,7 @@ pub async fn delete_to_agbot(
         message_id,
         to_sql(expired_before) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected())
 }

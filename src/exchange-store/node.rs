@@ -1,11 +1,13 @@
 //! Nodes: rows with their last heartbeat and HA group joined in.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// JSON in its original text.
 pub type JsonText = Box<RawValue>;
@@ -266,7 +268,11 @@ pub async fn list_nodes(
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] `node_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the node does.
-pub async fn insert_node(tx: &mut PgConnection, row: &NodeRow, token_hash: &str) -> Result<(), StoreError> {
+pub async fn insert_node(
+    tx: &mut Permitted<right::NodeWrite>,
+    row: &NodeRow,
+    token_hash: &str,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- node.insert_node
         INSERT INTO node (org, node, name, owner_org, owner, token_hash, node_type, pattern, registered_services,
@@ -292,14 +298,14 @@ pub async fn insert_node(tx: &mut PgConnection, row: &NodeRow, token_hash: &str)
         row.is_namespace_scoped,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Updates every attribute of an existing node except its availability; the token only when one is given. The owner never changes.
 pub async fn update_node(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     row: &NodeRow,
     token_hash: Option<&str>,
 ) -> Result<(), StoreError> {
@@ -329,7 +335,7 @@ pub async fn update_node(
         to_sql(row.updated_at) as _,
         row.agent_state,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
@@ -339,7 +345,7 @@ pub async fn update_node(
 /// # Shape
 /// `availability`: `active`, `pause` or `drain`.
 pub async fn set_availability(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeOrchestrationWrite>,
     org: &str,
     node: &str,
     availability: &str,
@@ -353,14 +359,14 @@ pub async fn set_availability(
         availability,
         to_sql(now) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Updates the time of the last change, so that policy searches return the node again; false when it does not exist.
 pub async fn touch_node(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     now: Timestamp,
@@ -372,7 +378,7 @@ pub async fn touch_node(
         node,
         to_sql(now) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
@@ -425,14 +431,18 @@ pub async fn find_public_key(
 }
 
 /// Removes a node with all its parts; false when it does not exist.
-pub async fn delete_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+pub async fn delete_node(
+    tx: &mut Permitted<right::NodeWrite>,
+    org: &str,
+    node: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- node.delete_node
         DELETE FROM node WHERE org = $1 AND node = $2",
         org,
         node,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }

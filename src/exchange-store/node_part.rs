@@ -1,11 +1,13 @@
 //! Parts of a node: policy, status, errors, statuses of management policies.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::node::JsonText;
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// The policy of a node.
 #[derive(Debug, Clone)]
@@ -87,7 +89,7 @@ pub async fn find_policy(
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node does not exist.
 pub async fn upsert_policy(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     row: &NodePolicyRow,
@@ -112,20 +114,24 @@ pub async fn upsert_policy(
         row.version,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes the policy of a node; false when there is none.
-pub async fn delete_policy(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+pub async fn delete_policy(
+    tx: &mut Permitted<right::NodeWrite>,
+    org: &str,
+    node: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- node_part.delete_policy
         DELETE FROM node_policy WHERE org = $1 AND node = $2",
         org,
         node,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
@@ -161,7 +167,7 @@ pub async fn find_status(
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node does not exist.
 pub async fn upsert_status(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     row: &NodeStatusRow,
@@ -182,20 +188,24 @@ pub async fn upsert_status(
         to_sql(row.updated_at) as _,
         row.failures.get(),
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes the status of a node; false when there is none.
-pub async fn delete_status(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+pub async fn delete_status(
+    tx: &mut Permitted<right::NodeWrite>,
+    org: &str,
+    node: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- node_part.delete_status
         DELETE FROM node_status WHERE org = $1 AND node = $2",
         org,
         node,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
@@ -224,7 +234,7 @@ pub async fn find_errors(
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node does not exist.
 pub async fn upsert_errors(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     row: &JsonRow,
@@ -239,20 +249,24 @@ pub async fn upsert_errors(
         row.value.get(),
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes the errors of a node; false when there are none.
-pub async fn delete_errors(tx: &mut PgConnection, org: &str, node: &str) -> Result<bool, StoreError> {
+pub async fn delete_errors(
+    tx: &mut Permitted<right::NodeWrite>,
+    org: &str,
+    node: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- node_part.delete_errors
         DELETE FROM node_error WHERE org = $1 AND node = $2",
         org,
         node,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
@@ -289,7 +303,7 @@ pub async fn list_management_statuses(
 /// # Errors
 /// [`StoreError::ParentMissing`] when the node or the policy does not exist.
 pub async fn upsert_management_status(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     policy: &str,
@@ -306,14 +320,14 @@ pub async fn upsert_management_status(
         row.value.get(),
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes the status of a management policy on a node; false when there is none.
 pub async fn delete_management_status(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodeWrite>,
     org: &str,
     node: &str,
     policy: &str,
@@ -325,7 +339,7 @@ pub async fn delete_management_status(
         node,
         policy,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }

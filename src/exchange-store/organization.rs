@@ -1,10 +1,12 @@
 //! Organizations.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::{CreatesOrganizations, Permitted};
 
 /// An organization as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,8 +170,8 @@ pub async fn list_organizations_of_accounts(
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `organization_org_key` when it exists.
-pub async fn insert_organization(
-    tx: &mut PgConnection,
+pub async fn insert_organization<R: CreatesOrganizations>(
+    tx: &mut Permitted<R>,
     organization: &Organization,
 ) -> Result<(), StoreError> {
     sqlx::query!(
@@ -185,14 +187,14 @@ pub async fn insert_organization(
         organization.heartbeat_intervals,
         to_sql(organization.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Replaces everything of an organization; false when there is none.
 pub async fn update_organization(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::OrgChange>,
     organization: &Organization,
 ) -> Result<bool, StoreError> {
     let done = sqlx::query!(
@@ -209,19 +211,22 @@ pub async fn update_organization(
         organization.heartbeat_intervals,
         to_sql(organization.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Removes an organization with everything in it; false when there is none.
-pub async fn delete_organization(tx: &mut PgConnection, org: &str) -> Result<bool, StoreError> {
+pub async fn delete_organization(
+    tx: &mut Permitted<right::OrgDelete>,
+    org: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- organization.delete_organization
         DELETE FROM organization WHERE org = $1",
         org,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }

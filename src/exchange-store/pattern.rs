@@ -1,11 +1,12 @@
 //! Patterns.
 
-use evenkeel_access::RowFilter;
+use evenkeel_access::{RowFilter, right};
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::Permitted;
 
 /// A pattern as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,7 +153,7 @@ pub async fn list(
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `pattern_org_pattern_key` when the id is taken.
-pub async fn insert(tx: &mut PgConnection, row: &PatternRow) -> Result<(), StoreError> {
+pub async fn insert(tx: &mut Permitted<right::PatternCreate>, row: &PatternRow) -> Result<(), StoreError> {
     sqlx::query!(
         "-- pattern.insert
         INSERT INTO pattern (org, pattern, owner_org, owner, label, description, is_public, services, user_input,
@@ -172,13 +173,13 @@ pub async fn insert(tx: &mut PgConnection, row: &PatternRow) -> Result<(), Store
         row.cluster_namespace,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Replaces everything of a pattern except its id; `false` when there is none.
-pub async fn update(tx: &mut PgConnection, row: &PatternRow) -> Result<bool, StoreError> {
+pub async fn update(tx: &mut Permitted<right::PatternWrite>, row: &PatternRow) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- pattern.update
         UPDATE pattern
@@ -199,20 +200,24 @@ pub async fn update(tx: &mut PgConnection, row: &PatternRow) -> Result<bool, Sto
         row.cluster_namespace,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Removes a pattern and its keys; returns whether it was public, `None` when there was none.
-pub async fn delete(tx: &mut PgConnection, org: &str, pattern: &str) -> Result<Option<bool>, StoreError> {
+pub async fn delete(
+    tx: &mut Permitted<right::PatternWrite>,
+    org: &str,
+    pattern: &str,
+) -> Result<Option<bool>, StoreError> {
     let row = sqlx::query!(
         "-- pattern.delete
         DELETE FROM pattern WHERE org = $1 AND pattern = $2 RETURNING is_public",
         org,
         pattern,
     )
-    .fetch_optional(tx)
+    .fetch_optional(&mut **tx)
     .await?;
     Ok(row.map(|row| row.is_public))
 }

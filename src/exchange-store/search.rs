@@ -1,11 +1,13 @@
 //! Node searches of agbots, with the positions of paged searches.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// A node that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,7 +244,7 @@ pub async fn lock_session(
 /// # Errors
 /// [`StoreError::ParentMissing`] when the policy or the agbot does not exist.
 pub async fn upsert_session(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::NodesSearch>,
     key: SessionKey<'_>,
     row: &SessionRow,
 ) -> Result<(), StoreError> {
@@ -258,13 +260,16 @@ pub async fn upsert_session(
         row.since.map(to_sql) as _,
         row.session,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Ends a series.
-pub async fn delete_session(tx: &mut PgConnection, key: SessionKey<'_>) -> Result<(), StoreError> {
+pub async fn delete_session(
+    tx: &mut Permitted<right::NodesSearch>,
+    key: SessionKey<'_>,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "-- search.delete_session
         DELETE FROM search_session WHERE org = $1 AND policy = $2 AND agbot_org = $3 AND agbot = $4",
@@ -273,7 +278,7 @@ pub async fn delete_session(tx: &mut PgConnection, key: SessionKey<'_>) -> Resul
         key.agbot_org,
         key.agbot,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! Seeds the database with the rows that always exist.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::Permitted;
 
 /// Inserts an organization unless it exists.
 pub async fn insert_organization(
@@ -65,18 +67,18 @@ pub async fn upsert_root(
 }
 
 /// Removes every organization with everything in it and returns their ids, including the seeded ones, which the caller inserts again.
-pub async fn delete_everything(tx: &mut PgConnection) -> Result<Vec<String>, StoreError> {
+pub async fn delete_everything(tx: &mut Permitted<right::AdminAction>) -> Result<Vec<String>, StoreError> {
     let rows = sqlx::query!(
         "-- seed.list_organizations
         SELECT org FROM organization ORDER BY org"
     )
-    .fetch_all(&mut *tx)
+    .fetch_all(&mut **tx)
     .await?;
     sqlx::query!(
         "-- seed.delete_everything
         TRUNCATE organization CASCADE"
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(rows.into_iter().map(|row| row.org).collect())
 }

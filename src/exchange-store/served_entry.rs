@@ -1,9 +1,11 @@
 //! The patterns and deployment policies that an agbot serves.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, from_sql, to_sql};
+use super::permitted::Permitted;
 
 /// An entry: a pattern or policy of one organization is served to the nodes of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub async fn list(
 /// # Errors
 /// [`StoreError::Conflict`] when it exists, [`StoreError::ParentMissing`] when the agbot does not.
 pub async fn insert(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::AgbotWrite>,
     subject: Subject,
     org: &str,
     agbot: &str,
@@ -76,7 +78,7 @@ pub async fn insert(
 
 /// Removes one entry, or all; returns their number.
 pub async fn delete(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::AgbotWrite>,
     subject: Subject,
     org: &str,
     agbot: &str,

@@ -1,11 +1,12 @@
 //! Services.
 
-use evenkeel_access::RowFilter;
+use evenkeel_access::{RowFilter, right};
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::Permitted;
 
 /// A service as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,7 +181,7 @@ pub async fn list(
 ///
 /// # Errors
 /// [`StoreError::Conflict`] with `service_org_service_key` when the id is taken.
-pub async fn insert(tx: &mut PgConnection, row: &ServiceRow) -> Result<(), StoreError> {
+pub async fn insert(tx: &mut Permitted<right::ServiceCreate>, row: &ServiceRow) -> Result<(), StoreError> {
     sqlx::query!(
         "-- service.insert
         INSERT INTO service (org, service, owner_org, owner, label, description, is_public, documentation, url, version, arch,
@@ -209,13 +210,13 @@ pub async fn insert(tx: &mut PgConnection, row: &ServiceRow) -> Result<(), Store
         row.image_store.to_string(),
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Replaces everything of a service except its id and the fields it is derived from; `false` when there is none.
-pub async fn update(tx: &mut PgConnection, row: &ServiceRow) -> Result<bool, StoreError> {
+pub async fn update(tx: &mut Permitted<right::ServiceWrite>, row: &ServiceRow) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- service.update
         UPDATE service
@@ -244,20 +245,24 @@ pub async fn update(tx: &mut PgConnection, row: &ServiceRow) -> Result<bool, Sto
         row.image_store.to_string(),
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Removes a service with all its parts; returns whether it was public, `None` when there was none.
-pub async fn delete(tx: &mut PgConnection, org: &str, service: &str) -> Result<Option<bool>, StoreError> {
+pub async fn delete(
+    tx: &mut Permitted<right::ServiceWrite>,
+    org: &str,
+    service: &str,
+) -> Result<Option<bool>, StoreError> {
     let row = sqlx::query!(
         "-- service.delete
         DELETE FROM service WHERE org = $1 AND service = $2 RETURNING is_public",
         org,
         service,
     )
-    .fetch_optional(tx)
+    .fetch_optional(&mut **tx)
     .await?;
     Ok(row.map(|row| row.is_public))
 }

@@ -1,10 +1,12 @@
 //! Parts of a service: its policy and the registry credentials of its images.
 
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::Permitted;
 
 /// The policy of a service.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +61,7 @@ pub async fn find_policy(
 /// # Errors
 /// [`StoreError::ParentMissing`] with `service_policy_service_fk` when there is no such service.
 pub async fn upsert_policy(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::ServiceWrite>,
     org: &str,
     service: &str,
     row: &ServicePolicyRow,
@@ -79,20 +81,24 @@ pub async fn upsert_policy(
         row.constraints.to_string(),
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Removes the policy of a service; `false` when there was none.
-pub async fn delete_policy(tx: &mut PgConnection, org: &str, service: &str) -> Result<bool, StoreError> {
+pub async fn delete_policy(
+    tx: &mut Permitted<right::ServiceWrite>,
+    org: &str,
+    service: &str,
+) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- service_part.delete_policy
         DELETE FROM service_policy WHERE org = $1 AND service = $2",
         org,
         service,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
@@ -145,7 +151,7 @@ pub async fn find_dockauth(
 
 /// Updates the time of existing equal credentials; returns their number, `None` when there are none.
 pub async fn touch_dockauth(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::ServiceWrite>,
     org: &str,
     service: &str,
     row: &DockAuthRow,
@@ -162,7 +168,7 @@ pub async fn touch_dockauth(
         row.token,
         to_sql(row.updated_at) as _,
     )
-    .fetch_optional(tx)
+    .fetch_optional(&mut **tx)
     .await?;
     Ok(row.map(|row| row.dockauth_id))
 }
@@ -172,7 +178,7 @@ pub async fn touch_dockauth(
 /// # Errors
 /// [`StoreError::ParentMissing`] with `service_dockauth_service_fk` when there is no such service.
 pub async fn insert_dockauth(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::ServiceWrite>,
     org: &str,
     service: &str,
     row: &DockAuthRow,
@@ -189,14 +195,14 @@ pub async fn insert_dockauth(
         row.token,
         to_sql(row.updated_at) as _,
     )
-    .fetch_one(tx)
+    .fetch_one(&mut **tx)
     .await?;
     Ok(row.dockauth_id)
 }
 
 /// Replaces credentials by number; `false` when the service has none with it.
 pub async fn update_dockauth(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::ServiceWrite>,
     org: &str,
     service: &str,
     row: &DockAuthRow,
@@ -213,14 +219,14 @@ pub async fn update_dockauth(
         row.token,
         to_sql(row.updated_at) as _,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
 /// Removes credentials of a service: all, or the ones with a number; returns how many.
 pub async fn delete_dockauths(
-    tx: &mut PgConnection,
+    tx: &mut Permitted<right::ServiceWrite>,
     org: &str,
     service: &str,
     id: Option<i32>,
@@ -232,7 +238,7 @@ pub async fn delete_dockauths(
         service,
         id,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected())
 }

@@ -1,9 +1,10 @@
 //! Public keys that verify the deployments of services and patterns.
 
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::{Permitted, WritesKeys};
 
 /// The owner of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,8 +96,8 @@ pub async fn find_content(
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] when there is no such service or pattern.
-pub async fn upsert(
-    tx: &mut PgConnection,
+pub async fn upsert<R: WritesKeys>(
+    tx: &mut Permitted<R>,
     holder: KeyHolder,
     (org, id, key): (&str, &str, &str),
     content: &[u8],
@@ -114,7 +115,7 @@ pub async fn upsert(
                 content,
                 to_sql(at) as _,
             )
-            .execute(tx)
+            .execute(&mut **tx)
             .await?;
         }
         KeyHolder::Pattern => {
@@ -128,7 +129,7 @@ pub async fn upsert(
                 content,
                 to_sql(at) as _,
             )
-            .execute(tx)
+            .execute(&mut **tx)
             .await?;
         }
     }
@@ -136,8 +137,8 @@ pub async fn upsert(
 }
 
 /// Removes keys of a service or pattern: all, or the one with a name; returns how many.
-pub async fn delete(
-    tx: &mut PgConnection,
+pub async fn delete<R: WritesKeys>(
+    tx: &mut Permitted<R>,
     holder: KeyHolder,
     org: &str,
     id: &str,
@@ -152,7 +153,7 @@ pub async fn delete(
                 id,
                 key,
             )
-            .execute(tx)
+            .execute(&mut **tx)
             .await?
         }
         KeyHolder::Pattern => {
@@ -163,7 +164,7 @@ pub async fn delete(
                 id,
                 key,
             )
-            .execute(tx)
+            .execute(&mut **tx)
             .await?
         }
     };

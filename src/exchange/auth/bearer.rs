@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name, is_root};
 use evenkeel_exchange_store::identity::{self, IdentityKind};
+use evenkeel_exchange_store::permitted::{Login, Permitted};
 use evenkeel_exchange_store::provided_account::{self, ProvidedAccount, Subject};
 use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
 use evenkeel_store::StoreError;
@@ -169,11 +170,13 @@ impl BearerLogins {
             let may_link = self.provider.settings().link_existing_users;
             let audited = Arc::new(AuditedRequest::of_login(caller.clone(), address));
             let work = |tx| provide(exchange, tx, &wanted, who, may_link);
-            exchange.write(Some(&audited), "account.provide", work).await.map_err(|error| {
-                error.explain("account_org_fk", || {
-                    ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
-                })
-            })?;
+            exchange.write(Permitted::of_login, Some(&audited), "account.provide", work).await.map_err(
+                |error| {
+                    error.explain("account_org_fk", || {
+                        ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
+                    })
+                },
+            )?;
             tracing::info!(account.org = org, account.name = %wanted.name, role = ?role, "an account follows the identity provider");
         }
         Ok(caller)
@@ -207,11 +210,11 @@ fn role(role: evenkeel_oidc::Role) -> Role {
 
 async fn provide(
     exchange: &Exchange,
-    mut tx: WriteTx,
+    mut tx: WriteTx<Login>,
     wanted: &ProvidedAccount,
     who: Subject<'_>,
     may_link: bool,
-) -> Result<Finished<()>, ApiError> {
+) -> Result<Finished<Login, ()>, ApiError> {
     identity::lock_name(&mut tx, &wanted.org, &wanted.name).await?;
     match provided_account::find_by_subject(&mut tx, &wanted.org, who).await? {
         Some(_) => provided_account::update_provided(&mut tx, wanted, exchange.now()).await?,
@@ -222,7 +225,7 @@ async fn provide(
 
 /// Gives a person who comes for the first time a name: a free one, or that of a local account when the configuration says so.
 async fn take_name(
-    tx: &mut WriteTx,
+    tx: &mut WriteTx<Login>,
     exchange: &Exchange,
     wanted: &ProvidedAccount,
     who: Subject<'_>,

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use evenkeel_access::{Access, Caller, Permission, WriteRight};
 use evenkeel_api::{Content, Documented, MAX_ID};
+use evenkeel_exchange_store::permitted::Permitted;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt};
 use http::Method;
@@ -41,14 +42,15 @@ impl<P, Q> Op<P, Q> {
     /// Those of `work` and of the store; 503 when no connection is free in time or the write kept losing.
     pub(crate) async fn write<R: WriteRight, T, F>(
         &self,
-        _permission: &Permission<R>,
+        permission: &Permission<R>,
         name: &'static str,
-        work: impl Fn(WriteTx) -> F,
+        work: impl Fn(WriteTx<R>) -> F,
     ) -> Result<T, ApiError>
     where
-        F: Future<Output = Result<Finished<T>, ApiError>>,
+        F: Future<Output = Result<Finished<R, T>, ApiError>>,
     {
-        self.exchange.write(self.audit.as_ref(), name, work).await
+        let permit = |tx| Permitted::new(tx, permission);
+        self.exchange.write(permit, self.audit.as_ref(), name, work).await
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use evenkeel_exchange_store::audit::{self, Subject};
 use evenkeel_exchange_store::change::{self, Change};
-use evenkeel_store::{Database, PgConnection, StoreError, Transaction, retry};
+use evenkeel_exchange_store::permitted::Permitted;
+use evenkeel_store::{Database, StoreError, Transaction, retry};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::audit::AuditedRequest;
@@ -32,19 +33,21 @@ impl Exchange {
     ///
     /// # Errors
     /// Those of `work` and of the store; 503 when no connection is free in time or the write kept losing.
-    pub(crate) async fn write<T, F>(
+    pub(crate) async fn write<R, T, F>(
         &self,
+        permit: impl Fn(Transaction) -> Permitted<R>,
         audited: Option<&Arc<AuditedRequest>>,
         name: &'static str,
-        work: impl Fn(WriteTx) -> F,
+        work: impl Fn(WriteTx<R>) -> F,
     ) -> Result<T, ApiError>
     where
-        F: Future<Output = Result<Finished<T>, ApiError>>,
+        F: Future<Output = Result<Finished<R, T>, ApiError>>,
     {
         retry(name, || async {
-            let permit = self.write_permit().await?;
-            let finished = work(self.begin(audited).await?).await?;
-            self.commit(finished, permit).await
+            let slot = self.write_permit().await?;
+            let tx = permit(self.database().begin().await?);
+            let finished = work(begin(tx, audited).await?).await?;
+            self.commit(finished, slot).await
         })
         .await
     }
@@ -57,20 +60,11 @@ impl Exchange {
         Ok(permit.ok_or(StoreError::Contention { name: "write" })?)
     }
 
-    async fn begin(&self, audited: Option<&Arc<AuditedRequest>>) -> Result<WriteTx, ApiError> {
-        let mut write = WriteTx { tx: self.database().begin().await?, audited: None };
-        if let Some(request) = audited.cloned() {
-            let subject = request.subject().cloned();
-            let state_before = match &subject {
-                Some(subject) if !request.finds_nothing() => audit::lock_state(&mut write, subject).await?,
-                _ => None,
-            };
-            write.audited = Some(Audited { request, subject, state_before });
-        }
-        Ok(write)
-    }
-
-    async fn commit<T>(&self, finished: Finished<T>, permit: OwnedSemaphorePermit) -> Result<T, ApiError> {
+    async fn commit<R, T>(
+        &self,
+        finished: Finished<R, T>,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<T, ApiError> {
         let Finished { write: WriteTx { mut tx, audited }, changes, value } = finished;
         let now = self.now();
         match audited {
@@ -87,7 +81,7 @@ impl Exchange {
                 tx.commit().await?;
             }
         }
-        drop(permit);
+        drop(slot);
         if !changes.is_empty() && !self.feed().publish().await {
             self.database().read(async |connection| change::flush_commits(connection).await).await?;
         }
@@ -95,9 +89,23 @@ impl Exchange {
     }
 }
 
-/// A write in progress, rolled back unless it is finished.
-pub(crate) struct WriteTx {
-    tx: Transaction,
+/// Starts a write with the state of the resource before it.
+async fn begin<R>(tx: Permitted<R>, audited: Option<&Arc<AuditedRequest>>) -> Result<WriteTx<R>, ApiError> {
+    let mut write = WriteTx { tx, audited: None };
+    if let Some(request) = audited.cloned() {
+        let subject = request.subject().cloned();
+        let state_before = match &subject {
+            Some(subject) if !request.finds_nothing() => audit::lock_state(&mut write, subject).await?,
+            _ => None,
+        };
+        write.audited = Some(Audited { request, subject, state_before });
+    }
+    Ok(write)
+}
+
+/// A write in progress, rolled back unless it is finished. It has the right `R`.
+pub(crate) struct WriteTx<R> {
+    tx: Permitted<R>,
     audited: Option<Audited>,
 }
 
@@ -109,13 +117,13 @@ struct Audited {
 }
 
 /// A write that is ready to be committed.
-pub(crate) struct Finished<T> {
-    write: WriteTx,
+pub(crate) struct Finished<R, T> {
+    write: WriteTx<R>,
     changes: Vec<Change>,
     value: T,
 }
 
-impl WriteTx {
+impl<R> WriteTx<R> {
     /// Sets the audit subject when the path does not name it. To be called before the first change.
     ///
     /// # Errors
@@ -134,7 +142,10 @@ impl WriteTx {
     ///
     /// # Errors
     /// Never: it is a result so that it can end the work.
-    pub(crate) fn finish(self, changes: impl IntoIterator<Item = Change>) -> Result<Finished<()>, ApiError> {
+    pub(crate) fn finish(
+        self,
+        changes: impl IntoIterator<Item = Change>,
+    ) -> Result<Finished<R, ()>, ApiError> {
         self.finish_with(changes, ())
     }
 
@@ -147,21 +158,21 @@ impl WriteTx {
         self,
         changes: impl IntoIterator<Item = Change>,
         value: T,
-    ) -> Result<Finished<T>, ApiError> {
+    ) -> Result<Finished<R, T>, ApiError> {
         Ok(Finished { write: self, changes: changes.into_iter().collect(), value })
     }
 }
 
-impl Deref for WriteTx {
-    type Target = PgConnection;
+impl<R> Deref for WriteTx<R> {
+    type Target = Permitted<R>;
 
-    fn deref(&self) -> &PgConnection {
+    fn deref(&self) -> &Permitted<R> {
         &self.tx
     }
 }
 
-impl DerefMut for WriteTx {
-    fn deref_mut(&mut self) -> &mut PgConnection {
+impl<R> DerefMut for WriteTx<R> {
+    fn deref_mut(&mut self) -> &mut Permitted<R> {
         &mut self.tx
     }
 }

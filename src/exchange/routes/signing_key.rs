@@ -1,12 +1,14 @@
 //! Signing keys of services and patterns: plain text under a name.
 //!
 //! Source: exchange contract 4.6 and 4.7, rows `…/keys`.
+
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
-use evenkeel_access::{Permission, Right, WriteRight, right};
+use evenkeel_access::{Permission, Right, right};
 use evenkeel_api::{Documented, List, ListOf, NoContent};
 use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::permitted::WritesKeys;
 use evenkeel_exchange_store::signing_key::{self, KeyHolder};
 use evenkeel_exchange_store::{pattern, service};
 use evenkeel_store::PgConnection;
@@ -25,7 +27,7 @@ use crate::{ApiError, Exchange};
 pub(super) trait Keys: Send + Sync + 'static {
     const HOLDER: KeyHolder;
     type Read: Right;
-    type Write: WriteRight;
+    type Write: WritesKeys;
     const SUBJECT: AuditSubject;
     /// Word for people and category of changes.
     const WORD: &'static str;

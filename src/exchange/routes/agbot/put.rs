@@ -65,7 +65,7 @@ pub(super) async fn replace_agbot(
 
 async fn check_new(
     exchange: &Exchange,
-    tx: &mut WriteTx,
+    tx: &mut WriteTx<right::AgbotWrite>,
     row: &AgbotRow,
     owner: &Account,
 ) -> Result<(), ApiError> {

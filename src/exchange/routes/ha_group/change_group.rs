@@ -164,7 +164,7 @@ pub(super) async fn remove_node<P>(
     .await
 }
 
-async fn lock(tx: &mut WriteTx, org: &str, name: &str) -> Result<HaGroup, ApiError> {
+async fn lock(tx: &mut WriteTx<right::HaGroupWrite>, org: &str, name: &str) -> Result<HaGroup, ApiError> {
     ha_group::lock_group(tx, org, name)
         .await?
         .ok_or_else(|| ApiError::not_found(format!("high availability node group '{org}/{name}' not found")))
@@ -236,7 +236,12 @@ fn entering<'a>(nodes: &'a [String], candidates: &'a [Candidate]) -> impl Iterat
 }
 
 /// Puts locked nodes into the group, all or none.
-async fn insert_members(tx: &mut WriteTx, org: &str, name: &str, nodes: &[String]) -> Result<(), ApiError> {
+async fn insert_members(
+    tx: &mut WriteTx<right::HaGroupWrite>,
+    org: &str,
+    name: &str,
+    nodes: &[String],
+) -> Result<(), ApiError> {
     if nodes.is_empty() {
         return Ok(());
     }
@@ -253,7 +258,7 @@ async fn insert_members(tx: &mut WriteTx, org: &str, name: &str, nodes: &[String
 /// 409 when one of the nodes is in a group, naming both. `entering` is the group that nodes are being put into: what is in it already
 /// got there by this request.
 async fn refuse_conflicts(
-    tx: &mut WriteTx,
+    tx: &mut WriteTx<right::HaGroupWrite>,
     org: &str,
     nodes: &[String],
     entering: Option<&str>,

@@ -78,9 +78,9 @@ fn check(id: &str, request: &PutNode) -> Result<(), ApiError> {
 
 async fn write(
     exchange: &Exchange,
-    mut tx: WriteTx,
+    mut tx: WriteTx<right::NodeWrite>,
     wanted: &Wanted<'_>,
-) -> Result<Finished<String>, ApiError> {
+) -> Result<Finished<right::NodeWrite, String>, ApiError> {
     check_pattern(&mut tx, wanted.caller, wanted.org, wanted.pattern).await?;
     let existing = lock(&mut tx, wanted).await?;
     if let Some(existing) = &existing {
@@ -107,7 +107,7 @@ async fn write(
 }
 
 /// Locks the node, or its name while it does not exist.
-async fn lock(tx: &mut WriteTx, wanted: &Wanted<'_>) -> Result<Option<NodeRow>, ApiError> {
+async fn lock(tx: &mut WriteTx<right::NodeWrite>, wanted: &Wanted<'_>) -> Result<Option<NodeRow>, ApiError> {
     if let Some(existing) = node::lock_node(tx, wanted.org, wanted.id).await? {
         return Ok(Some(existing));
     }
@@ -130,7 +130,7 @@ fn check_replaceable(wanted: &Wanted<'_>, existing: &NodeRow) -> Result<(), ApiE
 /// Makes the node, and answers a warning when few more may follow.
 async fn create(
     exchange: &Exchange,
-    tx: &mut WriteTx,
+    tx: &mut WriteTx<right::NodeWrite>,
     wanted: &Wanted<'_>,
 ) -> Result<Option<String>, ApiError> {
     let Some(token_hash) = &wanted.token_hash else {
@@ -167,7 +167,7 @@ fn check_limits(count: &NodeCount, ceiling: i64) -> Result<(), ApiError> {
 }
 
 /// A login must not be shadowed by another kind of login with the same name.
-async fn check_name_is_free(tx: &mut WriteTx, wanted: &Wanted<'_>) -> Result<(), ApiError> {
+async fn check_name_is_free(tx: &mut WriteTx<right::NodeWrite>, wanted: &Wanted<'_>) -> Result<(), ApiError> {
     match find_identity(tx, wanted.org, wanted.id).await? {
         Some(other) if other.kind != IdentityKind::Node => Err(ApiError::conflict(format!(
             "'{}/{}' is already the name of a user or agbot",

@@ -171,7 +171,11 @@ async fn page(
     Ok(Page::array(rows, PAGE_ROWS, place, shape)?)
 }
 
-async fn policy_service(tx: &mut WriteTx, org: &str, policy: &str) -> Result<PolicyService, ApiError> {
+async fn policy_service(
+    tx: &mut WriteTx<right::NodesSearch>,
+    org: &str,
+    policy: &str,
+) -> Result<PolicyService, ApiError> {
     let service = search::find_policy_service(tx, org, policy).await?.ok_or_else(|| {
         ApiError::invalid_input(format!("invalid input: business policy '{org}/{policy}' not found"))
     })?;

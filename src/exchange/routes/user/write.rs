@@ -8,6 +8,7 @@ use evenkeel_api::NoContent;
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::identity::{self, IdentityKind};
+use evenkeel_exchange_store::permitted::CreatesAccounts;
 use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
@@ -177,7 +178,7 @@ fn refused(reason: FlagsRefused) -> ApiError {
 }
 
 /// Inserts an account whose name is nobody else's login.
-async fn insert(tx: &mut WriteTx, account: &AccountRow) -> Result<(), ApiError> {
+async fn insert<R: CreatesAccounts>(tx: &mut WriteTx<R>, account: &AccountRow) -> Result<(), ApiError> {
     let (org, name) = (&account.org, &account.name);
     identity::lock_name(tx, org, name).await?;
     match identity::find_identity(tx, org, name).await?.map(|identity| identity.kind) {

@@ -1,0 +1,90 @@
+//! The transaction of a caller who has a right.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use evenkeel_access::{Permission, WriteRight, right};
+use evenkeel_store::{StoreError, Transaction};
+use sqlx::PgConnection;
+
+/// A transaction in which the right `R` holds.
+///
+/// Functions that change data for a caller take one, so that a forgotten check does not compile.
+pub struct Permitted<R> {
+    tx: Transaction,
+    right: PhantomData<fn() -> R>,
+}
+
+impl<R: WriteRight> Permitted<R> {
+    /// Puts a transaction under a permission.
+    pub fn new(tx: Transaction, _permission: &Permission<R>) -> Permitted<R> {
+        Permitted { tx, right: PhantomData }
+    }
+}
+
+/// The login of a person whose account an identity provider describes: it has no permission yet, and changes nothing but that account.
+#[derive(Debug)]
+pub enum Login {}
+
+impl Permitted<Login> {
+    /// Puts a transaction under a login.
+    #[must_use]
+    pub fn of_login(tx: Transaction) -> Permitted<Login> {
+        Permitted { tx, right: PhantomData }
+    }
+}
+
+impl<R> Permitted<R> {
+    /// Commits the transaction.
+    ///
+    /// # Errors
+    /// Those of the database; the transaction is rolled back then.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        self.tx.commit().await
+    }
+}
+
+impl<R> Deref for Permitted<R> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.tx
+    }
+}
+
+impl<R> DerefMut for Permitted<R> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+}
+
+/// Rights that allow adding an account: replacing an absent one adds it, and emptying the exchange keeps root.
+pub trait CreatesAccounts: WriteRight {}
+
+impl CreatesAccounts for right::AdminAction {}
+impl CreatesAccounts for right::UserCreate {}
+impl CreatesAccounts for right::UserWrite {}
+
+/// Rights that allow adding an organization: emptying the exchange keeps root's.
+pub trait CreatesOrganizations: WriteRight {}
+
+impl CreatesOrganizations for right::AdminAction {}
+impl CreatesOrganizations for right::OrgCreate {}
+
+/// Rights that allow changing signing keys: those to change what holds the keys.
+pub trait WritesKeys: WriteRight {}
+
+impl WritesKeys for right::PatternWrite {}
+impl WritesKeys for right::ServiceWrite {}
+
+/// Rights that allow removing messages to a node: its own, and that to send one, which makes room.
+pub trait ClearsNodeMailbox: WriteRight {}
+
+impl ClearsNodeMailbox for right::NodeMessage {}
+impl ClearsNodeMailbox for right::NodeWrite {}
+
+/// Rights that allow removing messages to an agbot: its own, and that to send one, which makes room.
+pub trait ClearsAgbotMailbox: WriteRight {}
+
+impl ClearsAgbotMailbox for right::AgbotMessage {}
+impl ClearsAgbotMailbox for right::AgbotWrite {}
