@@ -3,6 +3,7 @@
 
 use evenkeel_client::ClientError;
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
+use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::node::{AgentState, NodeAnswer, PatchNode, RegisteredService};
 use serde_json::{Value, json};
 
@@ -115,7 +116,7 @@ async fn max_heartbeat_secs(hub: &Hub, node: &NodeAnswer) -> Result<u64, ClientE
 
 async fn join_policy(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodePolicy, ClientError> {
     let stored = hub.exchange.node_policy(&hub.org, &hub.id).await?;
-    let (document, is_changed) = with_builtin(stored, &wanted.machine.properties());
+    let (document, is_changed) = with_builtin(stored.map(RawJson::into_value), &wanted.machine.properties());
     if is_changed {
         hub.exchange.put_node_policy(&hub.org, &hub.id, &document).await?;
     }

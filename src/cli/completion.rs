@@ -11,9 +11,8 @@ use clap_complete::{Shell, generate};
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::agbot::AGBOTS;
 use crate::exchange::deployment::POLICIES;
-use crate::exchange::ha_group;
+use crate::exchange::ha_group::GROUPS;
 use crate::exchange::nmp::NMPS;
-use crate::exchange::node::NODES;
 use crate::exchange::pattern::PATTERNS;
 use crate::exchange::resource::Kind;
 use crate::exchange::service::SERVICES;
@@ -186,16 +185,12 @@ impl Candidates {
 
 async fn names_of(noun: &str, prefix: &str, exchange: &Exchange) -> Outcome<Vec<String>> {
     let kind: &Kind = match noun {
-        "group" => {
-            return Ok(ha_group::read(exchange, None).await?.into_iter().map(|(name, _)| name).collect());
-        }
         "node" => {
             // There may be very many.
-            let path = NODES.path_of(&exchange.org, None).query("id", &format!("{prefix}%"));
-            let found = exchange.api.find("reading nodes", &path).await?.unwrap_or_default();
-            let nodes = found.get(NODES.member).and_then(serde_json::Value::as_object);
-            return Ok(nodes.into_iter().flatten().map(|(name, _)| name.clone()).collect());
+            let found = exchange.server.client.list_node_ids_with_prefix(&exchange.org, prefix);
+            return Ok(exchange.server.call("reading nodes", found).await?.into_iter().collect());
         }
+        "group" => &GROUPS,
         "policy" => &POLICIES,
         "service" => &SERVICES,
         "nmp" => &NMPS,

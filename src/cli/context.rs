@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_client::{Client, Credentials, HttpSettings, Transport};
 
-use crate::api::{Api, Trace};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Screen, View};
+use crate::server::{Server, Trace};
 use crate::settings::{self, Settings, with_api_path};
 
 /// The surroundings of one command.
@@ -48,8 +48,8 @@ pub struct Watch {
 /// The exchange as the caller sees it.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// Its API.
-    pub api: Api,
+    /// Its server.
+    pub server: Server,
     /// The organization that the command works in.
     pub org: String,
     /// Who calls.
@@ -73,29 +73,29 @@ impl Context {
     pub fn exchange_at(&self, url: String, user: &UserOptions, node_auth: Option<&str>) -> Outcome<Exchange> {
         let org = self.org(user)?;
         let caller = self.caller(user, node_auth, &org)?;
-        let api = self.api(url, settings::EXCHANGE_URL, Some(caller.clone()))?;
-        Ok(Exchange { api, org, caller })
+        let server = self.server(url, settings::EXCHANGE_URL, Some(caller.clone()))?;
+        Ok(Exchange { server, org, caller })
     }
 
     /// The exchange without credentials, for what everybody may read.
     ///
     /// # Errors
     /// With status 1 when the address is missing or wrong.
-    pub fn public_exchange(&self) -> Outcome<Api> {
-        self.api(self.exchange_url()?, settings::EXCHANGE_URL, None)
+    pub fn public_exchange(&self) -> Outcome<Server> {
+        self.server(self.exchange_url()?, settings::EXCHANGE_URL, None)
     }
 
     /// The agbot of an exchange.
     ///
     /// # Errors
     /// With status 1 when its address is wrong.
-    pub fn agbot(&self, exchange: &Exchange) -> Outcome<Api> {
+    pub fn agbot(&self, exchange: &Exchange) -> Outcome<Server> {
         match self.settings.find(settings::AGBOT_URL) {
             Some(url) => {
                 let url = url.trim_end_matches('/').to_owned();
-                self.api(url, settings::AGBOT_URL, Some(exchange.caller.clone()))
+                self.server(url, settings::AGBOT_URL, Some(exchange.caller.clone()))
             }
-            None => Ok(exchange.api.clone()),
+            None => Ok(exchange.server.clone()),
         }
     }
 
@@ -103,8 +103,8 @@ impl Context {
     ///
     /// # Errors
     /// With status 1 when its address is wrong.
-    pub fn agent(&self) -> Outcome<Api> {
-        self.api(self.settings.agent_url(), settings::AGENT_URL, None)
+    pub fn agent(&self) -> Outcome<Server> {
+        self.server(self.settings.agent_url(), settings::AGENT_URL, None)
     }
 
     /// The address of the exchange.
@@ -188,7 +188,7 @@ impl Context {
     ///
     /// # Errors
     /// With status 1 for a wrong address, 4 when the file with authorities cannot be read.
-    pub fn api(&self, url: String, source: &'static str, caller: Option<Credentials>) -> Outcome<Api> {
+    pub fn server(&self, url: String, source: &'static str, caller: Option<Credentials>) -> Outcome<Server> {
         let ca_pem = match self.settings.find(settings::CA_FILE).filter(|_| url.starts_with("https://")) {
             Some(path) => Some(std::fs::read(path).map_err(|error| {
                 CliError::file("reading the certificate authorities in", FilePath::new(path), &error)
@@ -206,7 +206,7 @@ impl Context {
             Some(caller) => Client::new(transport, "", caller).map_err(refuse)?,
             None => Client::anonymous(transport, ""),
         };
-        Ok(Api { client, url, source, is_dry_run: self.is_dry_run })
+        Ok(Server { client, url, source, is_dry_run: self.is_dry_run })
     }
 
     /// Shows what `look` finds, once or for as long as `watch` says.
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(name(None, Some("n2:t")), Ok("acme/n2".to_owned()));
         assert_eq!(name(Some("nopassword"), None).map_err(|error| error.exit), Err(crate::exit::Exit::Input));
         let exchange = context.exchange(&UserOptions::default(), None).expect("complete settings");
-        assert_eq!(exchange.api.url, "http://hub:1/v1");
+        assert_eq!(exchange.server.url, "http://hub:1/v1");
         assert_eq!(exchange.caller.secret(), "a:b");
     }
 

@@ -188,12 +188,12 @@ pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
         KeyCommand::List { name, all } => list(context, name.as_deref(), all).await,
         KeyCommand::Import { key } => import(context, &key).await,
         KeyCommand::Remove { name } => {
-            let api = context.agent()?;
-            let path = evenkeel_client::Path::new(&["trust", &name]);
-            if !api.delete(&format!("removing key {name}"), &path).await? {
+            let agent = context.agent()?;
+            let removed = agent.client.delete_trusted_key(&name);
+            if !agent.call(&format!("removing key {name}"), removed).await? {
                 return Err(CliError::not_found("key", &name, "hzn key list"));
             }
-            api.report_done(&format!("the agent does not trust {name} any more"));
+            agent.report_done(&format!("the agent does not trust {name} any more"));
             Ok(())
         }
     }
@@ -243,35 +243,23 @@ fn write_key(path: &Path, text: &str, mode: u32) -> Outcome {
 }
 
 async fn list(context: &Context, name: Option<&str>, is_long: bool) -> Outcome {
-    let api = context.agent()?;
+    let agent = context.agent()?;
     if let Some(name) = name {
-        let text = api.client.get_text(evenkeel_client::Path::new(&["trust", name])).await;
-        let text = text.map_err(|error| api.failed(&format!("reading key {name}"), &error))?;
+        let text = agent.call(&format!("reading key {name}"), agent.client.trusted_key(name)).await?;
         let text = text.ok_or_else(|| CliError::not_found("key", name, "hzn key list"))?;
         return context.screen.show(&View::plain(text.clone(), Value::String(text)));
     }
-    let path = evenkeel_client::Path::new(&["trust"]);
-    let path = if is_long { path.query("verbose", "true") } else { path };
-    let found = api.get("reading the trusted keys", &path).await?;
-    context.screen.show(&View::of(found.get("pem").cloned().unwrap_or_else(|| json!([]))))
+    let found = agent.call("reading the trusted keys", agent.client.trusted_key_records(is_long)).await?;
+    context.screen.show(&View::of(json!(found)))
 }
 
 async fn import(context: &Context, file: &Path) -> Outcome {
     let pem = read_text(file)?;
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let api = context.agent()?;
-    let path = evenkeel_client::Path::new(&["trust", &name]);
-    let doing = format!("importing key {name}");
-    let body = bytes::Bytes::from(pem);
-    let headers = http::HeaderMap::from_iter([(
-        http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("text/plain"),
-    )]);
-    let answer = api.send_within(&doing, http::Method::PUT, &path, Some(body), headers, None).await?;
-    if !crate::api::is_success(answer.status) {
-        return Err(api.failed(&doing, &answer.unexpected()));
-    }
-    api.report_done(&format!("the agent trusts {name}"));
+    let agent = context.agent()?;
+    let written = agent.client.put_trusted_key(&name, pem);
+    agent.call(&format!("importing key {name}"), written).await?;
+    agent.report_done(&format!("the agent trusts {name}"));
     Ok(())
 }
 

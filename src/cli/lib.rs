@@ -1,10 +1,10 @@
 //! The command line `hzn`: commands, flags and exit statuses of the existing tool, the HA-group design's forms, and ours.
 //!
-//! A command reads settings and arguments ([`context`]), calls servers ([`api`]) and shows one answer ([`output`]); it keeps
+//! A command reads settings and arguments ([`context`]), calls servers ([`server`]) and shows one answer ([`output`]); it keeps
 //! no state. Source: agbot, "`hzn` surface and the agent's local API"; HA-group design, "Command Line Interface".
 
+mod agbot;
 mod agent;
-mod api;
 mod apply;
 mod check;
 mod completion;
@@ -14,7 +14,6 @@ mod context;
 mod examples;
 mod exchange;
 mod exit;
-mod hub;
 mod input;
 mod key;
 mod layout;
@@ -22,6 +21,7 @@ mod machine;
 mod output;
 mod reference;
 mod rollout;
+mod server;
 mod settings;
 mod sign;
 mod time;
@@ -62,7 +62,7 @@ enum Command {
     /// Organizations, users, nodes, services, policies and HA groups of the hub
     Exchange(exchange::ExchangeArguments),
     /// Agreements, rollouts, reasons and events of the hub's agbot
-    Agbot(hub::AgbotArguments),
+    Agbot(agbot::AgbotArguments),
     /// Rollouts of deployment policies through HA groups
     Rollout(rollout::RolloutArguments),
     /// Makes services, HA groups and policies match files, and shows what changed
@@ -190,7 +190,7 @@ pub fn reference() -> String {
 async fn dispatch(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Exchange(arguments) => exchange::run(arguments, context).await,
-        Command::Agbot(arguments) => hub::run(arguments, context).await,
+        Command::Agbot(arguments) => agbot::run(arguments, context).await,
         Command::Rollout(arguments) => rollout::run(arguments, context).await,
         Command::Apply(arguments) => apply::run(&arguments, context).await,
         Command::Deploycheck(arguments) => check::run(*arguments, context).await,

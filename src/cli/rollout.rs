@@ -1,16 +1,16 @@
 //! `hzn rollout`: how rollouts through HA groups stand, and what administrators do about them (orchestration 2.8, B12).
 
 use clap::{Args, Subcommand};
-use evenkeel_client::Path;
-use http::Method;
+use evenkeel_wire::RawJson;
+use evenkeel_wire::agbot::rollout::Rollout;
 use serde_json::Value;
 
+use crate::agbot::require_if_empty;
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::deployment::POLICIES;
 use crate::exchange::ha_group::GROUPS;
 use crate::exchange::resource::require_selectors;
 use crate::exit::{CliError, Outcome};
-use crate::hub::require_if_empty;
 use crate::output::{Table, View, note};
 use crate::wait::Wait;
 use crate::wait::rollout::{Followed, Goal};
@@ -48,24 +48,24 @@ enum RolloutCommand {
         wait: Wait,
     },
     /// Lets the current member finish and stops no other one
-    Pause(Wish),
+    Pause(Chosen),
     /// Resumes a rollout that is held
-    Resume(Wish),
+    Resume(Chosen),
     /// Pauses a rollout that is not meant to continue
-    Abort(Wish),
+    Abort(Chosen),
     /// Returns the changed members to the version they had
     #[command(visible_alias = "rollback")]
-    Undo(Wish),
+    Undo(Chosen),
     /// Tries a failed version again
     ///
     /// A version that failed is not tried again by itself, not even when the policy is written again with the same
     /// version; a policy that names another version starts a new rollout without this command.
-    Retry(Wish),
+    Retry(Chosen),
 }
 
 /// Which rollouts are meant.
 #[derive(Debug, Args)]
-struct Wish {
+struct Chosen {
     /// Deployment policy
     policy: String,
     /// Only in this HA group [default: in every group]
@@ -83,18 +83,20 @@ pub async fn run(arguments: RolloutArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     match arguments.command {
         RolloutCommand::Status { policy, group, watch, wait } => {
-            let look = async || status(context, &exchange, policy.as_deref(), group.as_deref()).await;
-            look().await?;
+            let read = async || status(context, &exchange, policy.as_deref(), group.as_deref()).await;
+            read().await?;
             let names = (policy.as_deref(), group.as_deref());
             let outcome = follow(context, &exchange, names, (&wait, Goal::Completed)).await;
-            context.show_watched(&watch, look).await?;
+            context.show_watched(&watch, read).await?;
             outcome
         }
-        RolloutCommand::Pause(wish) => ask(context, &exchange, &wish, ("pause", Goal::Held)).await,
-        RolloutCommand::Resume(wish) => ask(context, &exchange, &wish, ("resume", Goal::Completed)).await,
-        RolloutCommand::Abort(wish) => ask(context, &exchange, &wish, ("abort", Goal::Held)).await,
-        RolloutCommand::Undo(wish) => ask(context, &exchange, &wish, ("rollback", Goal::RolledBack)).await,
-        RolloutCommand::Retry(wish) => ask(context, &exchange, &wish, ("retry", Goal::Completed)).await,
+        RolloutCommand::Pause(chosen) => act(context, &exchange, &chosen, ("pause", Goal::Held)).await,
+        RolloutCommand::Resume(chosen) => act(context, &exchange, &chosen, ("resume", Goal::Completed)).await,
+        RolloutCommand::Abort(chosen) => act(context, &exchange, &chosen, ("abort", Goal::Held)).await,
+        RolloutCommand::Undo(chosen) => {
+            act(context, &exchange, &chosen, ("rollback", Goal::RolledBack)).await
+        }
+        RolloutCommand::Retry(chosen) => act(context, &exchange, &chosen, ("retry", Goal::Completed)).await,
     }
 }
 
@@ -110,20 +112,25 @@ async fn status(
     };
     let selectors = [(&POLICIES, policy), (&GROUPS, group)];
     let (policy, group) = (policy.map(qualified), group.map(qualified));
-    let path = Path::org(&exchange.org, &["agbot", "rollouts"]);
-    let found = context.agbot(exchange)?.get("asking the agbot for its rollouts", &path).await?;
-    require_if_empty(chosen(&found, policy.as_deref(), group.as_deref()), exchange, &selectors).await
+    let agbot = context.agbot(exchange)?;
+    let doing = "asking the agbot for its rollouts";
+    let found = agbot.call(doing, agbot.client.rollout_records(&exchange.org)).await?;
+    let mut chosen = Vec::new();
+    for record in found.rollouts {
+        let rollout: Rollout = agbot.read(doing, &record)?;
+        if is_chosen(&rollout, policy.as_deref(), group.as_deref()) {
+            chosen.push(record);
+        }
+    }
+    require_if_empty(view(chosen), exchange, &selectors).await
 }
 
-fn chosen(found: &Value, policy: Option<&str>, group: Option<&str>) -> View {
-    let is = |entry: &Value, member: &str, wanted: Option<&str>| {
-        wanted.is_none_or(|wanted| entry.get(member).and_then(Value::as_str) == Some(wanted))
-    };
-    let entries = found.get("rollouts").and_then(Value::as_array).cloned().unwrap_or_default();
-    let entries: Vec<Value> = entries
-        .into_iter()
-        .filter(|entry| is(entry, "policy", policy) && is(entry, "group", group))
-        .collect();
+fn is_chosen(rollout: &Rollout, policy: Option<&str>, group: Option<&str>) -> bool {
+    policy.is_none_or(|policy| rollout.policy == policy) && group.is_none_or(|group| rollout.group == group)
+}
+
+fn view(records: Vec<RawJson>) -> View {
+    let entries: Vec<Value> = records.into_iter().map(RawJson::into_value).collect();
     let table = Table::of_list(&entries, &COLUMNS).keeping(&["policy", "how it stands"]);
     View::new(Value::Array(entries), table)
 }
@@ -148,38 +155,36 @@ async fn follow(
     wait.follow(context, &what, async || followed.progress(context, exchange).await).await
 }
 
-async fn ask(context: &Context, exchange: &Exchange, wish: &Wish, (word, goal): (&str, Goal)) -> Outcome {
-    let (org, policy) = exchange.split(&wish.policy);
-    let mut path = Path::org(&org, &["agbot", "rollouts", &policy, word]);
-    if let Some(group) = &wish.group {
-        path = path.query("group", &exchange.split(group).1);
-    }
+async fn act(
+    context: &Context,
+    exchange: &Exchange,
+    chosen: &Chosen,
+    (action, goal): (&str, Goal),
+) -> Outcome {
+    let (org, policy) = exchange.split(&chosen.policy);
+    let group = chosen.group.as_deref().map(|group| exchange.split(group).1);
     let agbot = context.agbot(exchange)?;
-    let doing = format!("asking for {word} of the rollout of {org}/{policy}");
-    let answer = agbot.attempt(&doing, Method::POST, &path, None).await?;
-    match answer.status.as_u16() {
-        404 => {
-            let selectors = [(&POLICIES, Some(wish.policy.as_str())), (&GROUPS, wish.group.as_deref())];
-            require_selectors(exchange, &selectors).await?;
-            Err(CliError::not_found("rollout of policy", &format!("{org}/{policy}"), "hzn rollout status"))
-        }
-        code if code < 300 => {
-            let found: Value = answer.json().unwrap_or_default();
-            let entries = found.get("rollouts").and_then(Value::as_array).cloned().unwrap_or_default();
-            for refused in found.get("refused").and_then(Value::as_array).into_iter().flatten() {
-                note(format!("left as it is: {}", refused.as_str().unwrap_or_default()));
-            }
-            if wish.wait.limit.is_none() {
-                let table = Table::of_list(&entries, &COLUMNS).keeping(&["policy", "how it stands"]);
-                return context.screen.show(&View::new(Value::Array(entries), table));
-            }
-            let names = (Some(wish.policy.as_str()), wish.group.as_deref());
-            let outcome = follow(context, exchange, names, (&wish.wait, goal)).await;
-            context.screen.show(&status(context, exchange, names.0, names.1).await?)?;
-            outcome
-        }
-        _ => Err(agbot.failed(&doing, &answer.unexpected())),
+    let doing = format!("asking for {action} of the rollout of {org}/{policy}");
+    let acted = agbot.client.act_on_rollouts(&org, &policy, action, group.as_deref());
+    let Some(found) = agbot.call(&doing, acted).await? else {
+        let selectors = [(&POLICIES, Some(chosen.policy.as_str())), (&GROUPS, chosen.group.as_deref())];
+        require_selectors(exchange, &selectors).await?;
+        return Err(CliError::not_found(
+            "rollout of policy",
+            &format!("{org}/{policy}"),
+            "hzn rollout status",
+        ));
+    };
+    for refused in &found.refused {
+        note(format!("left as it is: {refused}"));
     }
+    if chosen.wait.limit.is_none() {
+        return context.screen.show(&view(found.rollouts));
+    }
+    let names = (Some(chosen.policy.as_str()), chosen.group.as_deref());
+    let outcome = follow(context, exchange, names, (&chosen.wait, goal)).await;
+    context.screen.show(&status(context, exchange, names.0, names.1).await?)?;
+    outcome
 }
 
 #[cfg(test)]
@@ -187,16 +192,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::wait::rollout::tests::rollout;
 
     #[test]
     fn rollouts_are_chosen_by_policy_and_group() {
-        let found = json!({"rollouts": [
-            {"group": "o/g", "policy": "o/p", "text": "held: paused by o/ann"},
-            {"group": "o/h", "policy": "o/p", "text": "completed"}]});
-        let view = chosen(&found, Some("o/p"), Some("o/g"));
-        assert_eq!(view.json, json!([found["rollouts"][0]]));
+        let held =
+            rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held: paused by o/ann");
+        assert!(is_chosen(&held, Some("o/p"), Some("o/g")) && is_chosen(&held, None, None));
+        assert!(!is_chosen(&held, Some("o/q"), None) && !is_chosen(&held, None, Some("o/h")));
+        let document = json!({"group": "o/g", "policy": "o/p", "text": "held: paused by o/ann", "more": 1});
+        let view = view(vec![document.clone().into()]);
+        assert_eq!(view.json, json!([document]));
         assert_eq!(view.table.rows[0].last().map(String::as_str), Some("held: paused by o/ann"));
-        assert_eq!(chosen(&found, Some("o/q"), None).json, json!([]));
-        assert_eq!(chosen(&found, None, None).table.rows.len(), 2);
     }
 }

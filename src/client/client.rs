@@ -97,6 +97,18 @@ impl Client {
         }
     }
 
+    /// Reads JSON that must be there.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200.
+    pub(crate) async fn get_existing<T: DeserializeOwned>(&self, path: Path) -> Result<T, ClientError> {
+        let answer = self.send(Method::GET, &path, None).await?;
+        match answer.status {
+            StatusCode::OK => decode(&answer.body),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
     /// Reads text; `None` for status 404.
     ///
     /// # Errors
@@ -280,6 +292,11 @@ impl Answer {
         decode(&self.body)
     }
 
+    /// Returns the body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     /// Returns the response to a write; an absent or unreadable body is an empty one.
     ///
     /// # Errors
@@ -303,7 +320,7 @@ fn clean(base: &str) -> String {
     base.trim_end_matches('/').to_owned()
 }
 
-fn encode<B: Serialize + ?Sized>(body: &B) -> Result<Bytes, ClientError> {
+pub(crate) fn encode<B: Serialize + ?Sized>(body: &B) -> Result<Bytes, ClientError> {
     serde_json::to_vec(body).map(Bytes::from).map_err(|error| ClientError::Request(error.to_string()))
 }
 

@@ -72,6 +72,11 @@ impl ClientError {
         self.status() == Some(StatusCode::UNAUTHORIZED.as_u16())
     }
 
+    /// Returns whether the state of an object forbids the call, for instance because its name is taken.
+    pub fn is_conflict(&self) -> bool {
+        self.status() == Some(StatusCode::CONFLICT.as_u16())
+    }
+
     /// Returns whether the requested object does not exist or is not visible.
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(StatusCode::NOT_FOUND.as_u16())

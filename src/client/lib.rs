@@ -15,6 +15,7 @@ pub use client::{Answer, Client, Refusal, Written};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
+pub use resource::{ConfigStateChange, ReasonRecords, Records, Resource, RolloutRecords, Unregistered};
 pub use retry::RetryDelay;
 pub use transport::{HttpSettings, Observer, Transport};
 

@@ -1,6 +1,10 @@
 //! Builds request paths from raw ids: every segment and every query value is percent-encoded.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::ClientError;
 
 /// Characters that stay unencoded in a path segment (RFC 3986 unreserved, plus characters common in ids).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -52,6 +56,25 @@ impl Path {
         self
     }
 
+    /// Adds the members of a query as parameters, in their order; those that are null are left out.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] for a query that is not an object of scalars.
+    pub fn parameters<Q: Serialize>(self, query: &Q) -> Result<Self, ClientError> {
+        let refused = |text: String| ClientError::Request(text);
+        let members = match serde_json::to_value(query) {
+            Ok(Value::Object(members)) => members,
+            Ok(_) => return Err(refused("a query is an object".to_owned())),
+            Err(error) => return Err(refused(error.to_string())),
+        };
+        members.into_iter().try_fold(self, |path, (name, value)| match value {
+            Value::Null => Ok(path),
+            Value::String(text) => Ok(path.query(&name, &text)),
+            Value::Bool(_) | Value::Number(_) => Ok(path.query(&name, &value.to_string())),
+            Value::Array(_) | Value::Object(_) => Err(refused(format!("{name} is not a scalar"))),
+        })
+    }
+
     /// Marks the call as one that does not count as a heartbeat.
     pub fn no_heartbeat(self) -> Self {
         self.query("noheartbeat", "true")
@@ -76,6 +99,14 @@ mod tests {
         let path = Path::org("acme", &["nodes", "a/b?c#d %2F"]).query("x", "1&y=2");
         assert_eq!(path.text("/v1"), "/v1/orgs/acme/nodes/a%2Fb%3Fc%23d%20%252F?x=1%26y%3D2");
         assert_eq!(Path::new(&["..", "a.b"]).text(""), "/%2E%2E/a.b");
+    }
+
+    #[test]
+    fn members_of_a_query_become_parameters_unless_they_are_null() {
+        let query = serde_json::json!({"group": "o/g", "node": null, "limit": 5});
+        let path = Path::new(&["a"]).parameters(&query).expect("scalars");
+        assert_eq!(path.text(""), "/a?group=o%2Fg&limit=5");
+        assert!(Path::new(&["a"]).parameters(&[1]).is_err());
     }
 
     #[test]

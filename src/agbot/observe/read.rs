@@ -6,6 +6,7 @@ use evenkeel_client::ClientError;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
+use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
 use evenkeel_wire::exchange::pattern::PatternAnswer;
 use evenkeel_wire::exchange::service::ServiceAnswer;
@@ -278,7 +279,7 @@ async fn service_events(
     service: ServiceAnswer,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.service_policy(id.org(), id.name()).await?;
-    let policy = policy.as_ref().and_then(facts::service_policy).map(Box::new);
+    let policy = policy.as_ref().map(RawJson::as_value).and_then(facts::service_policy).map(Box::new);
     Ok(vec![
         Event::ServiceChanged { service: Box::new(facts::service(id, service)?) },
         Event::ServicePolicyChanged { service: id.clone(), policy },
@@ -311,9 +312,9 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
 pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.node_policy(id.org(), id.name()).await?;
     if let Some(document) = &policy {
-        context.inert.set_node_policy(id.as_str(), document);
+        context.inert.set_node_policy(id.as_str(), document.as_value());
     }
-    let policy = policy.as_ref().and_then(facts::node_policy).map(Box::new);
+    let policy = policy.as_ref().map(RawJson::as_value).and_then(facts::node_policy).map(Box::new);
     Ok(vec![Event::NodePolicyChanged { node: id.clone(), policy }])
 }
 

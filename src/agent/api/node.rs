@@ -10,6 +10,7 @@ use axum::{
     routing::get,
 };
 use evenkeel_client::{Client, ClientError, Credentials};
+use evenkeel_wire::RawJson;
 use evenkeel_wire::agreement::reason;
 use evenkeel_wire::exchange::node::PatchNode;
 use evenkeel_wire::exchange::node_part::PutNodeStatus;
@@ -302,13 +303,13 @@ fn unavailable(error: ClientError) -> Refusal {
     }
 }
 
-async fn show_policy(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn show_policy(State(api): State<Api>) -> Result<Json<RawJson>, Refusal> {
     match api.hub().await {
         Ok(hub) => {
             let policy = hub.exchange.node_policy(&hub.org, &hub.id).await.map_err(unavailable)?;
-            Ok(Json(policy.unwrap_or_else(|| json!({}))))
+            Ok(Json(policy.unwrap_or_else(|| json!({}).into())))
         }
-        Err(_) => Ok(Json(json!({"properties": api.machine.properties()}))),
+        Err(_) => Ok(Json(json!({"properties": api.machine.properties()}).into())),
     }
 }
 
@@ -326,8 +327,8 @@ async fn patch_policy(
 ) -> Result<Response, Refusal> {
     let Json(patch) = body.map_err(|error| Refusal::Input(error.body_text(), "policy"))?;
     let hub = api.hub().await?;
-    let mut policy =
-        hub.exchange.node_policy(&hub.org, &hub.id).await.map_err(unavailable)?.unwrap_or_else(|| json!({}));
+    let stored = hub.exchange.node_policy(&hub.org, &hub.id).await.map_err(unavailable)?;
+    let mut policy = stored.map_or_else(|| json!({}), RawJson::into_value);
     let parts = ["properties", "constraints", "deployment", "management"];
     let given: Vec<_> = parts.iter().filter(|part| patch.get(**part).is_some()).collect();
     let [part] = given.as_slice() else {

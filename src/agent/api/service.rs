@@ -9,6 +9,7 @@ use axum::{
     routing::get,
 };
 use evenkeel_client::ClientError;
+use evenkeel_wire::RawJson;
 use serde_json::{Map, Value, json};
 
 use super::{Api, Refusal};
@@ -191,7 +192,7 @@ async fn config_states(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
 
 async fn set_config_state(
     State(api): State<Api>,
-    body: Result<Json<Value>, JsonRejection>,
+    body: Result<Json<RawJson>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
     let Json(wanted) = body.map_err(|error| Refusal::Input(error.body_text(), "configstate"))?;
     let hub = api.hub().await?;

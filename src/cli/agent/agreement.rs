@@ -1,15 +1,17 @@
 //! `hzn agreement`: agreements of the node on this machine (agbot 5.6).
 
 use clap::Subcommand;
-use evenkeel_client::Path;
+use evenkeel_client::ClientError;
+use evenkeel_wire::RawJson;
+use evenkeel_wire::agent::ByAge;
+use evenkeel_wire::agent::agreement::LocalAgreement;
 use serde_json::{Map, Value, json};
 
-use super::{list, text};
-use crate::api::Api;
 use crate::confirm::confirm;
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::server::Server;
 use crate::time::local_text;
 
 /// Commands for agreements.
@@ -46,36 +48,53 @@ pub async fn run(command: AgreementCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {
         AgreementCommand::List { id: Some(id), watch, .. } => {
-            context.show_watched(&watch, async || one(&read(&agent).await?, &id)).await
+            context.show_watched(&watch, async || one(&agent, read(&agent).await?, &id)).await
         }
         AgreementCommand::List { id: None, archived, watch } => {
-            context.show_watched(&watch, async || Ok(all(&read(&agent).await?, archived))).await
+            let list = async || {
+                let found = read(&agent).await?;
+                Ok(all(if archived { found.archived } else { found.active }, archived))
+            };
+            context.show_watched(&watch, list).await
         }
         AgreementCommand::Cancel { id, all, force } => cancel(&agent, id, all, force).await,
     }
 }
 
-/// Reads everything about agreements from the agent.
+const READING: &str = "asking the agent for its agreements";
+
+async fn read(agent: &Server) -> Outcome<ByAge<RawJson>> {
+    agent.call(READING, agent.client.local_agreement_records()).await
+}
+
+/// Reads the live agreements from the agent.
 ///
 /// # Errors
-/// With status 5 when the agent does not answer.
-pub async fn read(agent: &Api) -> Outcome<Value> {
-    agent.get("asking the agent for its agreements", &Path::new(&["agreement"])).await
+/// With status 5 when the agent does not respond.
+pub async fn active(agent: &Server) -> Outcome<Vec<LocalAgreement>> {
+    read(agent).await?.active.into_iter().map(|record| typed(agent, record)).collect()
 }
 
-fn one(found: &Value, id: &str) -> Outcome<View> {
-    let lists = [list(found, "/agreements/active"), list(found, "/agreements/archived")];
-    let record = lists.into_iter().flatten().find(|record| text(record, "current_agreement_id") == id);
-    let record = record.ok_or_else(|| {
-        let what = format!("agreement {id} was not found");
-        CliError::input(what, "the agent has none of that id", "see what there is with: hzn agreement list")
-    })?;
-    Ok(View::of(record.clone()))
+fn typed(agent: &Server, record: RawJson) -> Outcome<LocalAgreement> {
+    evenkeel_wire::agent::read(record).map_err(|error| agent.failed(READING, &ClientError::from(error)))
 }
 
-fn all(found: &Value, archived: bool) -> View {
-    let records = list(found, if archived { "/agreements/archived" } else { "/agreements/active" });
-    let shown: Vec<Value> = records.iter().map(|record| short(record, archived)).collect();
+fn one(agent: &Server, found: ByAge<RawJson>, id: &str) -> Outcome<View> {
+    for record in found.active.into_iter().chain(found.archived) {
+        if typed(agent, record.clone())?.current_agreement_id == id {
+            return Ok(View::of(record.into_value()));
+        }
+    }
+    Err(unknown(id))
+}
+
+fn unknown(id: &str) -> CliError {
+    let what = format!("agreement {id} was not found");
+    CliError::input(what, "the agent has none of that id", "see what there is with: hzn agreement list")
+}
+
+fn all(records: Vec<RawJson>, archived: bool) -> View {
+    let shown: Vec<Value> = records.iter().map(|record| short(record.as_value(), archived)).collect();
     let mut columns = vec![
         ("service", "/workload_to_run/url"),
         ("version", "/workload_to_run/version"),
@@ -92,12 +111,12 @@ fn all(found: &Value, archived: bool) -> View {
     View::new(Value::Array(shown), table)
 }
 
+/// The form of the existing tool: chosen members as the agent sent them, instants as local time.
 fn short(record: &Value, archived: bool) -> Value {
     let mut shown = Map::new();
-    let mut copy = |member: &str| {
+    for member in ["name", "current_agreement_id", "consumer_id"] {
         shown.insert(member.to_owned(), record.get(member).cloned().unwrap_or(Value::Null));
-    };
-    ["name", "current_agreement_id", "consumer_id"].into_iter().for_each(&mut copy);
+    }
     for member in [
         "agreement_creation_time",
         "agreement_accepted_time",
@@ -120,7 +139,7 @@ fn short(record: &Value, archived: bool) -> Value {
     Value::Object(shown)
 }
 
-async fn cancel(agent: &Api, id: Option<String>, is_all: bool, is_forced: bool) -> Outcome {
+async fn cancel(agent: &Server, id: Option<String>, is_all: bool, is_forced: bool) -> Outcome {
     let ids = match id {
         Some(id) => vec![id],
         None if is_all => {
@@ -128,9 +147,7 @@ async fn cancel(agent: &Api, id: Option<String>, is_all: bool, is_forced: bool) 
                 note("nothing was ended");
                 return Ok(());
             }
-            let found = read(agent).await?;
-            let active = list(&found, "/agreements/active").iter();
-            active.map(|record| text(record, "current_agreement_id").to_owned()).collect()
+            active(agent).await?.into_iter().map(|agreement| agreement.current_agreement_id).collect()
         }
         None => {
             return Err(CliError::input(
@@ -141,13 +158,9 @@ async fn cancel(agent: &Api, id: Option<String>, is_all: bool, is_forced: bool) 
         }
     };
     for id in ids {
-        if !agent.delete(&format!("ending agreement {id}"), &Path::new(&["agreement", &id])).await? {
-            let what = format!("agreement {id} was not found");
-            return Err(CliError::input(
-                what,
-                "the agent has none of that id",
-                "see what there is with: hzn agreement list",
-            ));
+        let canceled = agent.client.cancel_local_agreement(&id);
+        if !agent.call(&format!("ending agreement {id}"), canceled).await? {
+            return Err(unknown(&id));
         }
         agent.report_done(&format!("agreement {id} is being ended"));
     }
@@ -158,22 +171,18 @@ async fn cancel(agent: &Api, id: Option<String>, is_all: bool, is_forced: bool) 
 mod tests {
     use super::*;
 
-    fn found() -> Value {
-        json!({"agreements": {
-            "active": [{"name": "n", "current_agreement_id": "a1", "consumer_id": "o/agbot", "agreement_protocol": "Basic",
-                        "agreement_finalized_time": 0, "workload_to_run": {"url": "cam", "version": "1.0.0"}, "proposal": "x"}],
-            "archived": [{"current_agreement_id": "a0", "terminated_reason": 100, "terminated_description": "why"}],
-        }})
-    }
-
     #[test]
     fn short_form_has_the_members_of_the_contract() {
-        let view = all(&found(), false);
+        let active = json!({"name": "n", "current_agreement_id": "a1", "consumer_id": "o/agbot", "agreement_protocol": "Basic",
+                            "agreement_finalized_time": 0, "workload_to_run": {"url": "cam", "version": "1.0.0"}, "proposal": "x"});
+        let view = all(vec![active.into()], false);
         let record = &view.json[0];
         assert_eq!((&record["agreement_finalized_time"], record.get("proposal")), (&json!(""), None));
         assert_eq!(record["workload_to_run"]["url"], "cam");
         assert_eq!(view.table.rows[0][0], "cam");
-        let ended = all(&found(), true);
+        let archived =
+            json!({"current_agreement_id": "a0", "terminated_reason": 100, "terminated_description": "why"});
+        let ended = all(vec![archived.into()], true);
         assert_eq!(
             (&ended.json[0]["terminated_reason"], ended.json.as_array().map(Vec::len)),
             (&json!(100), Some(1))
@@ -182,7 +191,16 @@ mod tests {
 
     #[test]
     fn single_agreement_is_shown_as_it_is_and_an_unknown_one_is_wrong_input() {
-        assert_eq!(one(&found(), "a1").map(|view| view.json["proposal"].clone()), Ok(json!("x")));
-        assert_eq!(one(&found(), "zz").map_err(|error| error.exit), Err(crate::exit::Exit::Input));
+        let context = Context {
+            settings: crate::settings::Settings::default(),
+            screen: crate::output::Screen { format: None },
+            is_verbose: false,
+            is_dry_run: false,
+        };
+        let agent = context.agent().expect("the usual address");
+        let record = json!({"current_agreement_id": "a1", "proposal": "x", "dependent_services": null});
+        let found = ByAge { active: vec![record.clone().into()], archived: Vec::new() };
+        assert_eq!(one(&agent, found.clone(), "a1").map(|view| view.json), Ok(record));
+        assert_eq!(one(&agent, found, "zz").map_err(|error| error.exit), Err(crate::exit::Exit::Input));
     }
 }

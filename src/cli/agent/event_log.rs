@@ -1,13 +1,13 @@
 //! `hzn eventlog`: what happened on the node of this machine (agbot 5.6).
 
 use clap::Subcommand;
-use evenkeel_client::Path;
+use evenkeel_wire::RawJson;
 use serde_json::{Map, Value};
 
-use crate::api::Api;
 use crate::context::{Context, Watch};
 use crate::exit::Outcome;
 use crate::output::{Table, View};
+use crate::server::Server;
 use crate::time::local_text;
 
 /// Commands for the event log.
@@ -39,20 +39,18 @@ pub async fn run(command: EventLogCommand, context: &Context) -> Outcome {
             context.show_watched(&watch, async || list(&agent, all, long).await).await
         }
         EventLogCommand::Surface => {
-            let path = Path::new(&["eventlog", "surface"]);
-            let found = agent.get("asking the agent for its errors", &path).await?;
-            let errors = found.as_array().cloned().unwrap_or_default();
+            let found = agent.client.surfaced_error_records();
+            let found = agent.call("asking the agent for its errors", found).await?;
+            let errors: Vec<Value> = found.into_iter().map(RawJson::into_value).collect();
             let table = Table::of_list(&errors, &[("code", "event_code"), ("message", "message")]);
-            context.screen.show(&View::new(found, table))
+            context.screen.show(&View::new(Value::Array(errors), table))
         }
     }
 }
 
-async fn list(agent: &Api, is_all: bool, is_long: bool) -> Outcome<View> {
-    let path = Path::new(&["eventlog"]);
-    let found =
-        agent.get("asking the agent for its events", &if is_all { path.push("all") } else { path }).await?;
-    Ok(view(&found.as_array().cloned().unwrap_or_default(), is_long))
+async fn list(agent: &Server, is_all: bool, is_long: bool) -> Outcome<View> {
+    let found = agent.call("asking the agent for its events", agent.client.event_log_records(is_all)).await?;
+    Ok(view(&found.into_iter().map(RawJson::into_value).collect::<Vec<Value>>(), is_long))
 }
 
 fn view(entries: &[Value], is_long: bool) -> View {

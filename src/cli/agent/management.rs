@@ -1,14 +1,14 @@
 //! `hzn nmstatus`: management policies on the node of this machine (agbot 5.6).
 
 use clap::Subcommand;
-use evenkeel_client::Path;
-use http::Method;
-use serde_json::{Map, Value, json};
+use evenkeel_client::Records;
+use serde_json::{Map, Value};
 
-use crate::api::Api;
 use crate::context::{Context, Watch};
+use crate::exchange::resource::members_of;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View};
+use crate::server::Server;
 
 /// Commands for management policies on the node.
 #[derive(Debug, Subcommand)]
@@ -41,35 +41,31 @@ pub async fn run(command: ManagementCommand, context: &Context) -> Outcome {
             context.show_watched(&watch, async || list(&agent, nmp.as_deref(), long).await).await
         }
         ManagementCommand::Reset { nmp } => {
-            let path = path("reset", nmp.as_deref());
-            let answer = agent.attempt("resetting management", Method::PUT, &path, None).await?;
-            match (answer.status.as_u16(), nmp) {
-                (404, Some(nmp)) => Err(CliError::not_found("management policy", &nmp, "hzn nmstatus list")),
-                (200 | 201, _) => {
+            let reset = agent.client.reset_local_management(nmp.as_deref());
+            match (agent.call("resetting management", reset).await?, nmp) {
+                (false, Some(nmp)) => {
+                    Err(CliError::not_found("management policy", &nmp, "hzn nmstatus list"))
+                }
+                _ => {
                     agent.report_done("the node begins again");
                     Ok(())
                 }
-                _ => Err(agent.failed("resetting management", &answer.unexpected())),
             }
         }
     }
 }
 
-fn path(what: &str, nmp: Option<&str>) -> Path {
-    let path = Path::new(&["nodemanagement", what]);
-    nmp.into_iter().flat_map(|nmp| nmp.split('/')).fold(path, Path::push)
-}
-
-async fn list(agent: &Api, nmp: Option<&str>, is_long: bool) -> Outcome<View> {
-    let found = agent.find("asking the agent for its management policies", &path("status", nmp)).await?;
+async fn list(agent: &Server, nmp: Option<&str>, is_long: bool) -> Outcome<View> {
+    let found = agent.client.local_management_records(nmp);
+    let found = agent.call("asking the agent for its management policies", found).await?;
     match (found, nmp) {
         (None, Some(nmp)) => Err(CliError::not_found("management policy", nmp, "hzn nmstatus list")),
-        (found, _) => Ok(view(found.unwrap_or_else(|| json!({})), is_long)),
+        (found, _) => Ok(view(found.unwrap_or_default(), is_long)),
     }
 }
 
-fn view(found: Value, is_long: bool) -> View {
-    let map = found.as_object().cloned().unwrap_or_default();
+fn view(found: Records, is_long: bool) -> View {
+    let map = members_of(found);
     let columns = [
         ("status", "/agentUpgradePolicyStatus/status"),
         ("scheduled", "/agentUpgradePolicyStatus/scheduledTime"),
@@ -78,7 +74,7 @@ fn view(found: Value, is_long: bool) -> View {
     ];
     let table = Table::of_map(&map, "policy", &columns);
     if is_long {
-        return View::new(found, table);
+        return View::new(Value::Object(map), table);
     }
     let state =
         |status: &Value| status.pointer("/agentUpgradePolicyStatus/status").cloned().unwrap_or_default();
@@ -88,13 +84,15 @@ fn view(found: Value, is_long: bool) -> View {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn short_form_is_one_word_per_policy() {
-        let found = json!({"plant7/fw-9": {"agentUpgradePolicyStatus": {"status": "successful"}}});
+        let status = json!({"agentUpgradePolicyStatus": {"status": "successful"}});
+        let found: Records = vec![("plant7/fw-9".to_owned(), status.clone().into())];
         assert_eq!(view(found.clone(), false).json, json!({"plant7/fw-9": "successful"}));
-        assert_eq!(view(found.clone(), true).json, found);
-        assert_eq!(path("status", Some("o/n")).shown(), "/nodemanagement/status/o/n");
+        assert_eq!(view(found, true).json, json!({"plant7/fw-9": status}));
     }
 }

@@ -12,35 +12,22 @@ pub mod status;
 pub mod unregister;
 pub mod user_input;
 
-use serde_json::Value;
+use evenkeel_wire::agent::node::{LocalNode, UNCONFIGURED};
 
-use crate::api::Api;
 use crate::exit::{CliError, Exit, Outcome};
-
-/// The state of an agent that is not registered.
-pub const UNCONFIGURED: &str = "unconfigured";
+use crate::server::Server;
 
 /// Reads the node as its agent knows it.
 ///
 /// # Errors
-/// With status 5 when the agent does not answer.
-pub async fn device(agent: &Api) -> Outcome<Value> {
-    agent.get("asking the agent for its node", &evenkeel_client::Path::new(&["node"])).await
+/// With status 5 when the agent does not respond.
+pub async fn local_node(agent: &Server) -> Outcome<LocalNode> {
+    agent.call("asking the agent for its node", agent.client.local_node()).await
 }
 
-/// How far the registration is: `unconfigured`, `configuring`, `configured`, `unconfiguring`.
-pub fn state_of(device: &Value) -> &str {
-    device.pointer("/configstate/state").and_then(Value::as_str).unwrap_or(UNCONFIGURED)
-}
-
-/// A text member of a document, empty when it is not there.
-pub fn text<'a>(document: &'a Value, member: &str) -> &'a str {
-    document.get(member).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A list inside a document, empty when it is not there.
-pub fn list<'a>(document: &'a Value, pointer: &str) -> &'a [Value] {
-    document.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+/// Returns whether the agent is registered, or being registered or unregistered.
+pub fn is_registered(node: &LocalNode) -> bool {
+    node.configstate.state != UNCONFIGURED
 }
 
 /// The failure for what needs a registered node.

@@ -1,14 +1,14 @@
 //! `hzn node`: the node on this machine (agbot 5.6).
 
 use clap::Subcommand;
-use evenkeel_client::Path;
-use serde_json::{Map, Value, json};
+use evenkeel_wire::agent::node::LocalNode;
+use serde_json::{Value, json};
 
-use super::device;
-use crate::api::Api;
+use super::local_node;
 use crate::context::{Context, Watch};
 use crate::exit::Outcome;
 use crate::output::View;
+use crate::server::Server;
 use crate::time::local_text;
 
 /// Commands for the node.
@@ -31,32 +31,34 @@ pub async fn run(command: NodeCommand, context: &Context) -> Outcome {
     context.show_watched(&watch, async || show(&agent).await).await
 }
 
-async fn show(agent: &Api) -> Outcome<View> {
-    let device = device(agent).await?;
-    let status = agent.get("asking the agent for its status", &Path::new(&["status"])).await?;
-    Ok(View::of(combine(&device, &status)))
+async fn show(agent: &Server) -> Outcome<View> {
+    let node = local_node(agent).await?;
+    let status = agent.call("asking the agent for its status", agent.client.local_status_record()).await?;
+    Ok(View::of(combine(node, status.as_value())))
 }
 
-fn combine(device: &Value, status: &Value) -> Value {
-    let mut shown = Map::new();
-    for member in ["id", "organization", "pattern", "name", "nodeType", "clusterNamespace"] {
-        shown.insert(member.to_owned(), device.get(member).cloned().unwrap_or(json!("")));
-    }
-    let valid_since = local_text(device.get("token_last_valid_time"));
-    shown.insert("token_last_valid_time".to_owned(), Value::from(valid_since));
-    for member in ["token_valid", "ha_group"] {
-        shown.insert(member.to_owned(), device.get(member).cloned().unwrap_or(Value::Null));
-    }
-    let mut state =
-        device.get("configstate").cloned().unwrap_or_else(|| json!({"state": super::UNCONFIGURED}));
-    state["last_update_time"] = Value::from(local_text(device.pointer("/configstate/last_update_time")));
-    shown.insert("configstate".to_owned(), state);
-    let configuration = status.get("configuration").cloned().unwrap_or(Value::Null);
-    shown.insert("configuration".to_owned(), configuration);
+fn combine(node: LocalNode, status: &Value) -> Value {
+    let local = |secs: Option<u64>| local_text(secs.map(Value::from).as_ref());
+    let mut shown = json!({
+        "id": node.id,
+        "organization": node.organization,
+        "pattern": node.pattern,
+        "name": node.name.unwrap_or_default(),
+        "nodeType": node.node_type.unwrap_or_default(),
+        "clusterNamespace": node.cluster_namespace,
+        "token_last_valid_time": local(node.token_last_valid_time),
+        "token_valid": node.token_valid,
+        "ha_group": node.ha_group,
+        "configstate": {
+            "state": node.configstate.state,
+            "last_update_time": local(Some(node.configstate.last_update_time)),
+        },
+        "configuration": status.get("configuration"),
+    });
     if let Some(connectivity) = status.get("connectivity") {
-        shown.insert("connectivity".to_owned(), connectivity.clone());
+        shown["connectivity"] = connectivity.clone();
     }
-    Value::Object(shown)
+    shown
 }
 
 #[cfg(test)]
@@ -65,10 +67,10 @@ mod tests {
 
     #[test]
     fn unregistered_node_is_shown_with_its_state() {
-        let device = json!({"id": "", "organization": null, "configstate": {"state": "unconfigured", "last_update_time": 0}});
-        let shown = combine(&device, &json!({"configuration": {"architecture": "amd64"}}));
+        let shown =
+            combine(LocalNode::default(), &json!({"configuration": {"architecture": "amd64", "more": 1}}));
         assert_eq!(shown["configstate"], json!({"state": "unconfigured", "last_update_time": ""}));
-        assert_eq!(shown["configuration"]["architecture"], "amd64");
-        assert_eq!(shown["organization"], Value::Null);
+        assert_eq!(shown["configuration"], json!({"architecture": "amd64", "more": 1}));
+        assert_eq!((&shown["organization"], &shown["token_valid"]), (&Value::Null, &Value::Null));
     }
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use evenkeel_client::Path;
-use http::Method;
+use serde_json::Value;
 
 use crate::confirm::confirm;
+use crate::constraints;
 use crate::context::{Context, Watch};
-use crate::exit::Outcome;
+use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_json, template};
 use crate::output::{View, note};
 
@@ -47,32 +47,33 @@ pub enum PolicyCommand {
 /// # Errors
 /// Those of the command.
 pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
-    let path = Path::new(&["node", "policy"]);
     let agent = context.agent()?;
     match command {
         PolicyCommand::List { watch } => {
-            let look =
-                async || Ok(View::of(agent.get("asking the agent for the node's policy", &path).await?));
-            context.show_watched(&watch, look).await
+            let show = async || {
+                let found = agent.call("asking the agent for the node's policy", agent.client.local_policy());
+                Ok(View::of(found.await?.into_value()))
+            };
+            context.show_watched(&watch, show).await
         }
         PolicyCommand::New => show_template(context),
         PolicyCommand::Update { file } => {
             let policy = read_json(&file, &context.settings)?;
-            agent.write("setting the node's policy", Method::POST, &path, Some(&policy)).await?;
+            constraints::check(&policy)?;
+            let policy = policy.into();
+            let written = agent.client.post_local_policy(&policy);
+            agent.call("setting the node's policy", written).await?;
             agent.report_done("the node's policy is set");
             Ok(())
         }
         PolicyCommand::Patch { patch } => {
-            let patch = serde_json::from_str(&patch).map_err(|error| {
-                let why = error.to_string();
-                crate::exit::CliError::new(
-                    crate::exit::Exit::Json,
-                    "the policy was not changed",
-                    why,
-                    "give JSON",
-                )
+            let patch: Value = serde_json::from_str(&patch).map_err(|error| {
+                CliError::new(Exit::Json, "the policy was not changed", error.to_string(), "give JSON")
             })?;
-            agent.write("changing the node's policy", Method::PATCH, &path, Some(&patch)).await?;
+            constraints::check(&patch)?;
+            let patch = patch.into();
+            let changed = agent.client.patch_local_policy(&patch);
+            agent.call("changing the node's policy", changed).await?;
             agent.report_done("the node's policy is changed");
             Ok(())
         }
@@ -81,7 +82,7 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
                 note("nothing was removed");
                 return Ok(());
             }
-            agent.delete("removing the node's policy", &path).await?;
+            agent.call("removing the node's policy", agent.client.delete_local_policy()).await?;
             agent.report_done("the node's policy is removed");
             Ok(())
         }

@@ -4,18 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_client::{Credentials, Path};
-use http::{HeaderMap, Method};
+use evenkeel_client::Credentials;
+use evenkeel_wire::agent::node::{PostNode, PutConfigState};
+use evenkeel_wire::agent::status::Configuration;
 use serde_json::{Value, json};
 
 use super::register_steps::{AtExchange, user_input_of, wait_for_service};
 use super::unregister::leave;
-use super::{UNCONFIGURED, device, state_of, text};
-use crate::api::{Api, is_success};
+use super::{is_registered, local_node};
 use crate::context::{Context, UserOptions};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
 use crate::output::note;
+use crate::server::Server;
 use crate::settings::{self, with_api_path};
 
 /// Longest wait for the agent to take a step of the registration.
@@ -75,11 +76,11 @@ pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
         Some(file) => user_input_of(&read_json(file, &context.settings)?)?,
         None => json!([]),
     };
-    let status = agent.get("asking the agent for its status", &Path::new(&["status"])).await?;
-    let known = device(&agent).await?;
-    if state_of(&known) != UNCONFIGURED {
-        let why =
-            format!("it is {} as {}/{}", state_of(&known), text(&known, "organization"), text(&known, "id"));
+    let status = agent.call("asking the agent for its status", agent.client.local_status()).await?;
+    let known = local_node(&agent).await?;
+    if is_registered(&known) {
+        let (state, org) = (&known.configstate.state, known.organization.unwrap_or_default());
+        let why = format!("it is {state} as {org}/{}", known.id);
         return Err(CliError::new(
             Exit::Http,
             "the node was not registered",
@@ -87,17 +88,16 @@ pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
             "unregister it first: hzn unregister",
         ));
     }
-    let url = exchange_url(context, &status)?;
+    let url = exchange_url(context, &status.configuration)?;
     let org = match &arguments.node_org {
         Some(org) => org.clone(),
         None => context.org(&arguments.user)?,
     };
     let user = UserOptions { org: Some(org.clone()), user_pw: arguments.user.user_pw.clone() };
-    let node = identity(arguments, context, &agent, &known, &org).await?;
+    let node = identity(arguments, context, &agent, &known.id, &org).await?;
     let exchange = AtExchange::new(context, &url, &user, &node)?;
-    let arch = status.pointer("/configuration/architecture").and_then(Value::as_str).unwrap_or_default();
     let name = arguments.name.clone().unwrap_or_else(|| node.id.clone());
-    exchange.ensure_node(&name, arch).await?;
+    exchange.ensure_node(&name, &status.configuration.architecture).await?;
     let pattern = exchange.choose_pattern(arguments.pattern.as_deref()).await?;
     if let Some(group) = &arguments.ha_group {
         exchange.join_group(group).await?;
@@ -120,9 +120,8 @@ pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
 }
 
 /// The address of the exchange; command line and agent must mean the same one.
-fn exchange_url(context: &Context, status: &Value) -> Outcome<String> {
-    let of_agent = status.pointer("/configuration/exchange_api").and_then(Value::as_str).unwrap_or_default();
-    let of_agent = of_agent.trim_end_matches('/');
+fn exchange_url(context: &Context, agent: &Configuration) -> Outcome<String> {
+    let of_agent = agent.exchange_api.trim_end_matches('/');
     match context.settings.find(settings::EXCHANGE_URL).map(with_api_path) {
         None if of_agent.is_empty() => context.exchange_url(),
         None => Ok(with_api_path(of_agent)),
@@ -138,20 +137,20 @@ fn exchange_url(context: &Context, status: &Value) -> Outcome<String> {
 async fn identity(
     arguments: &RegisterArguments,
     context: &Context,
-    agent: &Api,
-    known: &Value,
+    agent: &Server,
+    known_id: &str,
     org: &str,
 ) -> Outcome<Credentials> {
     if let Some(node) = context.node_credentials(arguments.node_id_tok.as_deref(), org)? {
         return Ok(Credentials::new(org, &node.id, node.secret()));
     }
-    let token = agent.get("asking the agent for a token", &Path::new(&["token", "random"])).await?;
-    let id = match text(known, "id") {
+    let made = agent.call("asking the agent for a token", agent.client.random_token()).await?;
+    let id = match known_id {
         "" => random_id(),
         id => id.to_owned(),
     };
     note(format!("the node's id is {id}; its token is new and kept by the agent"));
-    Ok(Credentials::new(org, id, text(&token, "token")))
+    Ok(Credentials::new(org, id, made.token))
 }
 
 fn random_id() -> String {
@@ -160,34 +159,28 @@ fn random_id() -> String {
     rand::rng().sample_iter(Alphanumeric).take(40).map(char::from).collect()
 }
 
-async fn configure(agent: &Api, identity: &Identity, group: Option<&str>, input: &Value) -> Outcome {
-    let body = json!({
-        "id": identity.node.id,
-        "token": identity.node.secret(),
-        "organization": identity.node.org,
-        "pattern": identity.pattern,
-        "name": identity.name,
-        "nodeType": "device",
-        "ha_group": group.unwrap_or_default(),
-    });
-    step(agent, "handing the node over to the agent", Method::POST, &["node"], &body).await?;
+async fn configure(agent: &Server, identity: &Identity, group: Option<&str>, input: &Value) -> Outcome {
+    let node = PostNode {
+        id: Some(identity.node.id.clone()),
+        token: Some(identity.node.secret().to_owned()),
+        organization: Some(identity.node.org.clone()),
+        pattern: Some(identity.pattern.clone()),
+        name: Some(identity.name.clone()),
+        node_type: Some("device".to_owned()),
+        ha_group: Some(group.unwrap_or_default().to_owned()),
+    };
+    let client = &agent.client;
+    agent.call("handing the node over to the agent", client.register_local_node(&node, STEP_LIMIT)).await?;
     if input.as_array().is_some_and(|entries| !entries.is_empty()) {
-        step(agent, "setting the node's user input", Method::POST, &["node", "userinput"], input).await?;
+        let input = input.clone().into();
+        agent.call("setting the node's user input", client.register_user_input(&input, STEP_LIMIT)).await?;
     }
-    let configured = json!({"state": "configured"});
-    step(agent, "completing the registration", Method::PUT, &["node", "configstate"], &configured).await
-}
-
-async fn step(agent: &Api, doing: &str, method: Method, path: &[&str], body: &Value) -> Outcome {
-    let bytes = bytes::Bytes::from(body.to_string());
-    let path = Path::new(path);
-    let answer =
-        agent.send_within(doing, method, &path, Some(bytes), HeaderMap::new(), Some(STEP_LIMIT)).await?;
-    if is_success(answer.status) { Ok(()) } else { Err(agent.failed(doing, &answer.unexpected())) }
+    let configured = PutConfigState { state: "configured".to_owned() };
+    agent.call("completing the registration", client.put_config_state(&configured, STEP_LIMIT)).await
 }
 
 /// After a failure in the middle the agent must not stay half registered.
-async fn undo(agent: &Api, error: CliError) -> CliError {
+async fn undo(agent: &Server, error: CliError) -> CliError {
     // 409: somebody else registered it meanwhile, which is nothing to undo.
     if error.why.contains("409") {
         return error;
@@ -195,9 +188,8 @@ async fn undo(agent: &Api, error: CliError) -> CliError {
     note("the registration failed and is undone");
     for attempt in 0..3 {
         let is_deep = attempt == 2;
-        match device(agent).await {
-            Ok(found) if state_of(&found) == UNCONFIGURED => break,
-            _ => {}
+        if local_node(agent).await.is_ok_and(|node| !is_registered(&node)) {
+            break;
         }
         if leave(agent, false, is_deep, STEP_LIMIT).await.is_ok() {
             break;
@@ -226,12 +218,13 @@ mod tests {
 
     #[test]
     fn agent_and_command_line_must_mean_one_exchange() {
-        let status = json!({"configuration": {"exchange_api": "http://hub:1/v1/"}});
+        let status =
+            Configuration { exchange_api: "http://hub:1/v1/".to_owned(), ..Configuration::default() };
         assert_eq!(exchange_url(&context(None), &status), Ok("http://hub:1/v1".to_owned()));
         assert_eq!(exchange_url(&context(Some("http://hub:1")), &status), Ok("http://hub:1/v1".to_owned()));
         let other = exchange_url(&context(Some("http://hub:2")), &status);
         assert_eq!(other.map_err(|error| error.exit), Err(Exit::Input));
-        assert!(exchange_url(&context(None), &json!({})).is_err());
+        assert!(exchange_url(&context(None), &Configuration::default()).is_err());
     }
 
     #[test]

@@ -2,28 +2,30 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_client::{Credentials, Path};
+use evenkeel_client::{ClientError, Credentials};
+use evenkeel_wire::agent::event_log::SurfacedError;
+use evenkeel_wire::agent::service::ServiceInstance;
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
 use evenkeel_wire::exchange::node::NodeAnswer;
 use serde_json::{Value, json};
 
-use super::{agreement, list, service, text};
-use crate::api::Api;
+use super::{agreement, service};
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::node::{NODES, NewNode, put_new_node, read_node};
 use crate::exchange::node_part;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::output::note;
+use crate::server::Server;
 use crate::settings::EXCHANGE_URL;
 
-/// Pause between two looks at the agent.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Pause between two requests to the agent.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A service counts as started when it was seen running so many times in a row.
 const TIMES_SEEN: u32 = 3;
 
 /// The exchange as node and as user.
 pub struct AtExchange {
-    as_node: Api,
+    as_node: Server,
     as_user: Option<Exchange>,
     node: Credentials,
 }
@@ -34,7 +36,7 @@ impl AtExchange {
     /// # Errors
     /// With status 1 when the address or the credentials cannot be used.
     pub fn new(context: &Context, url: &str, user: &UserOptions, node: &Credentials) -> Outcome<Self> {
-        let as_node = context.api(url.to_owned(), EXCHANGE_URL, Some(node.clone()))?;
+        let as_node = context.server(url.to_owned(), EXCHANGE_URL, Some(node.clone()))?;
         let as_user = match context.user_credentials(user, &node.org)? {
             Some(_) => Some(context.exchange_at(url.to_owned(), user, None)?),
             None => None,
@@ -67,8 +69,8 @@ impl AtExchange {
         }
         let doing = format!("creating node {}", self.node.name());
         let exchange = self.user(&doing)?;
-        let found = exchange.api.client.node(&self.node.org, &self.node.id);
-        if let Some(found) = exchange.api.call(&doing, found).await? {
+        let found = exchange.server.client.node(&self.node.org, &self.node.id);
+        if let Some(found) = exchange.server.call(&doing, found).await? {
             self.check_type(&found)?;
             let name = self.node.name();
             return NODES.patch(exchange, &name, &json!({"token": self.node.secret()})).await;
@@ -139,14 +141,14 @@ impl AtExchange {
                 ));
             }
         }
-        let (client, org, node) = (&exchange.api.client, &self.node.org, &self.node.id);
-        if exchange.api.call(&doing, client.ha_group(org, group)).await?.is_none() {
+        let (client, org, node) = (&exchange.server.client, &self.node.org, &self.node.id);
+        if exchange.server.call(&doing, client.ha_group(org, group)).await?.is_none() {
             let body = PutHaGroup { description: Some(group.to_owned()), members: Some(vec![node.clone()]) };
-            exchange.api.call(&doing, client.create_ha_group(org, group, &body)).await?;
+            exchange.server.call(&doing, client.create_ha_group(org, group, &body)).await?;
         } else {
-            exchange.api.call(&doing, client.add_to_ha_group(org, group, node)).await?;
+            exchange.server.call(&doing, client.add_to_ha_group(org, group, node)).await?;
         }
-        exchange.api.report_done(&format!("node {} is in HA group {group}", self.node.name()));
+        exchange.server.report_done(&format!("node {} is in HA group {group}", self.node.name()));
         Ok(())
     }
 
@@ -157,9 +159,11 @@ impl AtExchange {
     pub async fn put_policy(&self, policy: Value) -> Outcome {
         let exchange = match &self.as_user {
             Some(exchange) => exchange.clone(),
-            None => {
-                Exchange { api: self.as_node.clone(), org: self.node.org.clone(), caller: self.node.clone() }
-            }
+            None => Exchange {
+                server: self.as_node.clone(),
+                org: self.node.org.clone(),
+                caller: self.node.clone(),
+            },
         };
         node_part::put_policy(&exchange, &self.node.name(), policy).await
     }
@@ -185,32 +189,32 @@ pub fn user_input_of(file: &Value) -> Outcome<Value> {
         ));
     };
     let converted = services.iter().map(|service| {
+        let text = |member: &str| service.get(member).and_then(Value::as_str).unwrap_or_default();
         let variables = service.get("variables").and_then(Value::as_object).cloned().unwrap_or_default();
         let inputs: Vec<Value> =
             variables.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
         json!({
-            "serviceOrgid": text(service, "org"),
-            "serviceUrl": text(service, "url"),
-            "serviceArch": text(service, "arch"),
-            "serviceVersionRange": text(service, "versionRange"),
+            "serviceOrgid": text("org"),
+            "serviceUrl": text("url"),
+            "serviceArch": text("arch"),
+            "serviceVersionRange": text("versionRange"),
             "inputs": inputs,
         })
     });
     Ok(converted.collect())
 }
 
-/// Waits until the agent runs a service; a service that does not come is told, with the reason, and is no failure.
+/// Waits until the agent runs a service; a service that does not start is reported, with the reason, and is no failure.
 ///
 /// # Errors
-/// With status 5 when the agent does not answer.
-pub async fn wait_for_service(agent: &Api, name: &str, org: &str, limit: Duration) -> Outcome {
+/// With status 5 when the agent does not respond.
+pub async fn wait_for_service(agent: &Server, name: &str, org: &str, limit: Duration) -> Outcome {
     note(format!("waiting up to {} seconds for service {name} to start", limit.as_secs()));
     let deadline = Instant::now() + limit;
     let mut seen = 0;
     loop {
-        let found = service::read(agent).await?;
-        let is_running =
-            list(&found, "/instances/active").iter().any(|instance| is_started(instance, name, org));
+        let instances = service::instances(agent).await?;
+        let is_running = instances.iter().any(|instance| is_started(instance, name, org));
         seen = if is_running { seen + 1 } else { 0 };
         if seen >= TIMES_SEEN {
             note(format!("service {name} runs"));
@@ -219,33 +223,31 @@ pub async fn wait_for_service(agent: &Api, name: &str, org: &str, limit: Duratio
         if Instant::now() >= deadline {
             return explain_absence(agent, name).await;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-fn is_started(instance: &Value, name: &str, org: &str) -> bool {
-    text(instance, "ref_url") == name
-        && (org.is_empty() || org == "*" || text(instance, "organization") == org)
-        && instance.get("execution_start_time").and_then(Value::as_i64).unwrap_or_default() != 0
+fn is_started(instance: &ServiceInstance, name: &str, org: &str) -> bool {
+    instance.ref_url == name
+        && (org.is_empty() || org == "*" || instance.organization == org)
+        && instance.execution_start_time != 0
 }
 
-async fn explain_absence(agent: &Api, name: &str) -> Outcome {
+async fn explain_absence(agent: &Server, name: &str) -> Outcome {
     note(format!("service {name} did not start in time"));
-    let found = agreement::read(agent).await?;
-    let active = list(&found, "/agreements/active");
-    match active
-        .iter()
-        .find(|record| record.pointer("/workload_to_run/url").and_then(Value::as_str) == Some(name))
-    {
-        Some(record) if record.get("agreement_finalized_time").and_then(Value::as_i64) == Some(0) => {
+    let active = agreement::active(agent).await?;
+    match active.iter().find(|agreement| agreement.workload_to_run.url == name) {
+        Some(agreement) if agreement.agreement_finalized_time == 0 => {
             note("there is an agreement for it that is not final yet");
         }
         Some(_) => note("there is an agreement for it, and its start is not seen yet"),
         None => note("there is no agreement for it; see why with: hzn explain NODE POLICY"),
     }
-    let errors = agent.find("asking the agent for its errors", &Path::new(&["eventlog", "surface"])).await?;
-    for error in errors.as_ref().and_then(Value::as_array).into_iter().flatten() {
-        note(format!("the node reports: {}", text(error, "message")));
+    let doing = "asking the agent for its errors";
+    for record in agent.call(doing, agent.client.surfaced_error_records()).await? {
+        let error: SurfacedError = evenkeel_wire::agent::read(record)
+            .map_err(|error| agent.failed(doing, &ClientError::from(error)))?;
+        note(format!("the node reports: {}", error.message));
     }
     Ok(())
 }
@@ -267,9 +269,14 @@ mod tests {
 
     #[test]
     fn service_counts_as_started_from_its_start_time_on() {
-        let instance = json!({"ref_url": "cam", "organization": "acme", "execution_start_time": 5});
+        let instance = ServiceInstance {
+            ref_url: "cam".to_owned(),
+            organization: "acme".to_owned(),
+            execution_start_time: 5,
+            ..ServiceInstance::default()
+        };
         assert!(is_started(&instance, "cam", "") && is_started(&instance, "cam", "acme"));
         assert!(!is_started(&instance, "cam", "other") && !is_started(&instance, "other", ""));
-        assert!(!is_started(&json!({"ref_url": "cam", "execution_start_time": 0}), "cam", ""));
+        assert!(!is_started(&ServiceInstance { execution_start_time: 0, ..instance }, "cam", ""));
     }
 }

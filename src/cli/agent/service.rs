@@ -1,15 +1,17 @@
 //! `hzn service`: services on the node of this machine (agbot 5.6).
 
 use clap::Subcommand;
-use evenkeel_client::Path;
-use http::Method;
+use evenkeel_client::{ClientError, ConfigStateChange};
+use evenkeel_wire::RawJson;
+use evenkeel_wire::agent::service::{LocalServices, ServiceInstance};
+use evenkeel_wire::exchange::node_part::PostConfigState;
 use serde_json::{Value, json};
 
-use super::{list, not_registered};
-use crate::api::{Api, is_success};
+use super::not_registered;
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::server::Server;
 
 /// Commands for services.
 #[derive(Debug, Subcommand)]
@@ -66,22 +68,25 @@ pub async fn run(command: ServiceCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {
         ServiceCommand::List { long, watch } => {
-            context.show_watched(&watch, async || Ok(view(&read(&agent).await?, long))).await
+            context.show_watched(&watch, async || Ok(view(read(&agent).await?, long))).await
         }
         ServiceCommand::Registered => {
-            let path = Path::new(&["service", "policy"]);
-            let found = agent.get("asking the agent for its policies", &path).await?;
-            context.screen.show(&View::of(found))
+            let found = agent.client.local_service_policies();
+            let found = agent.call("asking the agent for its policies", found).await?;
+            context.screen.show(&View::of(found.into_value()))
         }
         ServiceCommand::Configstate(ConfigStateCommand::List) => {
-            let found = agent.get("asking the agent which services are suspended", &config_path()).await?;
+            let found = agent.client.service_config_states_record();
+            let found =
+                agent.call("asking the agent which services are suspended", found).await?.into_value();
             let columns = [
                 ("organization", "org"),
                 ("service", "url"),
                 ("version", "version"),
                 ("state", "configState"),
             ];
-            let table = Table::of_list(list(&found, "/configstates"), &columns);
+            let states = found.get("configstates").and_then(Value::as_array);
+            let table = Table::of_list(states.map(Vec::as_slice).unwrap_or_default(), &columns);
             context.screen.show(&View::new(found, table))
         }
         ServiceCommand::Configstate(ConfigStateCommand::Suspend(chosen)) => {
@@ -93,22 +98,31 @@ pub async fn run(command: ServiceCommand, context: &Context) -> Outcome {
     }
 }
 
-/// Reads everything about services from the agent.
+/// Reads the services from the agent.
 ///
 /// # Errors
-/// With status 5 when the node is not registered or the agent does not answer.
-pub async fn read(agent: &Api) -> Outcome<Value> {
-    let doing = "asking the agent for its services";
-    let answer = agent.attempt(doing, Method::GET, &Path::new(&["service"]), None).await?;
-    match answer.status.as_u16() {
-        200 => answer.json().map_err(|error| agent.failed(doing, &error)),
-        424 => Err(not_registered("there are no services")),
-        _ => Err(agent.failed(doing, &answer.unexpected())),
-    }
+/// With status 5 when the node is not registered or the agent does not respond.
+pub async fn read(agent: &Server) -> Outcome<LocalServices<RawJson, RawJson>> {
+    agent.client.local_service_records().await.map_err(|error| match error.status() {
+        Some(424) => not_registered("there are no services"),
+        _ => agent.failed("asking the agent for its services", &error),
+    })
 }
 
-fn view(found: &Value, is_long: bool) -> View {
-    let instances = list(found, "/instances/active");
+/// Reads the running instances from the agent.
+///
+/// # Errors
+/// As [`read`].
+pub async fn instances(agent: &Server) -> Outcome<Vec<ServiceInstance>> {
+    let typed = |record| {
+        let failed = |error| agent.failed("asking the agent for its services", &ClientError::from(error));
+        evenkeel_wire::agent::read(record).map_err(failed)
+    };
+    read(agent).await?.instances.active.into_iter().map(typed).collect()
+}
+
+fn view(found: LocalServices<RawJson, RawJson>, is_long: bool) -> View {
+    let instances: Vec<Value> = found.instances.active.into_iter().map(RawJson::into_value).collect();
     let columns = [
         ("service", "ref_url"),
         ("organization", "organization"),
@@ -117,23 +131,19 @@ fn view(found: &Value, is_long: bool) -> View {
         ("state", "/containers/0/State"),
         ("instance", "instance_id"),
     ];
-    let table = Table::of_list(instances, &columns);
+    let table = Table::of_list(&instances, &columns);
     if is_long {
-        return View::new(Value::Array(instances.to_vec()), table);
+        return View::new(Value::Array(instances), table);
     }
-    let short = |definition: &Value| {
-        let member = |name: &str| definition.get(name).cloned().unwrap_or(Value::Null);
+    let short = |definition: RawJson| {
+        let member = |name: &str| definition.as_value().get(name).cloned().unwrap_or(Value::Null);
         json!({"url": member("specRef"), "org": member("organization"), "version": member("version"), "arch": member("arch")})
     };
-    let definitions = list(found, "/definitions/active").iter().map(short).collect();
+    let definitions = found.definitions.active.into_iter().map(short).collect();
     View::new(Value::Array(definitions), table)
 }
 
-fn config_path() -> Path {
-    Path::new(&["service", "configstate"])
-}
-
-async fn set(agent: &Api, chosen: &Chosen, state: &str) -> Outcome {
+async fn set(agent: &Server, chosen: &Chosen, state: &str) -> Outcome {
     if chosen.org.is_none() && !chosen.all {
         return Err(CliError::input(
             "no service was chosen",
@@ -141,19 +151,17 @@ async fn set(agent: &Api, chosen: &Chosen, state: &str) -> Outcome {
             "name one, or give -a",
         ));
     }
-    let body = json!({
-        "org": chosen.org.as_deref().unwrap_or_default(),
-        "url": chosen.service.as_deref().unwrap_or_default(),
-        "version": chosen.version.as_deref().unwrap_or_default(),
-        "configState": state,
-    });
-    let doing = format!("setting services {state}");
-    let answer = agent.attempt(&doing, Method::POST, &config_path(), Some(&body)).await?;
-    match answer.status.as_u16() {
-        // As by the existing tool, nothing to change is told and is no failure.
-        400 => note(String::from_utf8_lossy(&answer.body)),
-        _ if is_success(answer.status) => agent.report_done(&format!("the services are {state}")),
-        _ => return Err(agent.failed(&doing, &answer.unexpected())),
+    let change = PostConfigState {
+        org: chosen.org.clone().unwrap_or_default(),
+        url: chosen.service.clone().unwrap_or_default(),
+        config_state: state.to_owned(),
+        version: Some(chosen.version.clone().unwrap_or_default()),
+    };
+    let changed = agent.client.post_service_config_state(&change);
+    match agent.call(&format!("setting services {state}"), changed).await? {
+        // As by the existing tool, nothing to change is reported and is no failure.
+        ConfigStateChange::Refused(why) => note(why),
+        ConfigStateChange::Changed => agent.report_done(&format!("the services are {state}")),
     }
     Ok(())
 }
@@ -168,9 +176,10 @@ mod tests {
             "instances": {"active": [{"ref_url": "cam", "instance_id": "i", "containers": [{"State": "running"}]}]},
             "definitions": {"active": [{"specRef": "cam", "organization": "acme", "version": "1.0.0", "arch": "amd64"}]},
         });
-        let short = view(&found, false);
+        let read = || serde_json::from_value(found.clone()).expect("services");
+        let short = view(read(), false);
         assert_eq!(short.json, json!([{"url": "cam", "org": "acme", "version": "1.0.0", "arch": "amd64"}]));
         assert_eq!(short.table.rows[0][4], "running");
-        assert_eq!(view(&found, true).json[0]["instance_id"], "i");
+        assert_eq!(view(read(), true).json[0]["instance_id"], "i");
     }
 }

@@ -1,13 +1,12 @@
 //! `hzn status`, `version`, `architecture`, `env`: the agent's workers, and what the command line itself knows.
 
-use evenkeel_client::Path;
 use serde_json::{Map, Value, json};
 
-use crate::api::Api;
 use crate::context::{Context, Watch};
 use crate::exit::Outcome;
 use crate::machine::ARCH;
 use crate::output::{Table, View, note};
+use crate::server::Server;
 use crate::settings::{BEARER_TOKEN, KNOWN, NODE_AUTH, USER_AUTH};
 
 /// Options of `status`.
@@ -29,8 +28,9 @@ pub async fn show_status(arguments: &StatusArguments, context: &Context) -> Outc
     context.show_watched(&arguments.watch, async || workers(&agent, arguments.long).await).await
 }
 
-async fn workers(agent: &Api, is_long: bool) -> Outcome<View> {
-    let mut found = agent.get("asking the agent for its workers", &Path::new(&["status", "workers"])).await?;
+async fn workers(agent: &Server, is_long: bool) -> Outcome<View> {
+    let found = agent.call("asking the agent for its workers", agent.client.local_workers_record()).await?;
+    let mut found = found.into_value();
     if !is_long && let Some(members) = found.as_object_mut() {
         members.shift_remove("worker_status_log");
     }
@@ -48,10 +48,9 @@ pub async fn show_version(context: &Context) -> Outcome {
     let mut text = format!("Horizon CLI version: {own}\n");
     let mut json = json!({"cli": own});
     let agent = context.agent()?;
-    match agent.get("asking the agent for its version", &Path::new(&["status"])).await {
+    match agent.call("asking the agent for its version", agent.client.local_status()).await {
         Ok(status) => {
-            let version = status.pointer("/configuration/horizon_version").and_then(Value::as_str);
-            let version = version.unwrap_or_default();
+            let version = status.configuration.horizon_version;
             text.push_str(&format!("Horizon Agent version: {version}\n"));
             json["agent"] = Value::from(version);
         }

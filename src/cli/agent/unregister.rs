@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use evenkeel_client::Path;
-use http::{HeaderMap, Method};
+use evenkeel_client::Unregistered;
+use evenkeel_wire::agent::node::UnregisterQuery;
 
-use super::{UNCONFIGURED, device, state_of};
-use crate::api::{Api, is_success};
+use super::{is_registered, local_node};
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::output::note;
+use crate::server::Server;
 
 /// Longest wait for the agent to be unregistered after it said so.
 const SETTLE: Duration = Duration::from_secs(180);
@@ -41,7 +41,7 @@ pub struct UnregisterArguments {
 /// With status 5 when the agent refuses or does not get done.
 pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome {
     let agent = context.agent()?;
-    if state_of(&device(&agent).await?) == UNCONFIGURED {
+    if !is_registered(&local_node(&agent).await?) {
         note("the node is not registered");
         return Ok(());
     }
@@ -61,36 +61,27 @@ pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome 
     Ok(())
 }
 
-/// Asks the agent to end everything and waits for its answer.
+/// Requests the agent to end everything and waits for its response.
 ///
 /// # Errors
 /// With status 5 when it refuses.
-pub async fn leave(agent: &Api, removes_node: bool, is_deep: bool, limit: Duration) -> Outcome {
-    let mut path = Path::new(&["node"]).query("block", "true");
-    if removes_node {
-        path = path.query("removeNode", "true");
-    }
-    if is_deep {
-        path = path.query("deepClean", "true");
-    }
-    let doing = "unregistering the node";
-    let answer = agent.send_within(doing, Method::DELETE, &path, None, HeaderMap::new(), Some(limit)).await?;
-    match answer.status.as_u16() {
-        // Unregistered, but something could not be cleaned up at the hub.
-        503 => note(format!("warning: {}", String::from_utf8_lossy(&answer.body))),
-        _ if is_success(answer.status) => {}
-        _ => return Err(agent.failed(doing, &answer.unexpected())),
+pub async fn leave(agent: &Server, removes_node: bool, is_deep: bool, limit: Duration) -> Outcome {
+    let yes = |is_set: bool| is_set.then(|| "true".to_owned());
+    let query =
+        UnregisterQuery { block: yes(true), remove_node: yes(removes_node), deep_clean: yes(is_deep) };
+    let left = agent.client.unregister_local_node(&query, limit);
+    match agent.call("unregistering the node", left).await? {
+        Unregistered::Clean => {}
+        Unregistered::Incomplete(why) => note(format!("warning: {why}")),
     }
     Ok(())
 }
 
-/// The agent may restart in between, so that it does not answer for a while.
-async fn wait_until_unregistered(agent: &Api) -> Outcome {
+/// The agent may restart in between, so that it does not respond for a while.
+async fn wait_until_unregistered(agent: &Server) -> Outcome {
     let deadline = Instant::now() + SETTLE;
     loop {
-        if let Ok(found) = device(agent).await
-            && state_of(&found) == UNCONFIGURED
-        {
+        if local_node(agent).await.is_ok_and(|node| !is_registered(&node)) {
             return Ok(());
         }
         if Instant::now() >= deadline {

@@ -2,16 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
-use evenkeel_client::Path;
-use http::Method;
-use serde_json::Value;
-
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::Outcome;
 use crate::input::{read_json, template};
 use crate::output::{Table, View, note};
+use clap::Subcommand;
 
 /// Commands for user input.
 #[derive(Debug, Subcommand)]
@@ -46,11 +42,11 @@ pub enum UserInputCommand {
 /// # Errors
 /// Those of the command.
 pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
-    let path = Path::new(&["node", "userinput"]);
     let agent = context.agent()?;
     match command {
         UserInputCommand::List => {
-            let found = agent.get("asking the agent for the node's user input", &path).await?;
+            let found = agent.client.local_user_input();
+            let found = agent.call("asking the agent for the node's user input", found).await?.into_value();
             let entries = found.as_array().cloned().unwrap_or_default();
             let columns = [("service", "serviceUrl"), ("organization", "serviceOrgid"), ("values", "inputs")];
             let table = Table::of_list(&entries, &columns);
@@ -71,14 +67,16 @@ pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
             context.screen.show(&View::plain(text, template(text)))
         }
         UserInputCommand::Add { file } => {
-            let values: Value = read_json(&file, &context.settings)?;
-            agent.write("setting the node's user input", Method::POST, &path, Some(&values)).await?;
+            let values = read_json(&file, &context.settings)?.into();
+            let written = agent.client.post_local_user_input(&values);
+            agent.call("setting the node's user input", written).await?;
             agent.report_done("the node's user input is set");
             Ok(())
         }
         UserInputCommand::Update { file } => {
-            let values: Value = read_json(&file, &context.settings)?;
-            agent.write("changing the node's user input", Method::PATCH, &path, Some(&values)).await?;
+            let values = read_json(&file, &context.settings)?.into();
+            let changed = agent.client.patch_local_user_input(&values);
+            agent.call("changing the node's user input", changed).await?;
             agent.report_done("the node's user input is changed");
             Ok(())
         }
@@ -87,7 +85,7 @@ pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
                 note("nothing was removed");
                 return Ok(());
             }
-            agent.delete("removing the node's user input", &path).await?;
+            agent.call("removing the node's user input", agent.client.delete_local_user_input()).await?;
             agent.report_done("the node's user input is removed");
             Ok(())
         }

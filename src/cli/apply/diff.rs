@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_document_names_and_changes_is_told() {
+    fn only_members_that_the_document_names_and_changes_are_reported() {
         let stored =
             json!({"label": "a", "owner": "o/u", "service": {"versions": [{"v": "1"}]}, "list": [1]});
         let wanted =

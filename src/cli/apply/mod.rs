@@ -7,15 +7,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use http::Method;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use self::diff::{Change, changes};
 use self::document::{Document, DocumentKind};
-use crate::api::is_success;
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{POLICIES, without};
-use crate::exchange::ha_group::{self, GROUPS};
+use crate::exchange::ha_group::GROUPS;
 use crate::exchange::nmp::NMPS;
 use crate::exchange::publish;
 use crate::exchange::resource::Kind;
@@ -124,8 +123,8 @@ async fn plan(document: Document, exchange: &Exchange) -> Outcome<Step> {
         let (org, id) = exchange.split(&name);
         (format!("{org}/{id}"), spec)
     };
-    let stored = stored(kind, &name, exchange).await?;
-    let changes = stored.as_ref().map(|stored| changes(stored, &wanted)).unwrap_or_default();
+    let stored = kind_of(kind).find(exchange, &name).await?;
+    let changes = stored.as_ref().map(|(_, stored)| changes(stored.as_value(), &wanted)).unwrap_or_default();
     let action = match &stored {
         None => Action::Create,
         Some(_) if changes.is_empty() => Action::Keep,
@@ -134,30 +133,15 @@ async fn plan(document: Document, exchange: &Exchange) -> Outcome<Step> {
     Ok(Step { kind, name, action, changes, wanted })
 }
 
-async fn stored(kind: DocumentKind, name: &str, exchange: &Exchange) -> Outcome<Option<Value>> {
-    let (org, id) = exchange.split(name);
-    let resource = kind_of(kind);
-    let doing = format!("reading {} {name}", resource.noun);
-    let found = exchange.api.find(&doing, &resource.path_of(&org, Some(&id))).await?;
-    Ok(found.and_then(|found| match found.get(resource.member)? {
-        Value::Object(map) => map.values().next().cloned(),
-        Value::Array(list) => list.first().cloned(),
-        _ => None,
-    }))
-}
-
 /// The resources with a label that no document names; last what others may refer to.
 async fn surplus(label: &str, steps: &[Step], exchange: &Exchange) -> Outcome<Vec<Step>> {
     let named: BTreeSet<(DocumentKind, &str)> =
         steps.iter().map(|step| (step.kind, step.name.as_str())).collect();
     let mut found = Vec::new();
     for kind in DocumentKind::ALL.into_iter().rev() {
-        let (resources, member): (Map<String, Value>, &str) = match kind {
-            DocumentKind::HaGroup => (ha_group::read(exchange, None).await?, "description"),
-            other => (kind_of(other).read(exchange, None).await?, "label"),
-        };
-        for (name, resource) in resources {
-            let has_label = resource.get(member).and_then(Value::as_str) == Some(label);
+        for (name, document) in kind_of(kind).read(exchange, None).await? {
+            let resource: Labeled = exchange.server.read(&format!("reading {name}"), &document)?;
+            let has_label = resource.label_of(kind) == Some(label);
             // Lists hold public resources of other organizations too.
             let is_own = exchange.split(&name).0 == exchange.org;
             if has_label && is_own && !named.contains(&(kind, name.as_str())) {
@@ -174,25 +158,38 @@ async fn surplus(label: &str, steps: &[Step], exchange: &Exchange) -> Outcome<Ve
     Ok(found)
 }
 
+/// The members by which surplus resources are found.
+#[derive(Deserialize)]
+struct Labeled {
+    label: Option<String>,
+    description: Option<String>,
+}
+
+impl Labeled {
+    fn label_of(&self, kind: DocumentKind) -> Option<&str> {
+        match kind {
+            DocumentKind::HaGroup => self.description.as_deref(),
+            DocumentKind::Service | DocumentKind::Policy | DocumentKind::Nmp => self.label.as_deref(),
+        }
+    }
+}
+
 async fn carry_out(step: &Step, context: &Context, exchange: &Exchange) -> Outcome {
     let (org, id) = exchange.split(&step.name);
     let kind = kind_of(step.kind);
-    let path = kind.path_of(&org, Some(&id));
     let doing = format!("{} {} {}", step.action.word(), kind.noun, step.name);
-    let method = match step.action {
-        Action::Keep => return Ok(()),
+    match step.action {
+        Action::Keep => Ok(()),
         Action::Remove => {
-            exchange.api.delete(&doing, &path).await?;
-            return Ok(());
+            let removed = exchange.server.client.delete_record(kind.resource, &org, &id);
+            exchange.server.call(&doing, removed).await.map(drop)
         }
         Action::Create | Action::Update if step.kind == DocumentKind::Service => {
-            return publish::publish_document(&step.wanted, context, exchange).await;
+            publish::publish_document(&step.wanted, context, exchange).await
         }
-        Action::Create => Method::POST,
-        Action::Update => Method::PUT,
-    };
-    let answer = exchange.api.attempt(&doing, method, &path, Some(&step.wanted)).await?;
-    if is_success(answer.status) { Ok(()) } else { Err(exchange.api.failed(&doing, &answer.unexpected())) }
+        Action::Create => kind.create(exchange, &step.name, &step.wanted, &doing).await,
+        Action::Update => kind.replace(exchange, &step.name, &step.wanted, &doing).await,
+    }
 }
 
 fn view(steps: &[Step]) -> View {

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_client::Path;
 use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
 use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition, ServiceDependency};
 use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
 use evenkeel_ids::{PolicyId, ServiceKey};
 use evenkeel_planner::facts::PolicyScope;
+use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::orchestration::{Orchestration, Scope};
-use serde_json::Value;
 
 use super::CheckArguments;
 use super::node_input::understood;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
-use crate::exchange::service::SERVICES;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
 
@@ -40,7 +38,7 @@ impl PolicyInput {
             (Some(name), _) => Self::from_exchange(exchange, name).await,
             (None, Some(file)) => {
                 let document = read_json(file, &context.settings)?;
-                Self::of(format!("{}/file", exchange.org), &document)
+                Self::of(format!("{}/file", exchange.org), &document.into())
             }
             (None, None) => Ok(Self::default()),
         }
@@ -55,15 +53,14 @@ impl PolicyInput {
         Self::of(format!("{org}/{id}"), &POLICIES.read_one(exchange, name).await?)
     }
 
-    fn of(id: String, document: &Value) -> Outcome<Self> {
+    fn of(id: String, document: &RawJson) -> Outcome<Self> {
         let mut policy: DeploymentPolicy = understood(Some(document), &format!("deployment policy {id}"))?;
         if policy.service.org.is_empty() {
             policy.service.org = crate::context::split_name(&id, "").0;
         }
-        let said: Orchestration = understood(
-            document.get("orchestration"),
-            &format!("the orchestration of deployment policy {id}"),
-        )?;
+        let orchestration = document.as_value().get("orchestration").cloned().map(RawJson::from);
+        let said: Orchestration =
+            understood(orchestration.as_ref(), &format!("the orchestration of deployment policy {id}"))?;
         let scope = match said.scope {
             Some(Scope::HaGroups { ha_groups }) => {
                 let (org, name) = crate::context::split_name(&id, "");
@@ -90,7 +87,7 @@ impl Definitions {
     /// Reads them.
     ///
     /// # Errors
-    /// With status 3, 4 or 7 for documents that cannot be used, 5 when the exchange does not answer.
+    /// With status 3, 4 or 7 for documents that cannot be used, 5 when the exchange does not respond.
     pub async fn read(
         arguments: &CheckArguments,
         context: &Context,
@@ -101,7 +98,7 @@ impl Definitions {
         for file in &arguments.services {
             let document = read_json(file, &context.settings)?;
             let mut service: ServiceDefinition =
-                understood(Some(&document), &format!("the service in {}", file.display()))?;
+                understood(Some(&document.into()), &format!("the service in {}", file.display()))?;
             if service.org.is_empty() {
                 service.org.clone_from(&policy.service.org);
             }
@@ -112,7 +109,7 @@ impl Definitions {
         if let Some(file) = &arguments.service_policy {
             let document = read_json(file, &context.settings)?;
             definitions.service_policy =
-                Some(understood(Some(&document), &format!("the policy in {}", file.display()))?);
+                Some(understood(Some(&document.into()), &format!("the policy in {}", file.display()))?);
         }
         Ok(definitions)
     }
@@ -120,7 +117,7 @@ impl Definitions {
     /// Reads what the exchange has.
     ///
     /// # Errors
-    /// With status 7 for documents that cannot be understood, 5 when the exchange does not answer.
+    /// With status 7 for documents that cannot be understood, 5 when the exchange does not respond.
     pub async fn of_exchange(exchange: &Exchange, policy: &DeploymentPolicy) -> Outcome<Self> {
         let mut found = Self::default();
         let versions: BTreeSet<&str> =
@@ -166,21 +163,21 @@ impl Definitions {
 }
 
 async fn services_named(exchange: &Exchange, org: &str, url: &str) -> Outcome<Vec<ServiceDefinition>> {
-    // A percent sign means "anything" in this search, which only finds more than is looked at.
-    let path = Path::org(org, SERVICES.path).query("url", url);
-    let found = exchange.api.find(&format!("reading service {org}/{url}"), &path).await?.unwrap_or_default();
-    let map = found.get(SERVICES.member).and_then(Value::as_object).cloned().unwrap_or_default();
-    let read = |(id, document): (String, Value)| {
+    // A percent sign means "anything" in this search, which only finds more than is compared.
+    let found = exchange.server.client.service_records(org, url);
+    let found = exchange.server.call(&format!("reading service {org}/{url}"), found).await?;
+    let read = |(id, document): (String, RawJson)| {
         let mut service: ServiceDefinition = understood(Some(&document), &format!("service {id}"))?;
         service.org = org.to_owned();
         Ok(service)
     };
-    map.into_iter().map(read).collect()
+    found.into_iter().map(read).collect()
 }
 
 async fn policy_of(exchange: &Exchange, service: &ServiceDefinition) -> Outcome<Option<ExternalPolicy>> {
     let id = service.id();
-    let path = crate::exchange::service::part(exchange, id.as_str(), "policy");
-    let found = exchange.api.find(&format!("reading the policy of service {id}"), &path).await?;
+    let (org, name) = exchange.split(id.as_str());
+    let found = exchange.server.client.service_policy(&org, &name);
+    let found = exchange.server.call(&format!("reading the policy of service {id}"), found).await?;
     found.map(|found| understood(Some(&found), &format!("the policy of service {id}"))).transpose()
 }

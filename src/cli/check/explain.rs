@@ -11,16 +11,17 @@ use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_domain::policy::terms::{self, PolicyMismatch, failed_clauses};
 use evenkeel_domain::policy::{ConstraintList, NodePolicy};
 use evenkeel_planner::report::{FailedClause, Side};
+use evenkeel_wire::agbot::reason::Reason;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Scope;
 use super::definitions::{Definitions, PolicyInput};
 use super::node_input::NodeInput;
 use super::verdict::{GENERAL, Verdict, evaluate};
+use crate::agbot;
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::hub;
 use crate::output::{Table, View, note};
 
 /// Options of `explain`.
@@ -56,8 +57,8 @@ struct Obstacle {
 /// With status 8 when node or policy do not exist, 7 when they cannot be compared.
 pub async fn run(arguments: &ExplainArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
-    let look = async || explain(context, &exchange, &arguments.node, &arguments.policy).await;
-    context.show_watched(&arguments.watch, look).await
+    let show = async || explain(context, &exchange, &arguments.node, &arguments.policy).await;
+    context.show_watched(&arguments.watch, show).await
 }
 
 async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &str) -> Outcome<View> {
@@ -65,17 +66,17 @@ async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &st
     let node = NodeInput::from_exchange(exchange, node).await?;
     let definitions = Definitions::of_exchange(exchange, &policy.policy).await?;
     let compared = evaluate(Scope::All, true, &node, &policy, &definitions);
-    let agbot = match hub::reason_for(context, exchange, &node.id, &policy.id).await {
+    let reason = match agbot::reason_for(context, exchange, &node.id, &policy.id).await {
         Ok(found) => found,
         Err(error) => {
             note(format!("the agbot's own reason is not known: {}", error.why));
             None
         }
     };
-    Ok(view(&node, &policy, &compared, agbot))
+    Ok(view(&node, &policy, &compared, reason))
 }
 
-fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agbot: Option<Value>) -> View {
+fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, reason: Option<Reason>) -> View {
     let obstacles = obstacles(node, policy, compared);
     let is_compatible = compared.as_ref().is_ok_and(|verdict| verdict.is_compatible);
     let mut table = Table::new(&["service", "how it stands"]).keeping(&["how it stands"]);
@@ -91,8 +92,8 @@ fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agb
     for obstacle in &obstacles {
         table.push([obstacle.service.clone(), obstacle.text.clone()]);
     }
-    if let Some(text) = agbot.as_ref().and_then(|reason| reason.get("text")?.as_str()) {
-        table.push(["(agbot)".to_owned(), text.to_owned()]);
+    if let Some(reason) = &reason {
+        table.push(["(agbot)".to_owned(), reason.text.clone()]);
     }
     let json = json!({
         "node": node.id,
@@ -101,7 +102,7 @@ fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, agb
         "haGroup": node.ha_group,
         "compatible": is_compatible,
         "failing": obstacles,
-        "agbot": agbot.map(|reason| json!({"text": reason.get("text"), "state": reason.get("state")})),
+        "agbot": reason.map(|reason| json!({"text": reason.text, "state": reason.state})),
     });
     View::new(json, table)
 }
@@ -116,7 +117,8 @@ fn obstacles(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>
     let own = clauses_of_policy(node, policy);
     let general = report.general.iter().map(|reason| plain(GENERAL, reason));
     let of_service = |verdict: &ServiceVerdict| -> Vec<Obstacle> {
-        let one = |reason: &Incompatibility| told(verdict.service_id.as_str(), reason, policy, node, &own);
+        let one =
+            |reason: &Incompatibility| obstacles_of(verdict.service_id.as_str(), reason, policy, node, &own);
         verdict.obstacles.iter().flat_map(one).collect()
     };
     unplaced.chain(general).chain(report.services.iter().flat_map(of_service)).collect()
@@ -136,7 +138,7 @@ fn plain(service: &str, reason: &Incompatibility) -> Obstacle {
 }
 
 /// A reason as obstacles: one per failing clause, or one in words.
-fn told(
+fn obstacles_of(
     service: &str,
     reason: &Incompatibility,
     policy: &PolicyInput,
@@ -190,32 +192,33 @@ fn clauses_of_policy(node: &NodeInput, policy: &PolicyInput) -> BTreeSet<String>
 #[cfg(test)]
 mod tests {
     use evenkeel_wire::exchange::node_orchestration::Availability;
+    use serde_json::Value;
 
     use super::super::verdict::tests::{definitions, node, policy};
     use super::*;
 
-    fn explained(node: &NodeInput, agbot: Option<Value>) -> View {
+    fn explained(node: &NodeInput, reason: Option<Reason>) -> View {
         let compared = evaluate(Scope::All, true, node, &policy(), &definitions());
-        view(node, &policy(), &compared, agbot)
+        view(node, &policy(), &compared, reason)
     }
 
     #[test]
-    fn every_failing_clause_is_told_with_its_owner_and_the_actual_value() {
+    fn every_failing_clause_has_its_owner_and_the_actual_value() {
         let properties = json!([{"name": "site", "value": "south"}, {"name": "camera", "value": false}]);
         let node = node(properties, json!(["purpose == clean"]));
         let view = explained(&node, None);
         let failing = view.json["failing"].as_array().expect("a list").clone();
-        let told: Vec<(&str, &str, &Value)> = failing
+        let clauses: Vec<(&str, &str, &Value)> = failing
             .iter()
             .filter(|one| one.get("clause").is_some())
             .map(|one| {
                 (one["side"].as_str().unwrap_or(""), one["property"].as_str().unwrap_or(""), &one["actual"])
             })
             .collect();
-        assert!(told.contains(&("deployment-policy", "site", &json!("south"))), "{told:?}");
-        assert!(told.contains(&("deployment-policy", "floor", &Value::Null)), "{told:?}");
-        assert!(told.contains(&("service-policy", "camera", &json!(false))), "{told:?}");
-        assert!(told.contains(&("node", "purpose", &json!("watch"))), "{told:?}");
+        assert!(clauses.contains(&("deployment-policy", "site", &json!("south"))), "{clauses:?}");
+        assert!(clauses.contains(&("deployment-policy", "floor", &Value::Null)), "{clauses:?}");
+        assert!(clauses.contains(&("service-policy", "camera", &json!(false))), "{clauses:?}");
+        assert!(clauses.contains(&("node", "purpose", &json!("watch"))), "{clauses:?}");
         assert!(failing.iter().any(|one| one["class"] == "user_input"), "{failing:?}");
         assert_eq!(view.json["compatible"], json!(false));
         assert_eq!(view.table.rows.len(), failing.len());
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_every_service_away_is_told_first() {
+    fn obstacle_to_every_service_is_shown_first() {
         let properties = json!([{"name": "site", "value": "north"}, {"name": "floor", "value": 3}, {"name": "camera", "value": true}]);
         let paused = NodeInput { availability: Availability::Pause, ..node(properties, json!([])) };
         let view = explained(&paused, None);
@@ -235,8 +238,13 @@ mod tests {
     #[test]
     fn what_the_agbot_says_stands_beside_the_comparison() {
         let node = NodeInput { policy: None, ..node(json!([]), json!([])) };
-        let view =
-            explained(&node, Some(json!({"node": "acme/n1", "text": "the node has no policy", "state": {}})));
+        let reason = Reason {
+            node: "acme/n1".to_owned(),
+            policy: "acme/p".to_owned(),
+            state: json!({}),
+            text: "the node has no policy".to_owned(),
+        };
+        let view = explained(&node, Some(reason));
         assert_eq!(view.json["agbot"]["text"], "the node has no policy");
         assert_eq!(view.json["failing"][0]["class"], "not_comparable");
         assert_eq!(view.table.rows.len(), 2);

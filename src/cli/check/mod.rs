@@ -42,7 +42,7 @@ struct Subjects {
     nodes: Vec<NodeInput>,
     /// The HA group whose members they are.
     group: Option<String>,
-    /// Whether several were asked for, so that the answer is a map.
+    /// Whether several were asked for, so that the result is a map.
     is_map: bool,
 }
 
@@ -57,11 +57,11 @@ pub async fn run(arguments: CheckArguments, context: &Context) -> Outcome {
     let definitions = Definitions::read(&arguments, context, &exchange, &policy.policy).await?;
     let subjects = subjects(&arguments, context, &exchange).await?;
     let mut verdicts = Vec::new();
-    // All are checked before anything is shown: half an answer would be read as a whole one.
+    // All are checked before anything is shown: a part of the result would be read as all of it.
     for node in &subjects.nodes {
         verdicts.push(evaluate(arguments.scope(), arguments.check_all, node, &policy, &definitions)?);
     }
-    tell_left_out(&subjects, &verdicts, &policy);
+    report_left_out(&subjects, &verdicts, &policy);
     let inputs = arguments.long.then(|| subjects.nodes.iter().map(|node| input_of(node, &policy)).collect());
     context.screen.show(&view(&subjects, &verdicts, inputs))?;
     if arguments.exit_code { require_compatible(&subjects, &verdicts) } else { Ok(()) }
@@ -84,7 +84,7 @@ fn require_compatible(subjects: &Subjects, verdicts: &[Verdict]) -> Outcome {
 }
 
 /// Names the members that will not get the service.
-fn tell_left_out(subjects: &Subjects, verdicts: &[Verdict], policy: &PolicyInput) {
+fn report_left_out(subjects: &Subjects, verdicts: &[Verdict], policy: &PolicyInput) {
     let Some(group) = &subjects.group else { return };
     for (node, verdict) in subjects.nodes.iter().zip(verdicts).filter(|(_, verdict)| !verdict.is_compatible) {
         let reasons: Vec<&str> = verdict

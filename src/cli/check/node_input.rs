@@ -1,21 +1,21 @@
 //! What the check needs to know of a node, from the exchange, from the agent, or from files.
 
-use evenkeel_client::Path;
 use evenkeel_domain::policy::NodePolicy;
 use evenkeel_domain::policy::reference_json::from_value;
 use evenkeel_domain::policy::user_input::UserInput;
-use evenkeel_wire::exchange::node_orchestration::{Availability, NodeOrchestration};
+use evenkeel_wire::RawJson;
+use evenkeel_wire::exchange::node_orchestration::Availability;
+use evenkeel_wire::exchange::node_part::NodePolicyAnswer;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::CheckArguments;
-use crate::agent;
-use crate::api::Api;
 use crate::context::{Context, Exchange};
-use crate::exchange::node::NODES;
+use crate::exchange::node::read_node;
 use crate::exchange::node_state::NodeHealth;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
+use crate::server::Server;
 
 /// A node.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,44 +48,47 @@ impl NodeInput {
     /// # Errors
     /// With status 8 when it does not exist, 7 when its policy cannot be understood.
     pub async fn from_exchange(exchange: &Exchange, name: &str) -> Outcome<Self> {
-        let record = NODES.read_one(exchange, name).await?;
         let (org, id) = exchange.split(name);
-        let path = NODES.path_of(&org, Some(&id)).push("policy");
-        let stored = exchange.api.find(&format!("reading the policy of node {name}"), &path).await?;
-        let text = |member: &str| agent::text(&record, member).to_owned();
+        let node = read_node(exchange, name).await?;
+        let stored = exchange.server.client.node_policy(&org, &id);
+        let stored = exchange.server.call(&format!("reading the policy of node {name}"), stored).await?;
+        let input = node
+            .user_input()
+            .map_err(|error| not_understood(&format!("the user input of node {name}"), &error.to_string()))?;
         Ok(Self {
             id: format!("{org}/{id}"),
-            arch: text("arch"),
+            health: Some(NodeHealth::of(&node, jiff::Timestamp::now())),
+            availability: node.orchestration.unwrap_or_default().availability,
+            arch: node.arch,
             // The hub keeps the word as it was sent; case does not count.
-            node_type: text("nodeType").to_ascii_lowercase(),
-            cluster_namespace: text("clusterNamespace"),
-            is_namespace_scoped: record.get("isNamespaceScoped") == Some(&Value::Bool(true)),
-            ha_group: Some(text("ha_group")).filter(|group| !group.is_empty()),
-            availability: asked_of(&record).availability,
-            health: Some(NodeHealth::of(&record, jiff::Timestamp::now())),
+            node_type: node.node_type.to_ascii_lowercase(),
+            cluster_namespace: node.cluster_namespace,
+            is_namespace_scoped: node.is_namespace_scoped,
+            ha_group: node.ha_group.filter(|group| !group.is_empty()),
             policy: stored.as_ref().map(|stored| stored_policy(name, stored)).transpose()?,
-            user_input: understood(record.get("userInput"), &format!("the user input of node {name}"))?,
+            user_input: understood(
+                Some(&Value::Array(input).into()),
+                &format!("the user input of node {name}"),
+            )?,
         })
     }
 
     /// Reads the node of this machine from its agent.
     ///
     /// # Errors
-    /// With status 5 when the agent does not answer.
-    pub async fn from_agent(api: &Api) -> Outcome<Self> {
-        let device = agent::device(api).await?;
-        let status = api.get("asking the agent for its status", &Path::new(&["status"])).await?;
-        let policy =
-            api.get("asking the agent for the node's policy", &Path::new(&["node", "policy"])).await?;
-        let input =
-            api.get("asking the agent for the node's user input", &Path::new(&["node", "userinput"])).await?;
-        let arch = status.pointer("/configuration/architecture").and_then(Value::as_str).unwrap_or_default();
-        let group = agent::text(&device, "ha_group");
+    /// With status 5 when the agent does not respond.
+    pub async fn from_agent(agent: &Server) -> Outcome<Self> {
+        let node = agent.call("asking the agent for its node", agent.client.local_node()).await?;
+        let status = agent.call("asking the agent for its status", agent.client.local_status()).await?;
+        let policy = agent.client.local_policy();
+        let policy = agent.call("asking the agent for the node's policy", policy).await?;
+        let input = agent.client.local_user_input();
+        let input = agent.call("asking the agent for the node's user input", input).await?;
         Ok(Self {
-            id: format!("{}/{}", agent::text(&device, "organization"), agent::text(&device, "id")),
-            arch: arch.to_owned(),
-            node_type: agent::text(&device, "nodeType").to_owned(),
-            ha_group: Some(group.to_owned()).filter(|group| !group.is_empty()),
+            id: format!("{}/{}", node.organization.unwrap_or_default(), node.id),
+            arch: status.configuration.architecture,
+            node_type: node.node_type.unwrap_or_default(),
+            ha_group: node.ha_group.filter(|group| !group.is_empty()),
             policy: Some(understood(Some(&policy), "the node's policy")?),
             user_input: understood(Some(&input), "the node's user input")?,
             ..Self::default()
@@ -97,7 +100,7 @@ impl NodeInput {
     /// # Errors
     /// With status 4 or 3 for files that cannot be used.
     pub fn from_files(arguments: &CheckArguments, context: &Context) -> Outcome<Self> {
-        let read = |file: &std::path::PathBuf| read_json(file, &context.settings);
+        let read = |file: &std::path::PathBuf| read_json(file, &context.settings).map(RawJson::from);
         let policy = arguments.node_policy.as_ref().map(read).transpose()?;
         let input = arguments.node_input.as_ref().map(read).transpose()?;
         Ok(Self {
@@ -123,18 +126,15 @@ impl NodeInput {
     }
 }
 
-/// What the operator of a node asks for; nothing for an exchange that knows of no such thing.
-fn asked_of(record: &Value) -> NodeOrchestration {
-    record.get("orchestration").and_then(|asked| from_value(asked).ok()).unwrap_or_default()
-}
-
 /// A node's policy in the present form.
 ///
 /// # Errors
 /// With status 7 when it cannot be understood.
-fn stored_policy(node: &str, stored: &Value) -> Outcome<NodePolicy> {
+fn stored_policy(node: &str, stored: &RawJson) -> Outcome<NodePolicy> {
     let what = format!("the policy of node {node}");
-    let version = agent::text(stored, "nodePolicyVersion").to_owned();
+    let answer: NodePolicyAnswer =
+        stored.read().map_err(|error| not_understood(&what, &error.to_string()))?;
+    let version = answer.node_policy_version;
     let policy: NodePolicy = understood(Some(stored), &what)?;
     NodePolicy::from_stored(policy, &version).map_err(|error| not_understood(&what, &error.to_string()))
 }
@@ -143,8 +143,8 @@ fn stored_policy(node: &str, stored: &Value) -> Outcome<NodePolicy> {
 ///
 /// # Errors
 /// With status 7 when it is of another shape.
-pub fn understood<T: DeserializeOwned + Default>(value: Option<&Value>, what: &str) -> Outcome<T> {
-    match value {
+pub fn understood<T: DeserializeOwned + Default>(document: Option<&RawJson>, what: &str) -> Outcome<T> {
+    match document.map(RawJson::as_value) {
         None | Some(Value::Null) => Ok(T::default()),
         Some(value) => from_value(value).map_err(|error| not_understood(what, &error.reason())),
     }
@@ -170,12 +170,12 @@ mod tests {
     fn stored_policy_of_the_first_form_is_brought_into_the_present_one() {
         let flat =
             json!({"properties": [{"name": "x", "value": 1}], "constraints": ["a == b"], "lastUpdated": "t"});
-        let policy = stored_policy("o/n", &flat).expect("a policy");
+        let policy = stored_policy("o/n", &flat.into()).expect("a policy");
         assert_eq!(*policy.deployment.constraints, ["a == b"]);
         let other = json!({"nodePolicyVersion": "v9"});
-        assert_eq!(stored_policy("o/n", &other).map_err(|error| error.exit), Err(Exit::General));
+        assert_eq!(stored_policy("o/n", &other.into()).map_err(|error| error.exit), Err(Exit::General));
         assert_eq!(
-            stored_policy("o/n", &json!({"properties": 5})).map_err(|error| error.exit),
+            stored_policy("o/n", &json!({"properties": 5}).into()).map_err(|error| error.exit),
             Err(Exit::General)
         );
     }

@@ -29,7 +29,7 @@ mod tests {
 
     use super::*;
 
-    fn told(group: Option<&str>, availability: Availability) -> Option<String> {
+    fn shown(group: Option<&str>, availability: Availability) -> Option<String> {
         let scope = PolicyScope::of_groups(&PolicyId::new("o", "p"), &["pair".to_owned()]);
         let policy = PolicyInput { scope, ..PolicyInput::default() };
         let ha_group = group.map(str::to_owned);
@@ -39,12 +39,12 @@ mod tests {
 
     #[test]
     fn scope_and_availability_keep_a_service_away() {
-        assert_eq!(told(Some("pair"), Availability::Active), None);
+        assert_eq!(shown(Some("pair"), Availability::Active), None);
         for group in [None, Some("other")] {
-            let why = told(group, Availability::Active).expect("outside");
+            let why = shown(group, Availability::Active).expect("outside");
             assert!(why.contains("members of o/pair only"), "{why}");
         }
-        assert!(told(Some("pair"), Availability::Pause).is_some_and(|why| why.contains("paused")));
-        assert!(told(Some("pair"), Availability::Drain).is_some_and(|why| why.contains("drained")));
+        assert!(shown(Some("pair"), Availability::Pause).is_some_and(|why| why.contains("paused")));
+        assert!(shown(Some("pair"), Availability::Drain).is_some_and(|why| why.contains("drained")));
     }
 }

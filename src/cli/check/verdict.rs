@@ -221,7 +221,7 @@ pub mod tests {
     }
 
     #[test]
-    fn check_that_cannot_be_made_is_a_failure_and_no_answer() {
+    fn check_that_cannot_be_made_is_a_failure() {
         let without_policy = NodeInput { policy: None, ..good() };
         let error = evaluate(Scope::Policy, true, &without_policy, &policy(), &definitions())
             .map_err(|error| error.exit);

@@ -1,20 +1,19 @@
 //! `hzn exchange agbot`: agbots and what they serve (exchange API 4.5).
 
 use clap::Subcommand;
-use http::Method;
-use serde_json::{Value, json};
+use evenkeel_client::Resource;
+use evenkeel_wire::exchange::agbot::{PostServedPattern, PostServedPolicy};
+use serde_json::Value;
 
-use super::resource::{Kind, Part};
-use crate::api::is_success;
+use super::resource::{Kind, Part, members_of};
 use crate::context::{Context, Exchange, Watch};
-use crate::exit::Outcome;
-use crate::output::{Table, View, note};
+use crate::exit::{CliError, Outcome};
+use crate::output::{Column, Table, View, note};
 
 /// Agbots.
 pub const AGBOTS: Kind = Kind {
     noun: "agbot",
-    path: &["agbots"],
-    member: "agbots",
+    resource: Resource::Agbot,
     list_with: "hzn exchange agbot list",
     columns: &[("name", "name"), ("owner", "owner"), ("last heartbeat", "lastHeartbeat")],
 };
@@ -94,80 +93,121 @@ pub enum AgbotCommand {
     },
 }
 
-/// What an agbot serves: policies or patterns.
-struct Served {
-    agbot: String,
-    path: &'static str,
-    member: &'static str,
-    org_field: &'static str,
-    name_field: &'static str,
+/// An entry of what an agbot serves: a deployment policy or a pattern.
+struct ServedEntry {
+    list: ServedList,
+    org: String,
+    name: String,
+    node_org: String,
 }
 
-impl Served {
-    fn policies(agbot: String) -> Self {
-        let (org_field, name_field) = ("businessPolOrgid", "businessPol");
-        Self { agbot, path: "businesspols", member: "businessPols", org_field, name_field }
+/// A list of what an agbot serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServedList {
+    Policies,
+    Patterns,
+}
+
+impl ServedList {
+    /// Returns the noun in messages.
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Policies => "businesspols",
+            Self::Patterns => "patterns",
+        }
     }
 
-    fn patterns(agbot: String) -> Self {
-        Self { agbot, path: "patterns", member: "patterns", org_field: "patternOrgid", name_field: "pattern" }
+    /// Returns the command that lists them.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Policies => "listdeploymentpol",
+            Self::Patterns => "listpattern",
+        }
     }
 
-    fn path(&self, exchange: &Exchange) -> evenkeel_client::Path {
-        let (org, id) = exchange.split(&self.agbot);
-        AGBOTS.path_of(&org, Some(&id)).push(self.path)
-    }
-
-    async fn list(&self, context: &Context, exchange: &Exchange) -> Outcome {
-        let path = self.path(exchange);
-        let served = Part { kind: &AGBOTS, owner: &self.agbot, noun: self.path, path: &path };
-        let found = served.find(exchange).await?;
-        let map = match found.and_then(|mut found| found.get_mut(self.member).map(Value::take)) {
-            Some(Value::Object(map)) => map,
-            _ => serde_json::Map::new(),
+    fn columns(self) -> [Column<'static>; 3] {
+        let (org, name) = match self {
+            Self::Policies => ("businessPolOrgid", "businessPol"),
+            Self::Patterns => ("patternOrgid", "pattern"),
         };
-        let columns =
-            [("organization", self.org_field), ("name", self.name_field), ("nodes of", "nodeOrgid")];
-        let table = Table::of_map(&map, "id", &columns);
+        [("organization", org), ("name", name), ("nodes of", "nodeOrgid")]
+    }
+
+    async fn show(self, context: &Context, exchange: &Exchange, agbot: &str) -> Outcome {
+        let (org, id) = exchange.split(agbot);
+        let client = &exchange.server.client;
+        let read = async {
+            match self {
+                Self::Policies => client.served_policy_records(&org, &id).await,
+                Self::Patterns => client.served_pattern_records(&org, &id).await,
+            }
+        };
+        let entries = Part { kind: &AGBOTS, owner: agbot, noun: self.noun() };
+        let map = members_of(entries.find(exchange, read).await?.unwrap_or_default());
+        let table = Table::of_map(&map, "id", &self.columns());
         context.screen.show(&View::new(Value::Object(map), table))
     }
+}
 
-    async fn add(&self, exchange: &Exchange, org: String, name: String, node_org: Option<String>) -> Outcome {
+impl ServedEntry {
+    fn new(list: ServedList, org: String, name: String, node_org: Option<String>) -> Self {
         let node_org = node_org.unwrap_or_else(|| org.clone());
-        let body = json!({self.org_field: org, self.name_field: name, "nodeOrgid": node_org});
-        let doing = format!("letting agbot {} serve {org}/{name}", self.agbot);
-        let answer = exchange.api.attempt(&doing, Method::POST, &self.path(exchange), Some(&body)).await?;
-        match answer.status.as_u16() {
-            409 => note(format!("agbot {} served {org}/{name} already", self.agbot)),
-            _ if is_success(answer.status) => {
-                exchange.api.report_done(&format!("agbot {} serves {org}/{name}", self.agbot))
+        Self { list, org, name, node_org }
+    }
+
+    fn policy(org: String, name: Option<String>, node_org: Option<String>) -> Self {
+        Self::new(ServedList::Policies, org, name.unwrap_or_else(|| "*".to_owned()), node_org)
+    }
+
+    fn pattern(org: String, name: String, node_org: Option<String>) -> Self {
+        Self::new(ServedList::Patterns, org, name, node_org)
+    }
+
+    async fn add(self, exchange: &Exchange, agbot: &str) -> Outcome {
+        let (agbot_org, id) = exchange.split(agbot);
+        let client = &exchange.server.client;
+        let Self { list, org, name, node_org } = self;
+        let node_orgid = Some(node_org);
+        let added = match list {
+            ServedList::Policies => {
+                let (business_pol_orgid, business_pol) = (org.clone(), name.clone());
+                let entry = PostServedPolicy { business_pol_orgid, business_pol, node_orgid };
+                client.add_served_policy(&agbot_org, &id, &entry).await
             }
-            _ => return Err(exchange.api.failed(&doing, &answer.unexpected())),
+            ServedList::Patterns => {
+                let (pattern_orgid, pattern) = (org.clone(), name.clone());
+                let entry = PostServedPattern { pattern_orgid, pattern, node_orgid };
+                client.add_served_pattern(&agbot_org, &id, &entry).await
+            }
+        };
+        match added {
+            Ok(_) => exchange.server.report_done(&format!("agbot {agbot} serves {org}/{name}")),
+            Err(error) if error.is_conflict() => note(format!("agbot {agbot} served {org}/{name} already")),
+            Err(error) => {
+                let doing = format!("letting agbot {agbot} serve {org}/{name}");
+                return Err(exchange.server.failed(&doing, &error));
+            }
         }
         Ok(())
     }
 
-    async fn remove(
-        &self,
-        exchange: &Exchange,
-        org: String,
-        name: String,
-        node_org: Option<String>,
-    ) -> Outcome {
-        let node_org = node_org.unwrap_or_else(|| org.clone());
-        let path = self.path(exchange).push(&format!("{org}_{name}_{node_org}"));
-        let doing = format!("ending that agbot {} serves {org}/{name}", self.agbot);
-        if !exchange.api.delete(&doing, &path).await? {
-            let list_with =
-                format!("hzn exchange agbot list{} {}", self.path.trim_end_matches('s'), self.agbot);
-            let list_with = list_with.replace("listbusinesspol", "listdeploymentpol");
-            return Err(crate::exit::CliError::not_found(
-                "served entry",
-                &format!("{org}_{name}_{node_org}"),
-                &list_with,
-            ));
+    async fn remove(self, exchange: &Exchange, agbot: &str) -> Outcome {
+        let (agbot_org, id) = exchange.split(agbot);
+        let client = &exchange.server.client;
+        let Self { list, org, name, node_org } = self;
+        let entry = format!("{org}_{name}_{node_org}");
+        let doing = format!("ending that agbot {agbot} serves {org}/{name}");
+        let removed = async {
+            match list {
+                ServedList::Policies => client.delete_served_policy(&agbot_org, &id, &entry).await,
+                ServedList::Patterns => client.delete_served_pattern(&agbot_org, &id, &entry).await,
+            }
+        };
+        if !exchange.server.call(&doing, removed).await? {
+            let list_with = format!("hzn exchange agbot {} {agbot}", list.command());
+            return Err(CliError::not_found("served entry", &entry, &list_with));
         }
-        exchange.api.report_done(&format!("agbot {} serves {org}/{name} no longer", self.agbot));
+        exchange.server.report_done(&format!("agbot {agbot} serves {org}/{name} no longer"));
         Ok(())
     }
 }
@@ -178,24 +218,23 @@ impl Served {
 /// Those of the command.
 pub async fn run(command: AgbotCommand, context: &Context, exchange: &Exchange) -> Outcome {
     use AgbotCommand as C;
-    let or_all = |name: Option<String>| name.unwrap_or_else(|| "*".to_owned());
     match command {
         C::List { agbot, long, watch } => {
             context.show_watched(&watch, async || AGBOTS.list(exchange, agbot.as_deref(), long).await).await
         }
-        C::ListPolicies { agbot } => Served::policies(agbot).list(context, exchange).await,
-        C::ListPatterns { agbot } => Served::patterns(agbot).list(context, exchange).await,
+        C::ListPolicies { agbot } => ServedList::Policies.show(context, exchange, &agbot).await,
+        C::ListPatterns { agbot } => ServedList::Patterns.show(context, exchange, &agbot).await,
         C::AddPolicy { agbot, policy_org, policy, node_org } => {
-            Served::policies(agbot).add(exchange, policy_org, or_all(policy), node_org).await
+            ServedEntry::policy(policy_org, policy, node_org).add(exchange, &agbot).await
         }
         C::AddPattern { agbot, pattern_org, pattern, node_org } => {
-            Served::patterns(agbot).add(exchange, pattern_org, pattern, node_org).await
+            ServedEntry::pattern(pattern_org, pattern, node_org).add(exchange, &agbot).await
         }
         C::RemovePolicy { agbot, policy_org, policy, node_org } => {
-            Served::policies(agbot).remove(exchange, policy_org, or_all(policy), node_org).await
+            ServedEntry::policy(policy_org, policy, node_org).remove(exchange, &agbot).await
         }
         C::RemovePattern { agbot, pattern_org, pattern, node_org } => {
-            Served::patterns(agbot).remove(exchange, pattern_org, pattern, node_org).await
+            ServedEntry::pattern(pattern_org, pattern, node_org).remove(exchange, &agbot).await
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `hzn exchange audit`: the audit record of an organization.
 
 use clap::Subcommand;
-use evenkeel_client::Path;
-use evenkeel_wire::exchange::audit::{AuditAnswer, AuditRecord, AuditVerifyAnswer, ChainWalk};
-use serde::de::DeserializeOwned;
+use evenkeel_client::ClientError;
+use evenkeel_wire::exchange::audit::{
+    AuditQuery, AuditRecord, AuditVerifyAnswer, AuditVerifyQuery, ChainPlace, ChainWalk,
+};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Exchange};
@@ -67,13 +68,17 @@ pub enum AuditCommand {
 pub async fn run(command: AuditCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         AuditCommand::List { all, oldest_first, after, limit, caller, resource, since, until } => {
-            let mut filters =
-                vec![("caller", caller), ("resource", resource), ("since", since), ("until", until)];
-            if !oldest_first {
-                filters.push(("newestFirst", Some("true".to_owned())));
-                filters.push(("withoutReports", (!all).then(|| "true".to_owned())));
-            }
-            let records = list(exchange, after, limit, &filters).await?;
+            let query = AuditQuery {
+                after: Some(after),
+                caller,
+                resource,
+                since,
+                until,
+                newest_first: (!oldest_first).then_some(true),
+                without_reports: (!oldest_first && !all).then_some(true),
+                ..AuditQuery::default()
+            };
+            let records = list(exchange, query, limit).await?;
             let json: Vec<Value> = records.iter().map(|record| json!(record)).collect();
             let table = Table::of_list(&json, COLUMNS);
             context.screen.show(&View::new(Value::Array(json), table))
@@ -82,40 +87,29 @@ pub async fn run(command: AuditCommand, context: &Context, exchange: &Exchange) 
     }
 }
 
-async fn list(
-    exchange: &Exchange,
-    after: i64,
-    limit: i64,
-    filters: &[(&str, Option<String>)],
-) -> Outcome<Vec<AuditRecord>> {
-    let is_descending = filters.iter().any(|(name, _)| *name == "newestFirst");
+async fn list(exchange: &Exchange, mut query: AuditQuery, limit: i64) -> Outcome<Vec<AuditRecord>> {
     let mut records = Vec::new();
-    let mut next = Some((after, None));
-    while let Some((after, before)) = next.filter(|_| (records.len() as i64) < limit) {
-        let wanted = PAGE.min(limit - records.len() as i64);
-        let mut path = Path::org(&exchange.org, &["audit"])
-            .query("after", &after.to_string())
-            .query("limit", &wanted.to_string());
-        if let Some(before) = before {
-            path = path.query("before", &i64::to_string(&before));
-        }
-        for (name, value) in filters {
-            if let Some(value) = value {
-                path = path.query(name, value);
-            }
-        }
-        let page: AuditAnswer = get(exchange, "reading the audit record", &path).await?;
+    while (records.len() as i64) < limit {
+        query.limit = Some(PAGE.min(limit - records.len() as i64));
+        let page = exchange.server.client.audit_records(&exchange.org, &query).await;
+        let page = page.map_err(|error| failed(exchange, "reading the audit record", error))?;
         records.extend(page.records);
-        next = page.next.map(|number| if is_descending { (after, Some(number)) } else { (number, None) });
+        match page.next {
+            None => break,
+            Some(next) if query.newest_first == Some(true) => query.before = Some(next),
+            Some(next) => query.after = Some(next),
+        }
     }
     Ok(records)
 }
 
-async fn get<T: DeserializeOwned>(exchange: &Exchange, doing: &str, path: &Path) -> Outcome<T> {
-    let answer = exchange.api.get(doing, path).await?;
-    serde_json::from_value(answer).map_err(|error| {
-        CliError::new(Exit::Json, format!("{doing} failed"), error.to_string(), "is this an Evenkeel hub?")
-    })
+fn failed(exchange: &Exchange, doing: &str, error: ClientError) -> CliError {
+    match error {
+        ClientError::Decode(why) => {
+            CliError::new(Exit::Json, format!("{doing} failed"), why, "is this an Evenkeel hub?")
+        }
+        other => exchange.server.failed(doing, &other),
+    }
 }
 
 /// Lets the hub walk its chain, then walks it here from the records themselves, as far as they may be read.
@@ -124,25 +118,23 @@ async fn verify(context: &Context, exchange: &Exchange, known: Option<&str>) -> 
     let mut after = known.as_ref().map(|(number, _)| *number);
     let mut checked = 0;
     loop {
-        let mut path = Path::org(&exchange.org, &["audit", "verify"]);
-        if let Some(number) = after {
-            path = path.query("after", &number.to_string());
-        }
-        let answer: AuditVerifyAnswer = get(exchange, "checking the audit record", &path).await?;
-        if let Some((number, hash)) = known.as_ref().filter(|(number, _)| *number == answer.begin.number)
-            && answer.begin.hash != *hash
+        let query = AuditVerifyQuery { after, limit: None };
+        let checked_by_hub = exchange.server.client.verify_audit_records(&exchange.org, &query).await;
+        let part = checked_by_hub.map_err(|error| failed(exchange, "checking the audit record", error))?;
+        if let Some((number, hash)) = known.as_ref().filter(|(number, _)| *number == part.begin.number)
+            && part.begin.hash != *hash
         {
             return Err(altered(*number, "its hash is not the one that was noted"));
         }
-        if let Some(broken) = &answer.broken {
+        if let Some(broken) = &part.broken {
             return Err(altered(broken.number, &broken.reason));
         }
-        recompute(exchange, &answer).await?;
-        checked += answer.checked;
-        match answer.next {
+        recompute(exchange, &part).await?;
+        checked += part.checked;
+        match part.next {
             Some(next) => after = Some(next),
             None => {
-                let end = format!("{}:{}", answer.end.number, answer.end.hash);
+                let end = format!("{}:{}", part.end.number, part.end.hash);
                 let json = json!({"intact": true, "checked": checked, "end": end});
                 return context.screen.show(&View::of(json));
             }
@@ -152,27 +144,25 @@ async fn verify(context: &Context, exchange: &Exchange, known: Option<&str>) -> 
 
 /// Computes the hashes anew from what the records say. An administrator does not see records from before the organization was made; of
 /// those the hub's word is taken.
-async fn recompute(exchange: &Exchange, answer: &AuditVerifyAnswer) -> Outcome {
-    let mut walk = ChainWalk::after(answer.begin.clone());
-    while walk.place().number < answer.end.number {
-        let wanted = PAGE.min(answer.end.number - walk.place().number);
-        let records = list(exchange, walk.place().number, wanted, &[]).await?;
+async fn recompute(exchange: &Exchange, part: &AuditVerifyAnswer) -> Outcome {
+    let mut walk = ChainWalk::after(part.begin.clone());
+    while walk.place().number < part.end.number {
+        let wanted = PAGE.min(part.end.number - walk.place().number);
+        let query = AuditQuery { after: Some(walk.place().number), ..AuditQuery::default() };
+        let records = list(exchange, query, wanted).await?;
         let Some(first) = records.first() else { break };
         if first.number > walk.place().number + 1 {
-            if first.number > answer.end.number {
+            if first.number > part.end.number {
                 return Ok(());
             }
-            let place = evenkeel_wire::exchange::audit::ChainPlace {
-                number: first.number - 1,
-                hash: first.previous.clone(),
-            };
+            let place = ChainPlace { number: first.number - 1, hash: first.previous.clone() };
             walk = ChainWalk::after(place);
         }
-        for record in records.iter().filter(|record| record.number <= answer.end.number) {
+        for record in records.iter().filter(|record| record.number <= part.end.number) {
             walk.step(record).map_err(|broken| altered(broken.number, &broken.reason))?;
         }
     }
-    walk.finish(&answer.end).map_err(|broken| altered(broken.number, &broken.reason))
+    walk.finish(&part.end).map_err(|broken| altered(broken.number, &broken.reason))
 }
 
 fn parse_known(text: &str) -> Outcome<(i64, String)> {
@@ -200,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noted_records_have_a_number_and_a_hash() {
+    fn known_records_have_a_number_and_a_hash() {
         assert_eq!(parse_known("12:ab").expect("good"), (12, "ab".to_owned()));
         assert!(parse_known("12").is_err() && parse_known("x:ab").is_err());
     }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use http::{Method, StatusCode};
+use evenkeel_client::Resource;
+use http::StatusCode;
 use serde_json::Value;
 
 use super::resource::Kind;
@@ -16,8 +17,7 @@ use crate::wait::{self, Wait};
 /// Deployment policies.
 pub const POLICIES: Kind = Kind {
     noun: "deployment policy",
-    path: &["business", "policies"],
-    member: "businessPolicy",
+    resource: Resource::DeploymentPolicy,
     list_with: "hzn exchange deployment listpolicy",
     columns: &[
         ("service", "/service/name"),
@@ -113,18 +113,15 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
 async fn update(exchange: &Exchange, name: &str, changes: Value) -> Outcome {
     match changes {
         Value::Object(changes) if changes.len() > 1 => {
-            let mut policy = POLICIES.read_one(exchange, name).await?;
+            let mut policy = POLICIES.read_one(exchange, name).await?.into_value();
             without(&mut policy, &EXCHANGE_ONLY);
             if let Some(members) = policy.as_object_mut() {
                 members.extend(changes);
             }
             let (org, id) = exchange.split(name);
             let doing = format!("changing deployment policy {org}/{id}");
-            exchange
-                .api
-                .write(&doing, Method::PUT, &POLICIES.path_of(&org, Some(&id)), Some(&policy))
-                .await?;
-            exchange.api.report_done(&format!("deployment policy {org}/{id} is changed"));
+            POLICIES.replace(exchange, name, &policy, &doing).await?;
+            exchange.server.report_done(&format!("deployment policy {org}/{id} is changed"));
             Ok(())
         }
         changes => POLICIES.patch(exchange, name, &changes).await,

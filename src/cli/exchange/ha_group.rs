@@ -4,25 +4,26 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use evenkeel_client::Path;
-use serde_json::{Map, Value};
+use evenkeel_client::Resource;
+use evenkeel_wire::RawJson;
+use evenkeel_wire::agbot::claim::{Claim, ClaimPurpose};
+use evenkeel_wire::agbot::upgrade::{UpgradesAnswer, WaitingMember};
 
 use super::deployment::POLICIES;
 use super::ha_group_edit as edit;
 use super::node::NODES;
-use super::resource::{Kind, require_org, require_selectors};
+use super::resource::{Kind, require_selectors};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::template;
-use crate::output::{Table, View, cell_text};
+use crate::output::{Table, View};
 use crate::wait::{self, Wait};
 
-/// HA groups; the exchange answers them as a list, not as a map.
+/// HA groups.
 pub const GROUPS: Kind = Kind {
     noun: "HA group",
-    path: &["hagroups"],
-    member: "nodeGroups",
+    resource: Resource::HaGroup,
     list_with: "hzn exchange hagroup list",
     columns: &[("members", "members"), ("description", "description"), ("changed", "lastUpdated")],
 };
@@ -141,7 +142,7 @@ pub struct MemberArguments {
 }
 
 impl HaGroupCommand {
-    /// Answers whether only a template is asked for.
+    /// Returns whether only a template is requested.
     pub fn is_template(&self) -> bool {
         matches!(self, Self::New(new) if new.name.is_none() && new.nodes.is_empty() && new.file.is_none())
     }
@@ -170,7 +171,7 @@ impl HaGroupCommand {
 pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         HaGroupCommand::List { name, long, watch } => {
-            context.show_watched(&watch, async || list(exchange, name.as_deref(), long).await).await
+            context.show_watched(&watch, async || GROUPS.list(exchange, name.as_deref(), long).await).await
         }
         HaGroupCommand::New(group) | HaGroupCommand::Create(group) => {
             let wanted = edit::Group::read(&group, context)?;
@@ -239,39 +240,6 @@ async fn follow(
     wait::group::follow(wait, context, exchange, name, &before).await
 }
 
-/// Reads one group, or all, by `org/name`.
-///
-/// # Errors
-/// With status 8 when one is asked for that is not there.
-pub async fn read(exchange: &Exchange, name: Option<&str>) -> Outcome<Map<String, Value>> {
-    let (org, id) = name.map_or((exchange.org.clone(), None), |name| {
-        let (org, id) = exchange.split(name);
-        (org, Some(id))
-    });
-    let doing = match name {
-        Some(name) => format!("reading HA group {name}"),
-        None => "reading the list of HA groups".to_owned(),
-    };
-    let answer = exchange.api.find(&doing, &GROUPS.path_of(&org, id.as_deref())).await?;
-    if answer.is_none() && name.is_none() {
-        require_org(exchange, &org).await?;
-    }
-    let map = by_name(&org, answer);
-    match name {
-        Some(name) if map.is_empty() => Err(GROUPS.missing(name)),
-        _ => Ok(map),
-    }
-}
-
-fn by_name(org: &str, answer: Option<Value>) -> Map<String, Value> {
-    let groups = answer.and_then(|mut answer| answer.get_mut(GROUPS.member).map(Value::take));
-    let groups = groups.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
-    groups
-        .into_iter()
-        .filter_map(|group| Some((format!("{org}/{}", group.get("name")?.as_str()?), group)))
-        .collect()
-}
-
 /// Ids of the members of a group.
 ///
 /// # Errors
@@ -279,20 +247,16 @@ fn by_name(org: &str, answer: Option<Value>) -> Map<String, Value> {
 pub async fn members(exchange: &Exchange, name: &str) -> Outcome<Vec<String>> {
     let (org, id) = exchange.split(name);
     let doing = format!("reading HA group {name}");
-    let found = exchange.api.call(&doing, exchange.api.client.ha_group(&org, &id)).await?;
+    let found = exchange.server.call(&doing, exchange.server.client.ha_group(&org, &id)).await?;
     found.map(|group| group.members).ok_or_else(|| GROUPS.missing(name))
-}
-
-async fn list(exchange: &Exchange, name: Option<&str>, is_long: bool) -> Outcome<View> {
-    Ok(GROUPS.view(read(exchange, name).await?, is_long || name.is_some()))
 }
 
 async fn upgrades(context: &Context, exchange: &Exchange, name: &str) -> Outcome<View> {
     let (org, id) = exchange.split(name);
     let agbot = context.agbot(exchange)?;
-    let path = Path::org(&org, &["hagroups", &id, "upgrades"]);
-    let found = agbot.get(&format!("reading the upgrades of HA group {name}"), &path).await?;
-    let view = upgrades_view(found);
+    let doing = format!("reading the upgrades of HA group {name}");
+    let found = agbot.call(&doing, agbot.client.upgrades_record(&org, &id)).await?;
+    let view = upgrades_view(&agbot.read(&doing, &found)?, found);
     if view.table.rows.is_empty() {
         GROUPS.require(exchange, name).await?;
     }
@@ -321,30 +285,27 @@ async fn free(
     Err(CliError::not_found("claim of HA group", &format!("{org}/{id}"), &list_with))
 }
 
-fn upgrades_view(found: Value) -> View {
+fn upgrades_view(upgrades: &UpgradesAnswer, found: RawJson) -> View {
     let mut table = Table::new(&["what", "policy", "node", "detail"]).keeping(&["node", "detail"]);
-    let text = |value: &Value, pointer: &str| value.pointer(pointer).map(cell_text).unwrap_or_default();
-    // An older agbot names only when the claim was taken.
-    let phase_since = |claim: &Value| {
-        let since = text(claim, "/phase_since");
-        if since.is_empty() { text(claim, "/since") } else { since }
+    let held = |claim: &Claim| {
+        let since = if claim.phase_since.is_empty() { &claim.since } else { &claim.phase_since };
+        format!("{} since {since}", claim.phase)
     };
-    let held = |claim: &Value| format!("{} since {}", text(claim, "/phase"), phase_since(claim));
-    if let Some(claim) = found.get("agent").filter(|claim| !claim.is_null()) {
-        table.push(["agent".to_owned(), text(claim, "/purpose/nmp"), text(claim, "/node"), held(claim)]);
+    if let Some(claim) = &upgrades.agent {
+        let policy = match &claim.purpose {
+            ClaimPurpose::AgentUpgrade { nmp } => nmp.clone(),
+            ClaimPurpose::ServiceUpgrade | ClaimPurpose::Drain => String::new(),
+        };
+        table.push(["agent".to_owned(), policy, claim.node.clone(), held(claim)]);
     }
-    for claim in found.get("workloads").and_then(Value::as_array).into_iter().flatten() {
-        table.push(["service".to_owned(), text(claim, "/scope/policy"), text(claim, "/node"), held(claim)]);
+    for claim in &upgrades.workloads {
+        let policy = claim.scope.policy().unwrap_or_default().to_owned();
+        table.push(["service".to_owned(), policy, claim.node.clone(), held(claim)]);
     }
-    for waiting in found.get("waiting").and_then(Value::as_array).into_iter().flatten() {
-        table.push([
-            "waits".to_owned(),
-            text(waiting, "/policy"),
-            text(waiting, "/node"),
-            text(waiting, "/reason"),
-        ]);
+    for WaitingMember { policy, node, reason } in &upgrades.waiting {
+        table.push(["waits".to_owned(), policy.clone(), node.clone(), reason.clone()]);
     }
-    View::new(found, table)
+    View::new(found.into_value(), table)
 }
 
 #[cfg(test)]
@@ -354,24 +315,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_shown_by_qualified_name() {
-        let answer = json!({"nodeGroups": [{"name": "cam-pair", "members": ["e3", "e4"]}]});
-        let map = by_name("plant7", Some(answer));
-        assert_eq!(GROUPS.view(map.clone(), false).json, json!(["plant7/cam-pair"]));
-        let long = GROUPS.view(map, true);
-        assert_eq!(long.json["plant7/cam-pair"]["members"], json!(["e3", "e4"]));
-        assert_eq!(long.table.rows[0][..2], ["plant7/cam-pair", "e3, e4"]);
-        assert!(by_name("plant7", None).is_empty());
-    }
-
-    #[test]
     fn claims_and_waits_of_a_group_are_one_table() {
-        let found = json!({
+        let found = RawJson::from(json!({
             "agent": null,
-            "workloads": [{"node": "o/n1", "scope": {"kind": "policy", "policy": "o/p"}, "phase": "starting", "since": "t", "phase_since": "u"}],
+            "workloads": [{"group": "o/g", "node": "o/n1", "scope": {"kind": "policy", "policy": "o/p"},
+                           "purpose": {"purpose": "service-upgrade"}, "version": "2.0.0", "fencing": 1,
+                           "phase": "starting", "since": "t", "phase_since": "u", "deadline": "v"}],
             "waiting": [{"policy": "o/p", "node": "o/n2", "reason": "n1 is first"}],
-        });
-        let rows = upgrades_view(found).table.rows;
+        }));
+        let upgrades: UpgradesAnswer = found.read().expect("upgrades");
+        let rows = upgrades_view(&upgrades, found).table.rows;
         assert_eq!(rows[0], ["service", "o/p", "o/n1", "starting since u"]);
         assert_eq!(rows[1], ["waits", "o/p", "o/n2", "n1 is first"]);
     }

@@ -86,9 +86,9 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
         require_node(exchange, &org, node).await?;
     }
     let body = group.body(&org);
-    let api = &exchange.api;
+    let server = &exchange.server;
     let refused = |error: &ClientError| {
-        let refused = api.failed(&format!("creating HA group {org}/{id}"), error);
+        let refused = server.failed(&format!("creating HA group {org}/{id}"), error);
         if error.status() != Some(409) {
             return refused;
         }
@@ -98,17 +98,18 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
         ))
     };
     if !replaces {
-        api.client.create_ha_group(&org, &id, &body).await.map_err(|error| refused(&error))?;
-        api.report_done(&format!("HA group {org}/{id} is created"));
+        server.client.create_ha_group(&org, &id, &body).await.map_err(|error| refused(&error))?;
+        server.report_done(&format!("HA group {org}/{id} is created"));
         return Ok(());
     }
     // The status says either that the group is there or that a member has another group; replacing tells which.
-    let path = GROUPS.path_of(&org, Some(&id));
-    match api.client.create_or_replace(path, &body, StatusCode::CONFLICT).await {
-        Ok(Written::Created) => api.report_done(&format!("HA group {org}/{id} is created")),
-        Ok(Written::Replaced) => api.report_done(&format!("HA group {org}/{id} is replaced")),
+    let written =
+        server.client.create_or_replace_record(GROUPS.resource, (&org, &id), &body, StatusCode::CONFLICT);
+    match written.await {
+        Ok(Written::Created) => server.report_done(&format!("HA group {org}/{id} is created")),
+        Ok(Written::Replaced) => server.report_done(&format!("HA group {org}/{id} is replaced")),
         Err(refusal) if refusal.attempt == Written::Replaced => {
-            return Err(api.failed(&format!("replacing HA group {org}/{id}"), &refusal.error));
+            return Err(server.failed(&format!("replacing HA group {org}/{id}"), &refusal.error));
         }
         Err(refusal) if refusal.error.status() == Some(409) => {
             return Err(CliError { exit: crate::exit::Exit::Input, ..refused(&refusal.error) });
@@ -128,13 +129,13 @@ pub async fn update(group: &Group, exchange: &Exchange) -> Outcome {
         require_node(exchange, &org, node).await?;
     }
     let doing = format!("updating HA group {org}/{id}");
-    match exchange.api.client.put_ha_group(&org, &id, &group.body(&org)).await {
+    match exchange.server.client.put_ha_group(&org, &id, &group.body(&org)).await {
         Ok(_) => {
-            exchange.api.report_done(&format!("HA group {org}/{id} is updated"));
+            exchange.server.report_done(&format!("HA group {org}/{id} is updated"));
             Ok(())
         }
         Err(error) if error.is_not_found() => Err(GROUPS.missing(&group.name)),
-        Err(error) => Err(exchange.api.failed(&doing, &error)),
+        Err(error) => Err(exchange.server.failed(&doing, &error)),
     }
 }
 
@@ -158,8 +159,8 @@ pub async fn add_members(arguments: &MemberArguments, exchange: &Exchange) -> Ou
             continue;
         }
         let doing = format!("adding node {node} to HA group {org}/{id}");
-        exchange.api.call(&doing, exchange.api.client.add_to_ha_group(&org, &id, &node)).await?;
-        exchange.api.report_done(&format!("node {node} is in HA group {org}/{id}"));
+        exchange.server.call(&doing, exchange.server.client.add_to_ha_group(&org, &id, &node)).await?;
+        exchange.server.report_done(&format!("node {node} is in HA group {org}/{id}"));
     }
     if taken.is_empty() {
         return Ok(());
@@ -179,7 +180,7 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
     let (org, id) = exchange.split(&arguments.name);
     let present = members(exchange, &arguments.name).await?;
     let question = format!("Remove {} from HA group {org}/{id}?", arguments.nodes.join(", "));
-    if !confirm(&question, arguments.force || exchange.api.is_dry_run)? {
+    if !confirm(&question, arguments.force || exchange.server.is_dry_run)? {
         note("nothing was removed");
         return Ok(());
     }
@@ -190,8 +191,8 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
             continue;
         }
         let doing = format!("removing node {node} from HA group {org}/{id}");
-        exchange.api.call(&doing, exchange.api.client.remove_from_ha_group(&org, &id, &node)).await?;
-        exchange.api.report_done(&format!("node {node} is not in HA group {org}/{id} any more"));
+        exchange.server.call(&doing, exchange.server.client.remove_from_ha_group(&org, &id, &node)).await?;
+        exchange.server.report_done(&format!("node {node} is not in HA group {org}/{id} any more"));
     }
     Ok(())
 }

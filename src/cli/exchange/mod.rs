@@ -109,17 +109,17 @@ pub async fn run(arguments: ExchangeArguments, context: &Context) -> Outcome {
         ExchangeCommand::Nmp(command) => nmp::run(command, context, &exchange).await,
         ExchangeCommand::Audit(command) => audit::run(command, context, &exchange).await,
         ExchangeCommand::Status => {
-            let path = evenkeel_client::Path::new(&["admin", "status"]);
-            let status = exchange.api.get("reading the status of the exchange", &path).await?;
-            context.screen.show(&View::of(status))
+            let status = exchange.server.client.exchange_status_record();
+            let status = exchange.server.call("reading the status of the exchange", status).await?;
+            context.screen.show(&View::of(status.into_value()))
         }
         ExchangeCommand::Version => version(context).await,
     }
 }
 
 async fn version(context: &Context) -> Outcome {
-    let api = context.public_exchange()?;
-    let version = api.client.exchange_version().await;
-    let version = version.map_err(|error| api.failed("reading the version of the exchange", &error))?;
+    let server = context.public_exchange()?;
+    let version = server.client.exchange_version();
+    let version = server.call("reading the version of the exchange", version).await?;
     context.screen.show(&View::plain(version.clone(), Value::String(version)))
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use http::{Method, StatusCode};
+use evenkeel_client::Resource;
+use evenkeel_wire::RawJson;
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::deployment::without;
@@ -20,8 +22,7 @@ use crate::output::{Table, View, note};
 /// Management policies.
 pub const NMPS: Kind = Kind {
     noun: "management policy",
-    path: &["managementpolicies"],
-    member: "managementPolicy",
+    resource: Resource::ManagementPolicy,
     list_with: "hzn exchange nmp list",
     columns: &[
         ("enabled", "enabled"),
@@ -128,7 +129,7 @@ pub async fn run(command: NmpCommand, context: &Context, exchange: &Exchange) ->
 
 /// The exchange has no change of single attributes here: the whole policy is read and written back.
 async fn set_enabled(exchange: &Exchange, nmp: &str, is_enabled: bool) -> Outcome {
-    let mut policy = NMPS.read_one(exchange, nmp).await?;
+    let mut policy = NMPS.read_one(exchange, nmp).await?.into_value();
     let word = if is_enabled { "in force" } else { "out of force" };
     if policy.get("enabled") == Some(&Value::Bool(is_enabled)) {
         note(format!("management policy {nmp} is {word} already"));
@@ -137,8 +138,8 @@ async fn set_enabled(exchange: &Exchange, nmp: &str, is_enabled: bool) -> Outcom
     prepare(&mut policy, is_enabled);
     let (org, id) = exchange.split(nmp);
     let doing = format!("putting management policy {org}/{id} {word}");
-    exchange.api.write(&doing, Method::PUT, &NMPS.path_of(&org, Some(&id)), Some(&policy)).await?;
-    exchange.api.report_done(&format!("management policy {org}/{id} is {word}"));
+    NMPS.replace(exchange, nmp, &policy, &doing).await?;
+    exchange.server.report_done(&format!("management policy {org}/{id} is {word}"));
     Ok(())
 }
 
@@ -170,12 +171,12 @@ async fn status(exchange: &Exchange, nmp: &str, node: Option<&str>, is_long: boo
         Some(node) => vec![node.to_owned()],
         None => NODES.read(exchange, None).await?.into_iter().map(|(name, _)| name).collect(),
     };
-    let mut found: BTreeMap<String, Value> = BTreeMap::new();
+    let mut found: BTreeMap<String, RawJson> = BTreeMap::new();
     for node in nodes {
-        let status = node_management(exchange, &node, Some(&qualified)).await?;
-        if let Some(status) = status.get(&qualified) {
+        let statuses = node_management(exchange, &node, Some(&qualified)).await?;
+        if let Some((_, status)) = statuses.into_iter().find(|(name, _)| *name == qualified) {
             let (node_org, node_id) = exchange.split(&node);
-            found.insert(format!("{node_org}/{node_id}"), status.clone());
+            found.insert(format!("{node_org}/{node_id}"), status);
         }
     }
     if found.is_empty() {
@@ -190,9 +191,13 @@ async fn status(exchange: &Exchange, nmp: &str, node: Option<&str>, is_long: boo
     Ok(status_view(&found, &qualified, is_long))
 }
 
-fn status_view(found: &BTreeMap<String, Value>, nmp: &str, is_long: bool) -> View {
-    let inner = |status: &Value, member: &str| {
-        status.pointer(&format!("/agentUpgradePolicyStatus/{member}")).cloned().unwrap_or(Value::Null)
+fn status_view(found: &BTreeMap<String, RawJson>, nmp: &str, is_long: bool) -> View {
+    let inner = |status: &RawJson, member: &str| {
+        status
+            .as_value()
+            .pointer(&format!("/agentUpgradePolicyStatus/{member}"))
+            .cloned()
+            .unwrap_or(Value::Null)
     };
     let mut table = Table::new(&["node", "status", "scheduled", "ended", "error"]);
     let mut json = Map::new();
@@ -252,7 +257,7 @@ mod tests {
     #[test]
     fn short_status_is_one_word_per_node() {
         let status = json!({"agentUpgradePolicyStatus": {"status": "waiting", "scheduledTime": "t"}});
-        let found = BTreeMap::from([("o/n1".to_owned(), status.clone())]);
+        let found = BTreeMap::from([("o/n1".to_owned(), status.clone().into())]);
         assert_eq!(status_view(&found, "o/fw", false).json, json!({"o/n1": "waiting"}));
         assert_eq!(status_view(&found, "o/fw", true).json, json!({"o/n1": {"o/fw": status}}));
     }

@@ -1,14 +1,14 @@
 //! `hzn exchange node`: nodes (exchange API 4.4). Writes do not count as heartbeats of the node.
 
 use clap::{Args, Subcommand};
-use evenkeel_client::Credentials;
-use evenkeel_wire::exchange::node::NodeAnswer;
+use evenkeel_client::{Credentials, Records, Resource};
+use evenkeel_wire::exchange::node::{NodeAnswer, PutNode};
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
-use super::node_state::with_health;
+use super::node_state::{NodeHealth, with_health};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
@@ -18,8 +18,7 @@ use crate::output::{View, note};
 /// Nodes.
 pub const NODES: Kind = Kind {
     noun: "node",
-    path: &["nodes"],
-    member: "nodes",
+    resource: Resource::Node,
     list_with: "hzn exchange node list",
     columns: &[
         ("state", "state"),
@@ -126,10 +125,10 @@ pub async fn run(
             let given = credentials.as_deref().or(node_auth);
             let node = context.node_credentials(given, &exchange.org)?.ok_or_else(no_node)?;
             let name = node.name();
-            let as_node = context.api(exchange.api.url.clone(), exchange.api.source, Some(node.clone()))?;
-            as_node
-                .get(&format!("confirming node {name}"), &NODES.path_of(&node.org, Some(&node.id)))
-                .await?;
+            let (url, source) = (exchange.server.url.clone(), exchange.server.source);
+            let as_node = context.server(url, source, Some(node.clone()))?;
+            let own = as_node.client.confirm_node(&node.org, &node.id);
+            as_node.call(&format!("confirming node {name}"), own).await?;
             note(format!("the credentials of node {name} are valid"));
             Ok(())
         }
@@ -146,7 +145,7 @@ pub async fn run(
 pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeAnswer> {
     let (org, id) = exchange.split(name);
     let found =
-        exchange.api.call(&format!("reading node {name}"), exchange.api.client.node(&org, &id)).await?;
+        exchange.server.call(&format!("reading node {name}"), exchange.server.client.node(&org, &id)).await?;
     found.ok_or_else(|| NODES.missing(name))
 }
 
@@ -156,26 +155,26 @@ pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeAnswer> {
 /// With status 5 when the exchange refuses it.
 pub async fn put_new_node(exchange: &Exchange, node: &Credentials, body: &NewNode<'_>) -> Outcome {
     let doing = format!("creating node {}", node.name());
-    let body = json!({
-        "token": node.secret(),
-        "name": body.name,
-        "nodeType": body.node_type,
-        "pattern": "",
-        "arch": body.arch,
-        "registeredServices": [],
-        "softwareVersions": {},
-        "publicKey": "",
-    });
-    let path = NODES.path_of(&node.org, Some(&node.id)).no_heartbeat();
-    exchange.api.call(&doing, exchange.api.client.put(path, &body)).await?;
-    exchange.api.report_done(&format!("node {} is created", node.name()));
+    let body = PutNode {
+        token: Some(node.secret().to_owned()),
+        name: body.name.to_owned(),
+        node_type: Some(body.node_type.to_owned()),
+        pattern: Some(String::new()),
+        software_versions: Some(Map::new()),
+        public_key: Some(String::new()),
+        arch: Some(body.arch.to_owned()),
+        ..PutNode::default()
+    };
+    let created = exchange.server.client.put_node(&node.org, &node.id, &body, true);
+    exchange.server.call(&doing, created).await?;
+    exchange.server.report_done(&format!("node {} is created", node.name()));
     Ok(())
 }
 
-/// What is said of a new node besides its id and token.
+/// Attributes of a new node besides its id and token.
 #[derive(Debug, Clone, Copy)]
 pub struct NewNode<'a> {
-    /// Name for people.
+    /// Display name.
     pub name: &'a str,
     /// `device` or `cluster`.
     pub node_type: &'a str,
@@ -185,10 +184,16 @@ pub struct NewNode<'a> {
 
 /// The list of nodes; its table shows their states, which no member of their records is.
 async fn list(exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
-    let map = NODES.read(exchange, node).await?;
-    let shown = with_health(map.clone(), Timestamp::now());
+    let records = NODES.read(exchange, node).await?;
+    let now = Timestamp::now();
+    let mut shown = Records::new();
+    for (name, record) in &records {
+        let known: NodeAnswer = exchange.server.read(&format!("reading node {name}"), record)?;
+        let record = with_health(record.as_value().clone(), NodeHealth::of(&known, now));
+        shown.push((name.clone(), record.into()));
+    }
     let table = NODES.view(shown, true).table;
-    Ok(View::new(NODES.view(map, is_long || node.is_some()).json, table))
+    Ok(View::new(NODES.view(records, is_long || node.is_some()).json, table))
 }
 
 async fn create(
@@ -209,7 +214,7 @@ async fn create(
     };
     let name = login.name();
     let doing = format!("creating node {name}");
-    if exchange.api.call(&doing, exchange.api.client.node(&login.org, &login.id)).await?.is_some() {
+    if exchange.server.call(&doing, exchange.server.client.node(&login.org, &login.id)).await?.is_some() {
         return NODES.patch(exchange, &name, &json!({"token": login.secret()})).await;
     }
     let body = NewNode {

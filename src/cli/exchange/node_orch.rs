@@ -56,17 +56,17 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
             change(exchange, &set).await?;
             let (org, id) = exchange.split(&set.node);
             let node = format!("{org}/{id}");
-            let look = async || wait::node::progress(context, exchange, &node, set.availability).await;
-            set.wait.follow(context, &format!("the availability of node {node}"), look).await
+            let progress = async || wait::node::progress(context, exchange, &node, set.availability).await;
+            set.wait.follow(context, &format!("the availability of node {node}"), progress).await
         }
     }
 }
 
 async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
     let (org, id) = exchange.split(node);
-    let path = NODES.path_of(&org, Some(&id)).push("orchestration");
     let doing = format!("reading the orchestration of node {org}/{id}");
-    let found = exchange.api.find(&doing, &path).await?.ok_or_else(|| NODES.missing(node))?;
+    let found = exchange.server.client.node_orchestration_record(&org, &id);
+    let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
     let table = Table::of_record(found.get("spec").unwrap_or(&Value::Null));
     Ok(View::new(found, table))
 }
@@ -74,18 +74,18 @@ async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
 async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     let (org, id) = exchange.split(&set.node);
     let body = PutNodeOrchestration { availability: set.availability };
-    exchange.api.client.patch_node_orchestration(&org, &id, &body).await.map_err(|error| {
+    exchange.server.client.patch_node_orchestration(&org, &id, &body).await.map_err(|error| {
         if error.is_not_found() {
             return NODES.missing(&set.node);
         }
-        exchange.api.failed(&format!("setting the availability of node {org}/{id}"), &error)
+        exchange.server.failed(&format!("setting the availability of node {org}/{id}"), &error)
     })?;
-    exchange.api.report_done(&told(&format!("{org}/{id}"), set.availability));
+    exchange.server.report_done(&report(&format!("{org}/{id}"), set.availability));
     Ok(())
 }
 
-/// What follows, for the person who asked for it.
-fn told(node: &str, availability: Availability) -> String {
+/// Returns what follows from a change, for the user who requested it.
+fn report(node: &str, availability: Availability) -> String {
     match availability {
         Availability::Active => format!("node {node} is active: services are placed on it"),
         Availability::Pause => {
@@ -104,9 +104,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_drains_a_node_is_told_how_to_see_what_still_waits() {
-        let text = told("o/n", Availability::Drain);
+    fn report_on_a_drained_node_names_the_commands_that_show_what_waits() {
+        let text = report("o/n", Availability::Drain);
         assert!(text.contains("agreement list --node o/n") && text.contains("explain o/n POLICY"), "{text}");
-        assert_eq!(told("o/n", Availability::Active), "node o/n is active: services are placed on it");
+        assert_eq!(report("o/n", Availability::Active), "node o/n is active: services are placed on it");
     }
 }

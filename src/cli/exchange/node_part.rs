@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use http::Method;
+use evenkeel_client::{ClientError, Records};
+use evenkeel_wire::RawJson;
 use serde_json::{Value, json};
 
 use super::nmp::NMPS;
 use super::node::NODES;
-use super::resource::{Part, require_selectors};
-use crate::context::{Context, Exchange, Watch};
+use super::resource::{Part, members_of, require_selectors};
+use crate::constraints;
+use crate::context::{Context, Exchange, Watch, split_name};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
 use crate::output::{Table, View};
@@ -87,14 +89,11 @@ pub enum ManagementCommand {
 /// # Errors
 /// Those of the command.
 pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchange) -> Outcome {
-    let path = |node: &str, part: &str| {
-        let (org, id) = exchange.split(node);
-        NODES.path_of(&org, Some(&id)).push(part)
-    };
+    let client = &exchange.server.client;
     match command {
         NodePartCommand::Listpolicy { node } => {
-            let path = path(&node, "policy");
-            policy_part(&node, &path).show(context, exchange).await
+            let (org, id) = exchange.split(&node);
+            part(&node, "policy").show(context, exchange, client.node_policy(&org, &id)).await
         }
         NodePartCommand::Addpolicy { node, file } => {
             let policy = read_json(&file, &context.settings)?;
@@ -102,20 +101,21 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
         }
         NodePartCommand::Updatepolicy { node, file } => {
             let change = read_json(&file, &context.settings)?;
-            let path = path(&node, "policy");
-            let stored = policy_part(&node, &path).find(exchange).await?;
-            put_policy(exchange, &node, merged(stored.unwrap_or_else(|| json!({})), change)?).await
+            let (org, id) = exchange.split(&node);
+            let stored = part(&node, "policy").find(exchange, client.node_policy(&org, &id)).await?;
+            let stored = stored.map_or_else(|| json!({}), RawJson::into_value);
+            put_policy(exchange, &node, merged(stored, change)?).await
         }
         NodePartCommand::Removepolicy { node, force } => {
-            let path = path(&node, "policy");
-            policy_part(&node, &path).remove(exchange, force).await
+            let (org, id) = exchange.split(&node);
+            part(&node, "policy").remove(exchange, force, client.delete_node_policy(&org, &id)).await
         }
         NodePartCommand::Listerrors { node, long } => list_errors(context, exchange, &node, long).await,
         NodePartCommand::Liststatus { node, watch } => {
             context.show_watched(&watch, async || show_status(exchange, &node).await).await
         }
         NodePartCommand::Management(ManagementCommand::Status { node, policy, watch }) => {
-            let look = async || {
+            let status = async || {
                 let found = node_management(exchange, &node, policy.as_deref()).await?;
                 if found.is_empty() {
                     let selectors = [(&NODES, Some(node.as_str())), (&NMPS, policy.as_deref())];
@@ -123,7 +123,7 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
                 }
                 Ok(management_view(found))
             };
-            context.show_watched(&watch, look).await
+            context.show_watched(&watch, status).await
         }
     }
 }
@@ -139,12 +139,10 @@ pub async fn put_policy(exchange: &Exchange, node: &str, mut policy: Value) -> O
     })?;
     members.remove("lastUpdated");
     members.insert("nodePolicyVersion".to_owned(), Value::from("v2"));
-    let path = NODES.path_of(&org, Some(&id)).push("policy").no_heartbeat();
-    exchange
-        .api
-        .write(&format!("setting the policy of node {org}/{id}"), Method::PUT, &path, Some(&policy))
-        .await?;
-    exchange.api.report_done(&format!("the policy of node {org}/{id} is set"));
+    constraints::check(&policy)?;
+    let written = exchange.server.client.put_node_policy(&org, &id, &policy);
+    exchange.server.call(&format!("setting the policy of node {org}/{id}"), written).await?;
+    exchange.server.report_done(&format!("the policy of node {org}/{id} is set"));
     Ok(())
 }
 
@@ -169,16 +167,19 @@ fn merged(mut stored: Value, change: Value) -> Outcome<Value> {
     Ok(stored)
 }
 
-fn policy_part<'a>(node: &'a str, path: &'a evenkeel_client::Path) -> Part<'a> {
-    Part { kind: &NODES, owner: node, noun: "policy", path }
+fn part<'a>(node: &'a str, noun: &'a str) -> Part<'a> {
+    Part { kind: &NODES, owner: node, noun }
 }
 
 async fn list_errors(context: &Context, exchange: &Exchange, node: &str, is_long: bool) -> Outcome {
     let (org, id) = exchange.split(node);
-    let path = NODES.path_of(&org, Some(&id)).push("errors");
-    let part = Part { kind: &NODES, owner: node, noun: "errors", path: &path };
-    let found = part.find(exchange).await?.unwrap_or_default();
-    let errors: Vec<Value> = found.get("errors").and_then(Value::as_array).cloned().unwrap_or_default();
+    let found = part(node, "errors").find(exchange, exchange.server.client.node_errors(&org, &id)).await?;
+    let errors: Vec<Value> = match found {
+        Some(found) => found.errors().map_err(|error| {
+            exchange.server.failed(&format!("reading errors of node {node}"), &ClientError::from(error))
+        })?,
+        None => Vec::new(),
+    };
     let table =
         Table::of_list(&errors, &[("code", "event_code"), ("message", "message"), ("hidden", "hidden")]);
     let short = || errors.iter().map(|error| error.get("message").cloned().unwrap_or(Value::Null)).collect();
@@ -188,9 +189,9 @@ async fn list_errors(context: &Context, exchange: &Exchange, node: &str, is_long
 
 async fn show_status(exchange: &Exchange, node: &str) -> Outcome<View> {
     let (org, id) = exchange.split(node);
-    let path = NODES.path_of(&org, Some(&id)).push("status");
-    let part = Part { kind: &NODES, owner: node, noun: "status", path: &path };
-    let found = part.find(exchange).await?.unwrap_or_else(|| json!({}));
+    let found = exchange.server.client.node_status_record(&org, &id);
+    let found = part(node, "status").find(exchange, found).await?;
+    let found = found.map_or_else(|| json!({}), RawJson::into_value);
     let services: Vec<Value> = found.get("services").and_then(Value::as_array).cloned().unwrap_or_default();
     let columns = [
         ("service", "serviceUrl"),
@@ -202,29 +203,18 @@ async fn show_status(exchange: &Exchange, node: &str) -> Outcome<View> {
     Ok(View::new(found, Table::of_list(&services, &columns)))
 }
 
-/// How far a node is with its management policies, by `org/policy`; empty when it has none.
+/// Progress of a node with its management policies, by `org/policy`; empty when it has none.
 ///
 /// # Errors
 /// With status 5 when it cannot be read.
-pub async fn node_management(
-    exchange: &Exchange,
-    node: &str,
-    policy: Option<&str>,
-) -> Outcome<serde_json::Map<String, Value>> {
+pub async fn node_management(exchange: &Exchange, node: &str, policy: Option<&str>) -> Outcome<Records> {
     let (org, id) = exchange.split(node);
-    let path = NODES.path_of(&org, Some(&id)).push("managementStatus");
-    let path = match policy {
-        Some(policy) => path.push(&crate::context::split_name(policy, &org).1),
-        None => path,
-    };
-    let found = exchange.api.find(&format!("reading the management status of node {node}"), &path).await?;
-    match found.and_then(|mut found| found.get_mut("managementStatus").map(Value::take)) {
-        Some(Value::Object(map)) => Ok(map),
-        _ => Ok(serde_json::Map::new()),
-    }
+    let policy = policy.map(|policy| split_name(policy, &org).1);
+    let found = exchange.server.client.management_status_records(&org, &id, policy.as_deref());
+    exchange.server.call(&format!("reading the management status of node {node}"), found).await
 }
 
-fn management_view(found: serde_json::Map<String, Value>) -> View {
+fn management_view(found: Records) -> View {
     let columns = [
         ("status", "/agentUpgradePolicyStatus/status"),
         ("scheduled", "/agentUpgradePolicyStatus/scheduledTime"),
@@ -232,6 +222,7 @@ fn management_view(found: serde_json::Map<String, Value>) -> View {
         ("ended", "/agentUpgradePolicyStatus/endTime"),
         ("error", "/agentUpgradePolicyStatus/errorMessage"),
     ];
+    let found = members_of(found);
     let table = Table::of_map(&found, "policy", &columns);
     View::new(Value::Object(found), table)
 }

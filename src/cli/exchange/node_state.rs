@@ -1,9 +1,10 @@
 //! The state of a node at a glance: what its agent said, what its operator asks for, and the age of its last heartbeat.
 
 use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_wire::exchange::node::{AgentState, NodeAnswer};
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::time::seconds_of;
 
@@ -46,18 +47,16 @@ pub struct NodeHealth {
 
 impl NodeHealth {
     /// Judges a record. A node is down when it is silent for longer than a hub waits unless its settings say otherwise.
-    pub fn of(record: &Value, now: Timestamp) -> Self {
-        let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let seen = seconds_of(text("/lastHeartbeat").trim_end_matches("[UTC]"));
+    pub fn of(node: &NodeAnswer, now: Timestamp) -> Self {
+        let seen = seconds_of(node.last_heartbeat.as_deref().unwrap_or_default().trim_end_matches("[UTC]"));
         let heartbeat_age = (seen != 0).then(|| now.as_second().saturating_sub(seen).max(0));
         let limit = i64::try_from(PlannerSettings::default().node_down_after_secs).unwrap_or(i64::MAX);
+        let is_draining = node.orchestration.is_some_and(|asked| asked.availability == Availability::Drain);
         let state = match heartbeat_age {
-            _ if text("/agentState") == "stopped" => NodeState::Stopped,
+            _ if node.agent_state == Some(AgentState::Stopped) => NodeState::Stopped,
             None => NodeState::New,
             Some(age) if age > limit => NodeState::Down,
-            Some(_) if text("/orchestration/availability") == Availability::Drain.word() => {
-                NodeState::Draining
-            }
+            Some(_) if is_draining => NodeState::Draining,
             Some(_) => NodeState::Up,
         };
         Self { state, heartbeat_age }
@@ -77,17 +76,13 @@ impl NodeHealth {
     }
 }
 
-/// Adds the members `state` and `heartbeatAge` to every record, for a table.
-pub fn with_health(map: Map<String, Value>, now: Timestamp) -> Map<String, Value> {
-    let add = |mut record: Value| {
-        let health = NodeHealth::of(&record, now);
-        if let Some(members) = record.as_object_mut() {
-            members.insert("state".to_owned(), json!(health.state.word()));
-            members.insert("heartbeatAge".to_owned(), json!(health.heartbeat_age.map(age_text)));
-        }
-        record
-    };
-    map.into_iter().map(|(name, record)| (name, add(record))).collect()
+/// Adds the members `state` and `heartbeatAge` to the record of a node, for a table.
+pub fn with_health(mut record: Value, health: NodeHealth) -> Value {
+    if let Some(members) = record.as_object_mut() {
+        members.insert("state".to_owned(), json!(health.state.word()));
+        members.insert("heartbeatAge".to_owned(), json!(health.heartbeat_age.map(age_text)));
+    }
+    record
 }
 
 /// Returns an age in the largest unit that leaves two digits: `45s`, `12m`, `5h`, `3d`.
@@ -109,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_told_with_the_age_of_the_heartbeat() {
+    fn every_state_has_the_age_of_the_heartbeat() {
         let now = at("2026-03-01T12:00:00Z");
         let seen = |secs: i64| {
             Timestamp::from_second(now.as_second() - secs).map(|at| format!("{at}[UTC]")).unwrap_or_default()
@@ -129,15 +124,15 @@ mod tests {
                 "STOPPED, last heartbeat 4d ago",
             ),
         ] {
-            assert_eq!(NodeHealth::of(&record, now).text(), expected);
+            let node: NodeAnswer = serde_json::from_value(record).expect("a node");
+            assert_eq!(NodeHealth::of(&node, now).text(), expected);
         }
     }
 
     #[test]
     fn table_gets_state_and_age() {
-        let map = json!({"o/n": {"lastHeartbeat": null}}).as_object().cloned().unwrap_or_default();
-        let shown = with_health(map, at("2026-03-01T12:00:00Z"));
-        assert_eq!(shown["o/n"]["state"], "NEW");
-        assert_eq!(shown["o/n"]["heartbeatAge"], Value::Null);
+        let health = NodeHealth::of(&NodeAnswer::default(), at("2026-03-01T12:00:00Z"));
+        let shown = with_health(json!({"lastHeartbeat": null}), health);
+        assert_eq!(shown, json!({"lastHeartbeat": null, "state": "NEW", "heartbeatAge": null}));
     }
 }

@@ -1,18 +1,19 @@
 //! `hzn exchange org`: organizations (exchange API 4.2).
 
 use clap::Subcommand;
-use http::Method;
+use evenkeel_client::{Records, Resource};
+use evenkeel_wire::exchange::node::HeartbeatIntervals;
+use evenkeel_wire::exchange::organization::{OrganizationLimits, PutOrganization};
 use serde_json::{Map, Value, json};
 
 use super::resource::{Kind, require_org};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::note;
+use crate::output::View;
 
 const ORGS: Kind = Kind {
     noun: "organization",
-    path: &[],
-    member: "orgs",
+    resource: Resource::Organization,
     list_with: "hzn exchange org list",
     columns: &[
         ("type", "orgType"),
@@ -87,30 +88,50 @@ pub struct OrgFields {
 }
 
 impl OrgFields {
+    /// Returns a new organization with these attributes.
+    fn body(&self, org: &str) -> Outcome<PutOrganization> {
+        let or_org = |text: &Option<String>| text.clone().unwrap_or_else(|| org.to_owned());
+        Ok(PutOrganization {
+            org_type: None,
+            label: or_org(&self.label),
+            description: or_org(&self.description),
+            tags: self.tags()?,
+            limits: self.limits(),
+            heartbeat_intervals: self.heartbeat_intervals(),
+        })
+    }
+
     /// The attributes that are given, one per member.
     fn attributes(&self) -> Outcome<Map<String, Value>> {
-        let mut attributes = Map::new();
-        let mut put = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                attributes.insert(name.to_owned(), value);
-            }
-        };
-        put("label", self.label.as_deref().map(Value::from));
-        put("description", self.description.as_deref().map(Value::from));
-        if !self.tags.is_empty() {
-            put(
-                "tags",
-                Some(Value::Object(self.tags.iter().map(|tag| parse_tag(tag)).collect::<Outcome<_>>()?)),
-            );
+        let given = [
+            ("label", self.label.as_deref().map(Value::from)),
+            ("description", self.description.as_deref().map(Value::from)),
+            ("tags", self.tags()?.map(Value::Object)),
+            ("heartbeatIntervals", self.heartbeat_intervals().map(|intervals| json!(intervals))),
+            ("limits", self.limits().map(|limits| json!(limits))),
+        ];
+        Ok(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    }
+
+    fn tags(&self) -> Outcome<Option<Map<String, Value>>> {
+        if self.tags.is_empty() {
+            return Ok(None);
         }
-        let beats = [self.heartbeat_min, self.heartbeat_max, self.heartbeat_adjust];
-        if beats.iter().any(Option::is_some) {
-            let [min, max, adjust] = beats.map(Option::unwrap_or_default);
-            let intervals = json!({"minInterval": min, "maxInterval": max, "intervalAdjustment": adjust});
-            put("heartbeatIntervals", Some(intervals));
+        self.tags.iter().map(|tag| parse_tag(tag)).collect::<Outcome<_>>().map(Some)
+    }
+
+    fn heartbeat_intervals(&self) -> Option<HeartbeatIntervals> {
+        let given = [self.heartbeat_min, self.heartbeat_max, self.heartbeat_adjust];
+        if given.iter().all(Option::is_none) {
+            return None;
         }
-        put("limits", self.max_nodes.map(|count| json!({"maxNodes": count})));
-        Ok(attributes)
+        let [min_interval, max_interval, interval_adjustment] =
+            given.map(|seconds| i64::from(seconds.unwrap_or_default()));
+        Some(HeartbeatIntervals { min_interval, max_interval, interval_adjustment })
+    }
+
+    fn limits(&self) -> Option<OrganizationLimits> {
+        self.max_nodes.map(|count| OrganizationLimits { max_nodes: i64::from(count) })
     }
 }
 
@@ -135,15 +156,12 @@ pub async fn run(command: OrgCommand, context: &Context, exchange: &Exchange) ->
             context.show_watched(&watch, async || list(exchange, org.as_deref(), long).await).await
         }
         OrgCommand::Create { org, fields } => {
-            let mut body = fields.attributes()?;
-            for member in ["label", "description"] {
-                body.entry(member).or_insert_with(|| Value::from(org.as_str()));
-            }
-            let path = evenkeel_client::Path::org(&org, &[]);
+            let body = fields.body(&org)?;
             let doing = format!("creating organization {org}");
             let advice = format!("change it with: hzn exchange org update {org}");
-            exchange.api.create(&doing, &path, &Value::Object(body), &advice).await?;
-            exchange.api.report_done(&format!("organization {org} is created"));
+            let server = &exchange.server;
+            server.create(&doing, &advice, server.client.create_org(&org, &body)).await?;
+            server.report_done(&format!("organization {org} is created"));
             Ok(())
         }
         OrgCommand::Update { org, fields } => update(exchange, &org, fields.attributes()?).await,
@@ -151,37 +169,29 @@ pub async fn run(command: OrgCommand, context: &Context, exchange: &Exchange) ->
     }
 }
 
-async fn list(exchange: &Exchange, org: Option<&str>, is_long: bool) -> Outcome<crate::output::View> {
-    let path = match org {
-        Some(org) => evenkeel_client::Path::org(org, &[]),
-        None => evenkeel_client::Path::new(&["orgs"]),
+async fn list(exchange: &Exchange, org: Option<&str>, is_long: bool) -> Outcome<View> {
+    let client = &exchange.server.client;
+    let read = async {
+        match org {
+            Some(org) => {
+                client.record(ORGS.resource, org, org).await.map(|found| found.into_iter().collect())
+            }
+            None => client.records(ORGS.resource, "").await.map(Option::unwrap_or_default),
+        }
     };
-    let found = exchange.api.find("reading organizations", &path).await?;
-    let map = match found.and_then(|mut found| found.get_mut(ORGS.member).map(Value::take)) {
-        Some(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
+    let found: Records = exchange.server.call("reading organizations", read).await?;
     match org {
-        Some(org) if map.is_empty() => Err(ORGS.missing(org)),
-        _ => Ok(ORGS.view(map, is_long || org.is_some())),
+        Some(org) if found.is_empty() => Err(ORGS.missing(org)),
+        _ => Ok(ORGS.view(found, is_long || org.is_some())),
     }
 }
 
 async fn remove(exchange: &Exchange, org: &str, is_forced: bool) -> Outcome {
     let question = format!("Remove organization {org} with all its users, nodes, services and policies?");
-    if exchange.api.is_dry_run {
+    if exchange.server.is_dry_run {
         require_org(exchange, org).await?;
     }
-    if !crate::confirm::confirm(&question, is_forced || exchange.api.is_dry_run)? {
-        note("nothing was removed");
-        return Ok(());
-    }
-    let path = evenkeel_client::Path::org(org, &[]);
-    if !exchange.api.delete(&format!("removing organization {org}"), &path).await? {
-        return Err(ORGS.missing(org));
-    }
-    exchange.api.report_done(&format!("organization {org} is removed"));
-    Ok(())
+    ORGS.remove_confirmed(exchange, org, (&question, is_forced)).await
 }
 
 /// One attribute per call: the exchange takes the first of several only.
@@ -194,20 +204,8 @@ async fn update(exchange: &Exchange, org: &str, attributes: Map<String, Value>) 
             "give what to change, such as --description",
         ));
     }
-    let path = evenkeel_client::Path::org(org, &[]);
     for (name, value) in attributes {
-        let doing = format!("changing {name} of organization {org}");
-        let answer = exchange
-            .api
-            .attempt(&doing, Method::PATCH, &path, Some(&json!({ name.as_str(): value })))
-            .await?;
-        match answer.status.as_u16() {
-            404 => return Err(ORGS.missing(org)),
-            _ if crate::api::is_success(answer.status) => {
-                exchange.api.report_done(&format!("{name} of organization {org} is changed"))
-            }
-            _ => return Err(exchange.api.failed(&doing, &answer.unexpected())),
-        }
+        ORGS.change_member(exchange, org, &name, &json!({ name.as_str(): value })).await?;
     }
     Ok(())
 }

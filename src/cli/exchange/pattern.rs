@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use evenkeel_client::Resource;
 use http::StatusCode;
 
 use super::resource::Kind;
@@ -13,8 +14,7 @@ use crate::input::read_json;
 /// Patterns.
 pub const PATTERNS: Kind = Kind {
     noun: "pattern",
-    path: &["patterns"],
-    member: "patterns",
+    resource: Resource::Pattern,
     list_with: "hzn exchange pattern list",
     columns: &[("label", "label"), ("public", "public"), ("owner", "owner"), ("changed", "lastUpdated")],
 };

@@ -158,7 +158,7 @@ pub fn body_of(file: Value, org: &str) -> Outcome<Map<String, Value>> {
     Ok(members)
 }
 
-/// Signs what is not signed yet; answers the public key to store, with its name.
+/// Signs what is not signed yet; returns the public key to store, with its name.
 fn sign(body: &mut Map<String, Value>, keys: &KeyPaths) -> Outcome<Option<(String, String)>> {
     let mut private: Option<PrivateKey> = None;
     for (member, signature) in
@@ -240,33 +240,35 @@ pub fn id_of(body: &Map<String, Value>, org: &str) -> String {
 /// Creates or replaces; false when the user does not want to replace.
 async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) -> Outcome<bool> {
     let (org, name) = exchange.split(id);
-    let client = &exchange.api.client;
-    let found = exchange.api.call(&format!("reading service {id}"), client.service(&org, &name)).await?;
+    let client = &exchange.server.client;
+    let found = exchange.server.call(&format!("reading service {id}"), client.service(&org, &name)).await?;
     let is_there = found.is_some();
     if is_there
         && !confirm_by(
             "-O",
             &format!("Service {id} is published already. Replace it?"),
-            overwrites || exchange.api.is_dry_run,
+            overwrites || exchange.server.is_dry_run,
         )?
     {
         return Ok(false);
     }
     let doing = format!("publishing service {id}");
     if is_there {
-        exchange.api.call(&doing, client.put(SERVICES.path_of(&org, Some(&name)), body)).await?;
+        SERVICES.replace(exchange, id, body, &doing).await?;
     } else {
-        exchange.api.call(&doing, client.create_service(&org, body)).await?;
+        exchange.server.call(&doing, client.create_service(&org, body)).await?;
     }
-    exchange.api.report_done(&format!("service {id} is {}", if is_there { "replaced" } else { "published" }));
+    exchange
+        .server
+        .report_done(&format!("service {id} is {}", if is_there { "replaced" } else { "published" }));
     Ok(true)
 }
 
 async fn put_key(exchange: &Exchange, id: &str, name: &str, pem: &str) -> Outcome {
     let doing = format!("storing key {name} with service {id}");
     let (org, service) = exchange.split(id);
-    exchange.api.call(&doing, exchange.api.client.put_service_key(&org, &service, name, pem)).await?;
-    exchange.api.report_done(&format!("key {name} is stored with service {id}"));
+    exchange.server.call(&doing, exchange.server.client.put_service_key(&org, &service, name, pem)).await?;
+    exchange.server.report_done(&format!("key {name} is stored with service {id}"));
     Ok(())
 }
 
@@ -309,17 +311,20 @@ pub async fn show_verification(
 ) -> Outcome {
     let keys = KeyPaths::choose(None, key, &context.settings);
     let pem = read_text(&keys.public)?;
-    let service = SERVICES.read_one(exchange, id).await?;
-    let text = |member: &str| service.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (org, name) = exchange.split(id);
+    let found = exchange.server.client.service(&org, &name);
+    let found = exchange.server.call(&format!("reading service {id}"), found).await?;
+    let service = found.ok_or_else(|| SERVICES.missing(id))?;
     let mut tested = 0;
-    for (member, signature_member) in
-        [("deployment", "deploymentSignature"), ("clusterDeployment", "clusterDeploymentSignature")]
-    {
-        if text(member).is_empty() {
+    for (member, text, signature) in [
+        ("deployment", &service.deployment, &service.deployment_signature),
+        ("clusterDeployment", &service.cluster_deployment, &service.cluster_deployment_signature),
+    ] {
+        if text.is_empty() {
             continue;
         }
         tested += 1;
-        let verified = signature::verify_with_key(&text(member), &text(signature_member), &pem, now_secs());
+        let verified = signature::verify_with_key(text, signature, &pem, now_secs());
         if verified != Ok(true) {
             let why = verified
                 .err()

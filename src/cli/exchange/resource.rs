@@ -1,25 +1,23 @@
-//! What the nouns of the exchange have in common: reading maps by name, listing them, replacing and removing.
+//! What the nouns of the exchange have in common: reading them by name, listing, replacing and removing them.
 
-use evenkeel_client::{Path, Refusal, Written};
-use http::{Method, StatusCode};
+use evenkeel_client::{ClientError, Records, Refusal, Resource, Written};
+use evenkeel_wire::RawJson;
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::api::is_success;
 use crate::confirm::confirm;
 use crate::constraints;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Column, Table, View, note};
 
-/// A kind of resource that the exchange keeps in maps by `org/name`.
+/// A kind of resource of the exchange, in the words of the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     /// Word for one, such as `deployment policy`.
     pub noun: &'static str,
-    /// Path below the organization.
-    pub path: &'static [&'static str],
-    /// Member of the answer that holds the map.
-    pub member: &'static str,
+    /// The kind in the API.
+    pub resource: Resource,
     /// Command that lists them.
     pub list_with: &'static str,
     /// Columns of the table besides the name.
@@ -27,59 +25,64 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// The path of one, or of all.
-    pub fn path_of(&self, org: &str, name: Option<&str>) -> Path {
-        let path = Path::org(org, self.path);
-        name.into_iter().fold(path, |path, name| path.push(name))
-    }
-
     /// Reads one, or all, as the exchange has them.
     ///
     /// # Errors
-    /// With status 8 when one is asked for that is not there.
-    pub async fn read(&self, exchange: &Exchange, name: Option<&str>) -> Outcome<Map<String, Value>> {
-        let (org, id) = match name {
-            Some(name) => exchange.split(name),
-            None => (exchange.org.clone(), String::new()),
-        };
-        let id = name.map(|_| id.as_str());
-        let doing = match name {
-            Some(name) => format!("reading {} {name}", self.noun),
-            None => format!("reading the list of {} items", self.noun),
-        };
-        let answer = exchange.api.find(&doing, &self.path_of(&org, id)).await?;
-        if answer.is_none() && name.is_none() {
-            require_org(exchange, &org).await?;
-        }
-        let found = answer.and_then(|mut answer| match answer.get_mut(self.member).map(Value::take) {
-            Some(Value::Object(map)) => Some(map),
-            _ => None,
-        });
-        match (found, name) {
-            (Some(map), Some(name)) if map.is_empty() => Err(self.missing(name)),
-            (None, Some(name)) => Err(self.missing(name)),
-            (found, _) => Ok(found.unwrap_or_default()),
+    /// With status 8 when the named one does not exist.
+    pub async fn read(&self, exchange: &Exchange, name: Option<&str>) -> Outcome<Records> {
+        match name {
+            Some(name) => Ok(vec![self.read_named(exchange, name).await?]),
+            None => {
+                let doing = match self.resource {
+                    Resource::HaGroup => "reading the list of HA groups".to_owned(),
+                    _ => format!("reading the list of {} items", self.noun),
+                };
+                let found = exchange.server.client.records(self.resource, &exchange.org);
+                let found = exchange.server.call(&doing, found).await?;
+                if found.is_none() {
+                    require_org(exchange, &exchange.org).await?;
+                }
+                Ok(found.unwrap_or_default())
+            }
         }
     }
 
     /// Reads one.
     ///
     /// # Errors
-    /// With status 8 when it is not there.
-    pub async fn read_one(&self, exchange: &Exchange, name: &str) -> Outcome<Value> {
-        let map = self.read(exchange, Some(name)).await?;
-        map.into_iter().next().map(|(_, value)| value).ok_or_else(|| self.missing(name))
+    /// With status 8 when it does not exist.
+    pub async fn read_one(&self, exchange: &Exchange, name: &str) -> Outcome<RawJson> {
+        self.read_named(exchange, name).await.map(|(_, document)| document)
+    }
+
+    async fn read_named(&self, exchange: &Exchange, name: &str) -> Outcome<(String, RawJson)> {
+        self.find(exchange, name).await?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Returns organization and id of a name; organizations are in no other one.
+    fn split(&self, exchange: &Exchange, name: &str) -> (String, String) {
+        match self.resource {
+            Resource::Organization => (name.to_owned(), name.to_owned()),
+            _ => exchange.split(name),
+        }
+    }
+
+    /// Reads one with its qualified name; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// With status 5 when the exchange does not respond.
+    pub async fn find(&self, exchange: &Exchange, name: &str) -> Outcome<Option<(String, RawJson)>> {
+        let (org, id) = self.split(exchange, name);
+        let found = exchange.server.client.record(self.resource, &org, &id);
+        exchange.server.call(&format!("reading {} {name}", self.noun), found).await
     }
 
     /// Fails when the named one does not exist.
     ///
     /// # Errors
-    /// With status 8 when it is not there.
+    /// With status 8 when it does not exist.
     pub async fn require(&self, exchange: &Exchange, name: &str) -> Outcome {
-        let (org, id) = exchange.split(name);
-        let doing = format!("reading {} {name}", self.noun);
-        let found = exchange.api.find(&doing, &self.path_of(&org, Some(&id))).await?;
-        found.map(|_| ()).ok_or_else(|| self.missing(name))
+        self.read_named(exchange, name).await.map(drop)
     }
 
     /// Names of all, or everything about one or (`is_long`) about all.
@@ -87,54 +90,87 @@ impl Kind {
     /// # Errors
     /// As [`Kind::read`].
     pub async fn list(&self, exchange: &Exchange, name: Option<&str>, is_long: bool) -> Outcome<View> {
-        let map = self.read(exchange, name).await?;
-        Ok(self.view(map, is_long || name.is_some()))
+        let records = self.read(exchange, name).await?;
+        Ok(self.view(records, is_long || name.is_some()))
     }
 
     /// Names, or everything, as the existing tool shows them.
-    pub fn view(&self, map: Map<String, Value>, is_long: bool) -> View {
+    pub fn view(&self, records: Records, is_long: bool) -> View {
+        let map = members_of(records);
         let table = Table::of_map(&map, self.noun, self.columns);
         let json = if is_long { Value::Object(map) } else { map.into_iter().map(|(name, _)| name).collect() };
         View::new(json, table)
     }
 
-    /// Creates one, or replaces it when it is there already (`conflict` is the status that says so).
+    /// Creates one, or replaces it when it exists already (`conflict` is the status that says so).
     ///
     /// # Errors
     /// With status 5 when the exchange refuses both; the reason is that of the first attempt when there is nothing to
     /// replace, because then it was refused for another reason.
     pub async fn put(&self, exchange: &Exchange, name: &str, body: &Value, conflict: StatusCode) -> Outcome {
-        let (org, id) = exchange.split(name);
-        let path = self.path_of(&org, Some(&id));
+        self.check(body)?;
+        let (org, id) = self.split(exchange, name);
+        let server = &exchange.server;
         let doing = format!("creating {} {org}/{id}", self.noun);
-        if exchange.api.is_dry_run {
-            let is_there = exchange.api.find(&doing, &path).await?.is_some();
-            let method = if is_there { Method::PUT } else { Method::POST };
-            exchange.api.attempt(&doing, method, &path, Some(body)).await?;
-            return Ok(());
+        if server.is_dry_run {
+            let found = server.client.record(self.resource, &org, &id);
+            return match server.call(&doing, found).await? {
+                Some(_) => self.replace(exchange, name, body, &doing).await,
+                None => self.create(exchange, name, body, &doing).await,
+            };
         }
-        constraints::check(path.shown(), body.to_string().as_bytes())?;
-        let done = match exchange.api.client.create_or_replace(path, body, conflict).await {
+        let written = server.client.create_or_replace_record(self.resource, (&org, &id), body, conflict);
+        let done = match written.await {
             Ok(Written::Created) => "created",
             Ok(Written::Replaced) => "replaced",
             Err(Refusal { attempt: Written::Created, error }) => {
-                return Err(exchange.api.failed(&doing, &error));
+                return Err(server.failed(&doing, &error));
             }
             Err(Refusal { attempt: Written::Replaced, error }) => {
                 let doing = format!("replacing {} {org}/{id}", self.noun);
-                return Err(exchange.api.failed(&doing, &error));
+                return Err(server.failed(&doing, &error));
             }
         };
-        exchange.api.report_done(&format!("{} {org}/{id} is {done}", self.noun));
+        server.report_done(&format!("{} {org}/{id} is {done}", self.noun));
         Ok(())
+    }
+
+    /// Creates one; `doing` names the purpose.
+    ///
+    /// # Errors
+    /// With status 5 when the exchange refuses it.
+    pub async fn create(&self, exchange: &Exchange, name: &str, body: &Value, doing: &str) -> Outcome {
+        self.check(body)?;
+        let (org, id) = self.split(exchange, name);
+        let created = exchange.server.client.create_record(self.resource, &org, &id, body);
+        exchange.server.call(doing, created).await.map(drop)
+    }
+
+    /// Replaces one; `doing` names the purpose.
+    ///
+    /// # Errors
+    /// With status 5 when the exchange refuses it.
+    pub async fn replace(&self, exchange: &Exchange, name: &str, body: &Value, doing: &str) -> Outcome {
+        self.check(body)?;
+        let (org, id) = self.split(exchange, name);
+        let replaced = exchange.server.client.replace_record(self.resource, &org, &id, body);
+        exchange.server.call(doing, replaced).await.map(drop)
+    }
+
+    /// Refuses a policy with a constraint that cannot be read.
+    fn check(&self, body: &Value) -> Outcome {
+        match self.resource {
+            Resource::DeploymentPolicy | Resource::ManagementPolicy => constraints::check(body),
+            _ => Ok(()),
+        }
     }
 
     /// Changes the members of a document one by one, as the exchange takes them.
     ///
     /// # Errors
-    /// With status 1 when there are none, 8 when the resource is not there.
+    /// With status 1 when there are none, 8 when the resource does not exist.
     pub async fn patch(&self, exchange: &Exchange, name: &str, changes: &Value) -> Outcome {
-        let (org, id) = exchange.split(name);
+        let (org, id) = self.split(exchange, name);
         let members = changes.as_object().filter(|members| !members.is_empty()).ok_or_else(|| {
             CliError::input(
                 format!("{} {org}/{id} was not changed", self.noun),
@@ -142,51 +178,95 @@ impl Kind {
                 "give a JSON object with the attributes to change",
             )
         })?;
-        if exchange.api.is_dry_run {
+        if exchange.server.is_dry_run {
             self.require(exchange, name).await?;
         }
         for (member, value) in members {
-            let doing = format!("changing {member} of {} {org}/{id}", self.noun);
-            let path = self.path_of(&org, Some(&id));
-            let answer =
-                exchange.api.attempt(&doing, Method::PATCH, &path, Some(&json!({ member: value }))).await?;
-            match answer.status.as_u16() {
-                404 => return Err(self.missing(name)),
-                _ if is_success(answer.status) => {
-                    exchange.api.report_done(&format!("{member} of {} {org}/{id} is changed", self.noun))
-                }
-                _ => return Err(exchange.api.failed(&doing, &answer.unexpected())),
-            }
+            let change = json!({ member: value });
+            self.check(&change)?;
+            self.change_member(exchange, name, member, &change).await?;
         }
         Ok(())
     }
 
-    /// Removes one, after asking.
+    /// Changes one member of a resource.
     ///
     /// # Errors
-    /// With status 8 when it is not there.
+    /// With status 8 when the resource does not exist.
+    pub async fn change_member(
+        &self,
+        exchange: &Exchange,
+        name: &str,
+        member: &str,
+        change: &Value,
+    ) -> Outcome {
+        let (org, id) = self.split(exchange, name);
+        let what = self.resource_name(&org, &id);
+        let doing = format!("changing {member} of {what}");
+        match exchange.server.client.patch_record(self.resource, &org, &id, change).await {
+            Ok(_) => {
+                exchange.server.report_done(&format!("{member} of {what} is changed"));
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Err(self.missing(name)),
+            Err(error) => Err(exchange.server.failed(&doing, &error)),
+        }
+    }
+
+    /// Returns noun and name; organizations are in no other organization.
+    fn resource_name(&self, org: &str, id: &str) -> String {
+        match self.resource {
+            Resource::Organization => format!("{} {id}", self.noun),
+            _ => format!("{} {org}/{id}", self.noun),
+        }
+    }
+
+    /// Removes one, after confirmation.
+    ///
+    /// # Errors
+    /// With status 8 when it does not exist.
     pub async fn remove(&self, exchange: &Exchange, name: &str, is_forced: bool) -> Outcome {
-        let (org, id) = exchange.split(name);
+        let (org, id) = self.split(exchange, name);
         let question = format!("Remove {} {org}/{id}?", self.noun);
-        if exchange.api.is_dry_run {
+        if exchange.server.is_dry_run {
             self.require(exchange, name).await?;
         }
-        if !confirm(&question, is_forced || exchange.api.is_dry_run)? {
+        self.remove_confirmed(exchange, name, (&question, is_forced)).await
+    }
+
+    /// Asks a question and removes one when it is confirmed.
+    ///
+    /// # Errors
+    /// With status 8 when it does not exist.
+    pub async fn remove_confirmed(
+        &self,
+        exchange: &Exchange,
+        name: &str,
+        (question, is_forced): (&str, bool),
+    ) -> Outcome {
+        let (org, id) = self.split(exchange, name);
+        if !confirm(question, is_forced || exchange.server.is_dry_run)? {
             note("nothing was removed");
             return Ok(());
         }
-        let doing = format!("removing {} {org}/{id}", self.noun);
-        if !exchange.api.delete(&doing, &self.path_of(&org, Some(&id))).await? {
+        let what = self.resource_name(&org, &id);
+        let removed = exchange.server.client.delete_record(self.resource, &org, &id);
+        if !exchange.server.call(&format!("removing {what}"), removed).await? {
             return Err(self.missing(name));
         }
-        exchange.api.report_done(&format!("{} {org}/{id} is removed", self.noun));
+        exchange.server.report_done(&format!("{what} is removed"));
         Ok(())
     }
 
-    /// The failure for one that is not there.
+    /// The failure for one that does not exist.
     pub fn missing(&self, name: &str) -> CliError {
         CliError::not_found(self.noun, name, self.list_with)
     }
+}
+
+/// Documents by name, for display.
+pub fn members_of(records: Records) -> Map<String, Value> {
+    records.into_iter().map(|(name, document)| (name, document.into_value())).collect()
 }
 
 /// Names in arguments that select entries of a list, each with its kind.
@@ -208,13 +288,12 @@ pub async fn require_selectors(exchange: &Exchange, selectors: &Selectors<'_>) -
 /// Fails when an organization does not exist.
 ///
 /// # Errors
-/// With status 8 when it is not there; one that the caller may not read counts as there.
+/// With status 8 when it does not exist; one that the caller may not read counts as there, 5 without a response.
 pub async fn require_org(exchange: &Exchange, org: &str) -> Outcome {
-    let doing = format!("reading organization {org}");
-    let answer = exchange.api.attempt(&doing, Method::GET, &Path::org(org, &[]), None).await?;
-    match answer.status.as_u16() {
-        404 => Err(CliError::not_found("organization", org, "hzn exchange org list")),
-        _ => Ok(()),
+    match exchange.server.client.record(Resource::Organization, org, org).await {
+        Ok(Some(_)) | Err(ClientError::Status { .. } | ClientError::Decode(_)) => Ok(()),
+        Ok(None) => Err(CliError::not_found("organization", org, "hzn exchange org list")),
+        Err(error) => Err(exchange.server.failed(&format!("reading organization {org}"), &error)),
     }
 }
 
@@ -227,17 +306,19 @@ pub struct Part<'a> {
     pub owner: &'a str,
     /// What it is, such as `policy`.
     pub noun: &'a str,
-    /// Path of the part.
-    pub path: &'a Path,
 }
 
 impl Part<'_> {
-    /// Reads the part; `None` when the resource has none.
+    /// Awaits the call that reads the part; `None` when the resource has none.
     ///
     /// # Errors
     /// With status 8 when the resource does not exist.
-    pub async fn find(&self, exchange: &Exchange) -> Outcome<Option<Value>> {
-        let found = exchange.api.find(&format!("reading {}", self.what()), self.path).await?;
+    pub async fn find<T>(
+        &self,
+        exchange: &Exchange,
+        call: impl Future<Output = Result<Option<T>, ClientError>>,
+    ) -> Outcome<Option<T>> {
+        let found = exchange.server.call(&format!("reading {}", self.what()), call).await?;
         if found.is_none() {
             self.kind.require(exchange, self.owner).await?;
         }
@@ -248,29 +329,44 @@ impl Part<'_> {
     ///
     /// # Errors
     /// As [`Part::find`].
-    pub async fn show(&self, context: &Context, exchange: &Exchange) -> Outcome {
-        let found = self.find(exchange).await?.unwrap_or_else(|| json!({}));
-        context.screen.show(&View::of(found))
+    pub async fn show(
+        &self,
+        context: &Context,
+        exchange: &Exchange,
+        call: impl Future<Output = Result<Option<RawJson>, ClientError>>,
+    ) -> Outcome {
+        let found = self.find(exchange, call).await?;
+        context.screen.show(&View::of(found.map_or_else(|| json!({}), RawJson::into_value)))
     }
 
-    /// Removes the part after asking; an absent one counts as removed.
+    /// Awaits the call that removes the part, after confirmation; an absent one counts as removed.
     ///
     /// # Errors
     /// With status 8 when the resource does not exist.
-    pub async fn remove(&self, exchange: &Exchange, is_forced: bool) -> Outcome {
-        if !self.delete(exchange, is_forced).await? {
+    pub async fn remove(
+        &self,
+        exchange: &Exchange,
+        is_forced: bool,
+        call: impl Future<Output = Result<bool, ClientError>>,
+    ) -> Outcome {
+        if !self.delete(exchange, is_forced, call).await? {
             self.kind.require(exchange, self.owner).await?;
             note(format!("{} was not there", self.what()));
         }
         Ok(())
     }
 
-    /// Removes a part that is chosen by a name.
+    /// Awaits the call that removes a part that is chosen by a name.
     ///
     /// # Errors
     /// With status 8 when resource or part do not exist; `list_with` is the command that lists the parts.
-    pub async fn remove_named(&self, exchange: &Exchange, list_with: &str) -> Outcome {
-        if !self.delete(exchange, true).await? {
+    pub async fn remove_named(
+        &self,
+        exchange: &Exchange,
+        list_with: &str,
+        call: impl Future<Output = Result<bool, ClientError>>,
+    ) -> Outcome {
+        if !self.delete(exchange, true, call).await? {
             self.kind.require(exchange, self.owner).await?;
             let (noun, name) = self.noun.split_once(' ').unwrap_or((self.noun, ""));
             return Err(CliError::not_found(noun, name, list_with));
@@ -278,15 +374,20 @@ impl Part<'_> {
         Ok(())
     }
 
-    async fn delete(&self, exchange: &Exchange, is_forced: bool) -> Outcome<bool> {
+    async fn delete(
+        &self,
+        exchange: &Exchange,
+        is_forced: bool,
+        call: impl Future<Output = Result<bool, ClientError>>,
+    ) -> Outcome<bool> {
         let what = self.what();
-        if !confirm(&format!("Remove {what}?"), is_forced || exchange.api.is_dry_run)? {
+        if !confirm(&format!("Remove {what}?"), is_forced || exchange.server.is_dry_run)? {
             note("nothing was removed");
             return Ok(true);
         }
-        let was_there = exchange.api.delete(&format!("removing {what}"), self.path).await?;
+        let was_there = exchange.server.call(&format!("removing {what}"), call).await?;
         if was_there {
-            exchange.api.report_done(&format!("{what} is removed"));
+            exchange.server.report_done(&format!("{what} is removed"));
         }
         Ok(was_there)
     }
@@ -300,28 +401,19 @@ impl Part<'_> {
 mod tests {
     use super::*;
 
-    const KIND: Kind = Kind {
-        noun: "thing",
-        path: &["a", "things"],
-        member: "things",
-        list_with: "x",
-        columns: &[("size", "size")],
-    };
+    const KIND: Kind =
+        Kind { noun: "thing", resource: Resource::Node, list_with: "x", columns: &[("size", "size")] };
 
     #[test]
     fn short_lists_hold_names_and_long_ones_everything() {
-        let map = json!({"o/a": {"size": 1}, "o/b": {"size": 2}});
-        let map = map.as_object().expect("a map");
-        assert_eq!(KIND.view(map.clone(), false).json, json!(["o/a", "o/b"]));
-        let long = KIND.view(map.clone(), true);
+        let records: Records = vec![
+            ("o/a".to_owned(), json!({"size": 1}).into()),
+            ("o/b".to_owned(), json!({"size": 2}).into()),
+        ];
+        assert_eq!(KIND.view(records.clone(), false).json, json!(["o/a", "o/b"]));
+        let long = KIND.view(records, true);
         assert_eq!(long.json["o/b"], json!({"size": 2}));
         assert_eq!(long.table.rows, [["o/a", "1"], ["o/b", "2"]]);
-        assert_eq!(KIND.view(Map::new(), false).json, json!([]));
-    }
-
-    #[test]
-    fn paths_are_below_the_organization() {
-        assert_eq!(KIND.path_of("o", Some("x/y")).shown(), "/orgs/o/a/things/x%2Fy");
-        assert_eq!(KIND.path_of("o", None).shown(), "/orgs/o/a/things");
+        assert_eq!(KIND.view(Records::new(), false).json, json!([]));
     }
 }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use evenkeel_client::Path;
+use evenkeel_client::Resource;
+use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::service::PutDockAuth;
-use http::Method;
 use serde_json::{Value, json};
 
 use super::publish::{PublishArguments, publish, show_verification};
 use super::resource::{Kind, Part};
+use crate::constraints;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, secret, template};
@@ -18,8 +19,7 @@ use crate::output::{Table, View, note};
 /// Services.
 pub const SERVICES: Kind = Kind {
     noun: "service",
-    path: &["services"],
-    member: "services",
+    resource: Resource::Service,
     list_with: "hzn exchange service list",
     columns: &[
         ("name", "url"),
@@ -138,6 +138,7 @@ pub enum ServiceCommand {
 /// Those of the command.
 pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange) -> Outcome {
     use ServiceCommand as C;
+    let client = &exchange.server.client;
     match command {
         C::List { service: Some(service), deployment_file: Some(file), .. } => {
             save_deployment(exchange, &service, &file).await
@@ -154,43 +155,38 @@ pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange
         C::Remove { service, force } => SERVICES.remove(exchange, &service, force).await,
         C::Listkey { service, key } => list_key(context, exchange, &service, key.as_deref()).await,
         C::Removekey { service, key } => {
-            let path = part(exchange, &service, "keys").push(&key);
-            let part = Part { kind: &SERVICES, owner: &service, noun: &format!("key {key}"), path: &path };
-            part.remove_named(exchange, &format!("hzn exchange service listkey {service}")).await
+            let (org, id) = exchange.split(&service);
+            let list_with = format!("hzn exchange service listkey {service}");
+            let removed = client.delete_service_key(&org, &id, &key);
+            part(&service, &format!("key {key}")).remove_named(exchange, &list_with, removed).await
         }
         C::Listauth { service } => list_auth(context, exchange, &service).await,
         C::Removeauth { service, number } => {
-            let path = part(exchange, &service, "dockauths").push(&number.to_string());
-            let part =
-                Part { kind: &SERVICES, owner: &service, noun: &format!("login {number}"), path: &path };
-            part.remove_named(exchange, &format!("hzn exchange service listauth {service}")).await
+            let (org, id) = exchange.split(&service);
+            let list_with = format!("hzn exchange service listauth {service}");
+            let removed = client.delete_service_dockauth(&org, &id, number);
+            part(&service, &format!("login {number}")).remove_named(exchange, &list_with, removed).await
         }
         C::Addauth { service, registry, token, username } => {
             let token = secret(&token, "token")?;
             add_auth(exchange, &service, &registry, &username, &token).await
         }
         C::Listpolicy { service } => {
-            let path = part(exchange, &service, "policy");
-            Part { kind: &SERVICES, owner: &service, noun: "policy", path: &path }
-                .show(context, exchange)
-                .await
+            let (org, id) = exchange.split(&service);
+            part(&service, "policy").show(context, exchange, client.service_policy(&org, &id)).await
         }
         C::Addpolicy { service, file } => {
             put_policy(exchange, &service, read_json(&file, &context.settings)?).await
         }
         C::Removepolicy { service, force } => {
-            let path = part(exchange, &service, "policy");
-            Part { kind: &SERVICES, owner: &service, noun: "policy", path: &path }
-                .remove(exchange, force)
-                .await
+            let (org, id) = exchange.split(&service);
+            part(&service, "policy").remove(exchange, force, client.delete_service_policy(&org, &id)).await
         }
     }
 }
 
-/// The path of something below a service.
-pub fn part(exchange: &Exchange, service: &str, part: &str) -> Path {
-    let (org, id) = exchange.split(service);
-    SERVICES.path_of(&org, Some(&id)).push(part)
+fn part<'a>(service: &'a str, noun: &'a str) -> Part<'a> {
+    Part { kind: &SERVICES, owner: service, noun }
 }
 
 /// Replaces the policy of a service.
@@ -201,12 +197,11 @@ pub async fn put_policy(exchange: &Exchange, service: &str, mut policy: Value) -
     if let Some(members) = policy.as_object_mut() {
         members.remove("lastUpdated");
     }
-    let path = part(exchange, service, "policy");
-    exchange
-        .api
-        .write(&format!("setting the policy of service {service}"), Method::PUT, &path, Some(&policy))
-        .await?;
-    exchange.api.report_done(&format!("the policy of service {service} is set"));
+    constraints::check(&policy)?;
+    let (org, id) = exchange.split(service);
+    let written = exchange.server.client.put_service_policy(&org, &id, &policy);
+    exchange.server.call(&format!("setting the policy of service {service}"), written).await?;
+    exchange.server.report_done(&format!("the policy of service {service} is set"));
     Ok(())
 }
 
@@ -228,31 +223,30 @@ pub async fn add_auth(
         token: token.to_owned(),
     };
     let doing = format!("adding a login for {registry} to service {service}");
-    exchange.api.call(&doing, exchange.api.client.add_service_dockauth(&org, &id, &login)).await?;
-    exchange.api.report_done(&format!("service {service} has a login for {registry}"));
+    exchange.server.call(&doing, exchange.server.client.add_service_dockauth(&org, &id, &login)).await?;
+    exchange.server.report_done(&format!("service {service} has a login for {registry}"));
     Ok(())
 }
 
 async fn list_key(context: &Context, exchange: &Exchange, service: &str, key: Option<&str>) -> Outcome {
     let doing = format!("reading the keys of service {service}");
-    let path = part(exchange, service, "keys");
-    let Some(key) = key else {
-        let keys = Part { kind: &SERVICES, owner: service, noun: "keys", path: &path };
-        let names = keys.find(exchange).await?.unwrap_or_else(|| json!([]));
-        return context.screen.show(&View::of(names));
-    };
     let (org, id) = exchange.split(service);
-    let pem = exchange.api.call(&doing, exchange.api.client.service_key(&org, &id, key)).await?;
+    let Some(key) = key else {
+        let names = exchange.server.client.find_service_keys(&org, &id);
+        let names = part(service, "keys").find(exchange, names).await?.unwrap_or_default();
+        return context.screen.show(&View::of(json!(names)));
+    };
+    let pem = exchange.server.call(&doing, exchange.server.client.service_key(&org, &id, key)).await?;
     let pem = pem
         .ok_or_else(|| CliError::not_found("key", key, &format!("hzn exchange service listkey {service}")))?;
     context.screen.show(&View::plain(pem.clone(), Value::String(pem)))
 }
 
 async fn list_auth(context: &Context, exchange: &Exchange, service: &str) -> Outcome {
-    let path = part(exchange, service, "dockauths");
-    let logins = Part { kind: &SERVICES, owner: service, noun: "registry logins", path: &path };
-    let found = logins.find(exchange).await?;
-    let mut logins: Vec<Value> = found.and_then(|found| found.as_array().cloned()).unwrap_or_default();
+    let (org, id) = exchange.split(service);
+    let found = exchange.server.client.service_dockauth_records(&org, &id);
+    let found = part(service, "registry logins").find(exchange, found).await?.unwrap_or_default();
+    let mut logins: Vec<Value> = found.into_iter().map(RawJson::into_value).collect();
     for login in &mut logins {
         login["token"] = Value::from("********");
     }
@@ -269,7 +263,7 @@ async fn list_auth(context: &Context, exchange: &Exchange, service: &str) -> Out
 async fn save_deployment(exchange: &Exchange, service: &str, file: &std::path::Path) -> Outcome {
     let (org, id) = exchange.split(service);
     let doing = format!("reading service {service}");
-    let found = exchange.api.call(&doing, exchange.api.client.service(&org, &id)).await?;
+    let found = exchange.server.call(&doing, exchange.server.client.service(&org, &id)).await?;
     let found = found.ok_or_else(|| SERVICES.missing(service))?;
     std::fs::write(file, found.deployment).map_err(|error| CliError::file("writing", file, &error))?;
     note(format!("the deployment of service {service} is in {}", file.display()));

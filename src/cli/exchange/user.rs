@@ -1,7 +1,9 @@
 //! `hzn exchange user`: users (exchange API 4.3).
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use evenkeel_client::Resource;
+use evenkeel_wire::exchange::user::PutUser;
+use serde_json::json;
 
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
@@ -12,8 +14,7 @@ use crate::output::View;
 /// Users.
 pub const USERS: Kind = Kind {
     noun: "user",
-    path: &["users"],
-    member: "users",
+    resource: Resource::User,
     list_with: "hzn exchange user list -a",
     columns: &[("admin", "admin"), ("hub admin", "hubAdmin"), ("email", "email"), ("changed", "lastUpdated")],
 };
@@ -82,27 +83,28 @@ pub enum UserCommand {
 pub async fn run(command: UserCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         UserCommand::List { user, all, names, watch } => {
-            let asked = if all { None } else { Some(user.unwrap_or_else(|| exchange.caller.name())) };
-            let list = async || -> Outcome<View> { USERS.list(exchange, asked.as_deref(), !names).await };
+            let named = if all { None } else { Some(user.unwrap_or_else(|| exchange.caller.name())) };
+            let list = async || -> Outcome<View> { USERS.list(exchange, named.as_deref(), !names).await };
             context.show_watched(&watch, list).await
         }
         UserCommand::Create { user, password, email, admin, hub_admin } => {
             let (org, id) = exchange.split(&user);
-            let body = json!({
-                "password": secret(&password, "password")?,
-                "admin": admin,
-                "hubAdmin": hub_admin,
-                "email": email.unwrap_or_else(|| if id.contains('@') { id.clone() } else { String::new() }),
-            });
+            let or_id = || if id.contains('@') { id.clone() } else { String::new() };
+            let body = PutUser {
+                password: Some(secret(&password, "password")?),
+                email: Some(email.unwrap_or_else(or_id)),
+                admin,
+                hub_admin,
+            };
             let doing = format!("creating user {org}/{id}");
             let advice = format!("see what has this id: hzn exchange user list {id}, or node list {id}");
-            exchange.api.create(&doing, &USERS.path_of(&org, Some(&id)), &body, &advice).await?;
-            exchange.api.report_done(&format!("user {org}/{id} is created"));
+            let server = &exchange.server;
+            server.create(&doing, &advice, server.client.create_user(&org, &id, &body)).await?;
+            server.report_done(&format!("user {org}/{id} is created"));
             Ok(())
         }
         UserCommand::Setpassword { user, password } => {
-            let body: Value = json!({"password": secret(&password, "password")?});
-            USERS.patch(exchange, &user, &body).await
+            USERS.patch(exchange, &user, &json!({"password": secret(&password, "password")?})).await
         }
         UserCommand::Setadmin { user, is_admin } => {
             USERS.patch(exchange, &user, &json!({"admin": is_admin})).await

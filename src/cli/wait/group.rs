@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_client::Path;
-use serde_json::Value;
+use evenkeel_wire::agbot::reason::Reason;
 
 use super::policy::is_settled;
-use super::{Progress, Wait, entries, read, text};
+use super::{Progress, Wait};
 use crate::context::{Context, Exchange};
 use crate::exchange::ha_group;
 use crate::exit::{Exit, Outcome};
@@ -36,12 +35,13 @@ pub async fn follow(
         members: members.iter().map(&qualified).collect(),
         removed: removed.iter().map(&qualified).collect(),
     };
-    let look = async || {
-        let path = Path::org(&org, &["hagroups", &id, "upgrades"]);
-        let group = context.agbot(exchange)?.get("asking the agbot for the group", &path).await?;
-        Ok(change.judge(&group, &read(context, exchange, &org, "reasons").await?))
+    let progress = async || {
+        let agbot = context.agbot(exchange)?;
+        let group = agbot.call("asking the agbot for the group", agbot.client.upgrades(&org, &id)).await?;
+        let reasons = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
+        Ok(change.judge(&group.members, &reasons.reasons))
     };
-    wait.follow(context, &format!("the change of HA group {}", change.group), look).await
+    wait.follow(context, &format!("the change of HA group {}", change.group), progress).await
 }
 
 struct Change {
@@ -51,19 +51,16 @@ struct Change {
 }
 
 impl Change {
-    fn judge(&self, group: &Value, reasons: &Value) -> Progress {
-        if let Some(known) = group.get("members").and_then(Value::as_array) {
-            let known: BTreeSet<String> = known.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-            if !self.members.is_subset(&known) || known.iter().any(|node| self.removed.contains(node)) {
-                return Progress::Pending(format!("the agbot has not read HA group {} yet", self.group));
-            }
+    fn judge(&self, known: &[String], reasons: &[Reason]) -> Progress {
+        let is_unread = !self.members.iter().all(|node| known.contains(node));
+        if is_unread || known.iter().any(|node| self.removed.contains(node)) {
+            return Progress::Pending(format!("the agbot has not read HA group {} yet", self.group));
         }
-        let concerns = |pair: &&Value| {
-            let node = text(pair, "/node");
-            self.members.contains(node) || self.removed.contains(node)
-        };
-        match entries(reasons, "reasons").iter().filter(concerns).find(|pair| !is_settled(pair)) {
-            Some(pair) => Progress::Pending(format!("{}: {}", text(pair, "/node"), text(pair, "/text"))),
+        let mut pairs = reasons
+            .iter()
+            .filter(|pair| self.members.contains(&pair.node) || self.removed.contains(&pair.node));
+        match pairs.find(|pair| !is_settled(&pair.placement())) {
+            Some(pair) => Progress::Pending(format!("{}: {}", pair.node, pair.text)),
             None => Progress::Done(format!("HA group {} is as it was asked for", self.group)),
         }
     }
@@ -71,7 +68,7 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -80,12 +77,14 @@ mod tests {
         let set = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect();
         let change = Change { group: "o/g".to_owned(), members: set(&["o/a"]), removed: set(&["o/b"]) };
         let runs = json!({"placement": "placed", "is_running": true});
-        let reasons = |state: Value| json!({"reasons": [{"node": "o/b", "text": "x", "state": state}]});
-        let judge =
-            |members: Value, state: Value| change.judge(&json!({ "members": members }), &reasons(state));
-        assert!(matches!(judge(json!(["o/a"]), runs.clone()), Progress::Done(_)));
-        assert!(matches!(judge(json!(["o/a", "o/b"]), runs.clone()), Progress::Pending(_)));
-        assert!(matches!(judge(json!([]), runs), Progress::Pending(_)));
-        assert!(matches!(judge(json!(["o/a"]), json!({"placement": "acting"})), Progress::Pending(_)));
+        let judge = |known: &[&str], state: Value| {
+            let known: Vec<String> = known.iter().map(|node| (*node).to_owned()).collect();
+            let (node, policy, text) = ("o/b".to_owned(), "o/p".to_owned(), "x".to_owned());
+            change.judge(&known, &[Reason { node, policy, state, text }])
+        };
+        assert!(matches!(judge(&["o/a"], runs.clone()), Progress::Done(_)));
+        assert!(matches!(judge(&["o/a", "o/b"], runs.clone()), Progress::Pending(_)));
+        assert!(matches!(judge(&[], runs), Progress::Pending(_)));
+        assert!(matches!(judge(&["o/a"], json!({"placement": "acting"})), Progress::Pending(_)));
     }
 }

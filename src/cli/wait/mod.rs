@@ -8,10 +8,8 @@ pub mod rollout;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use evenkeel_client::Path;
-use serde_json::Value;
 
-use crate::context::{Context, Exchange};
+use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::output::note;
 
@@ -66,19 +64,19 @@ impl Wait {
     /// Follows a change until it has taken effect; returns at once without `--wait` and in a dry run. `change` names it.
     ///
     /// # Errors
-    /// With status 11, 12 or 13 when it did not take effect, and those of `look` but for a server that does not answer.
+    /// With status 11, 12 or 13 when it did not take effect, and those of `progress` but for a server that does not respond.
     pub async fn follow(
         &self,
         context: &Context,
         change: &str,
-        look: impl AsyncFn() -> Outcome<Progress>,
+        progress: impl AsyncFn() -> Outcome<Progress>,
     ) -> Outcome {
         let Some(limit) = self.limit.filter(|_| !context.is_dry_run) else { return Ok(()) };
         let deadline = Instant::now() + limit;
         let mut seen = Progress::Pending(String::new());
         let mut times = 0;
         loop {
-            match look().await {
+            match progress().await {
                 Ok(now) => {
                     if now.text() != seen.text() {
                         note(now.text());
@@ -126,25 +124,6 @@ fn timed_out(change: &str, last: &Progress, limit: Duration) -> CliError {
     CliError::new(Exit::WaitTimeout, what, why, "wait longer with --wait=TIMEOUT; the change itself goes on")
 }
 
-/// Reads a list of the agbot for an organization, such as `reasons`.
-///
-/// # Errors
-/// With status 5 when the agbot does not answer.
-pub async fn read(context: &Context, exchange: &Exchange, org: &str, what: &str) -> Outcome<Value> {
-    let path = Path::org(org, &["agbot", what]);
-    context.agbot(exchange)?.get(&format!("asking the agbot for its {what}"), &path).await
-}
-
-/// The elements of a list in an answer.
-pub fn entries<'a>(answer: &'a Value, member: &str) -> &'a [Value] {
-    answer.get(member).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-/// A text inside an entry, empty when it is not there.
-pub fn text<'a>(entry: &'a Value, pointer: &str) -> &'a str {
-    entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// A span of time: a number of seconds, or one with the unit s, m or h.
 fn duration(given: &str) -> Result<Duration, String> {
     let (number, unit) = match given.find(|letter: char| !letter.is_ascii_digit()) {
@@ -176,12 +155,12 @@ mod tests {
 
     async fn follow(limit: Duration, states: Vec<Progress>) -> Result<(), Exit> {
         let states = RefCell::new(states);
-        let look = async || {
+        let progress = async || {
             let mut states = states.borrow_mut();
             Ok(if states.len() > 1 { states.remove(0) } else { states[0].clone() })
         };
         let wait = Wait { limit: Some(limit) };
-        wait.follow(&context(), "the change", look).await.map_err(|error| error.exit)
+        wait.follow(&context(), "the change", progress).await.map_err(|error| error.exit)
     }
 
     fn done() -> Progress {

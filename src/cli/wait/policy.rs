@@ -1,10 +1,11 @@
 //! Waits until a deployment policy is carried out on every node that it selects.
 
-use evenkeel_client::Path;
+use evenkeel_wire::agbot::reason::{PairPlacement, Reason, ReasonsAnswer};
+use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
 use jiff::Timestamp;
-use serde_json::Value;
 
-use super::{Progress, entries, read, text};
+use super::Progress;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
@@ -43,50 +44,54 @@ impl WantedPolicy {
     /// With status 8 when it does not exist.
     pub async fn read(exchange: &Exchange, name: &str) -> Outcome<Self> {
         let (org, id) = exchange.split(name);
-        let document = POLICIES.read_one(exchange, name).await?;
-        Ok(Self::of(format!("{org}/{id}"), &document))
+        let doing = format!("reading deployment policy {name}");
+        let found = exchange.server.call(&doing, exchange.server.client.deployment_policy(&org, &id)).await?;
+        let found = found.ok_or_else(|| POLICIES.missing(name))?;
+        Ok(Self::of(format!("{org}/{id}"), &found))
     }
 
-    fn of(id: String, document: &Value) -> Self {
-        let versions = document.pointer("/service/serviceVersions").and_then(Value::as_array);
-        let versions = versions.into_iter().flatten().map(|one| text(one, "/version").to_owned()).collect();
-        Self { id, versions, written_at: instant(text(document, "/lastUpdated")) }
+    fn of(id: String, policy: &DeploymentPolicyAnswer) -> Self {
+        let versions = policy.service().map(|service| service.service_versions).unwrap_or_default();
+        let versions = versions.into_iter().map(|one| one.version).collect();
+        Self { id, versions, written_at: instant(&policy.last_updated) }
     }
 
-    /// How far the policy is carried out.
+    /// Progress of the policy.
     ///
     /// # Errors
-    /// With status 5 when the agbot does not answer.
+    /// With status 5 when the agbot does not respond.
     pub async fn progress(&self, context: &Context, exchange: &Exchange) -> Outcome<Progress> {
         let org = exchange.split(&self.id).0;
-        let reasons = read(context, exchange, &org, "reasons").await?;
-        let rollouts = read(context, exchange, &org, "rollouts").await?;
-        Ok(self.judge(&reasons, &rollouts))
+        let agbot = context.agbot(exchange)?;
+        let reasons = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
+        let rollouts = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&org)).await?;
+        Ok(self.judge(&reasons, &rollouts.rollouts))
     }
 
-    fn judge(&self, reasons: &Value, rollouts: &Value) -> Progress {
+    fn judge(&self, reasons: &ReasonsAnswer, rollouts: &[Rollout]) -> Progress {
         if !self.is_read_by(reasons) {
             return Progress::Pending(format!("the agbot has not read policy {} yet", self.id));
         }
-        let of_policy = |entry: &&Value| text(entry, "/policy") == self.id;
-        let rollouts = entries(rollouts, "rollouts").iter().filter(of_policy);
-        let rollouts: Vec<&Value> = rollouts.filter(|rollout| self.is_target_of(rollout)).collect();
+        let rollouts = rollouts.iter().filter(|rollout| rollout.policy == self.id);
+        let rollouts: Vec<&Rollout> = rollouts.filter(|rollout| self.is_target_of(rollout)).collect();
         if let Some(stopped) = super::rollout::stopped(&rollouts, false) {
             return stopped;
         }
-        let pairs: Vec<&Value> = entries(reasons, "reasons").iter().filter(of_policy).collect();
-        let running = pairs.iter().filter(|pair| self.is_running(pair)).count();
-        let pending: Vec<&&Value> =
-            pairs.iter().filter(|pair| !self.is_running(pair) && !is_left_out(pair)).collect();
+        let pairs = reasons.reasons.iter().filter(|pair| pair.policy == self.id);
+        let pairs: Vec<(&Reason, PairPlacement)> = pairs.map(|pair| (pair, pair.placement())).collect();
+        let running = pairs.iter().filter(|(_, placement)| self.is_running(placement)).count();
+        let is_pending = |placement: &PairPlacement| !self.is_running(placement) && !is_left_out(placement);
+        let pending: Vec<&Reason> =
+            pairs.iter().filter(|(_, placement)| is_pending(placement)).map(|(pair, _)| *pair).collect();
         let total = running + pending.len();
-        let first = pending.first().map(|pair| (text(pair, "/node"), text(pair, "/text")));
-        match first {
-            Some((node, why)) => Progress::Pending(format!("{running} of {total} nodes done; {node}: {why}")),
-            None => match rollouts.iter().find(|rollout| text(rollout, "/state") == "updating") {
+        match pending.first() {
+            Some(pair) => {
+                Progress::Pending(format!("{running} of {total} nodes done; {}: {}", pair.node, pair.text))
+            }
+            None => match rollouts.iter().find(|rollout| rollout.state == RolloutState::Updating) {
                 Some(rollout) => Progress::Pending(format!(
                     "{running} of {total} nodes done; {}: {}",
-                    text(rollout, "/group"),
-                    text(rollout, "/text")
+                    rollout.group, rollout.text
                 )),
                 None if total == 0 => Progress::Done(format!("policy {} selects no node", self.id)),
                 None => Progress::Done(format!("policy {} is carried out on {total} nodes", self.id)),
@@ -94,38 +99,36 @@ impl WantedPolicy {
         }
     }
 
-    /// Answers whether a rollout leads to the policy as it was written, and not to what it said before.
-    fn is_target_of(&self, rollout: &Value) -> bool {
-        let version = text(rollout, "/target").rsplit(' ').next().unwrap_or_default();
+    /// Returns whether a rollout leads to the policy as it was written, and not to its version before.
+    fn is_target_of(&self, rollout: &Rollout) -> bool {
+        let version = rollout.target.rsplit(' ').next().unwrap_or_default();
         version.is_empty() || self.versions.is_empty() || self.versions.iter().any(|wanted| wanted == version)
     }
 
-    /// Answers whether the agbot has read the policy as it was written; an agbot that does not tell is believed.
-    fn is_read_by(&self, reasons: &Value) -> bool {
-        let Some(policies) = reasons.get("policies").and_then(Value::as_object) else { return true };
-        let seen = policies.get(&self.id).and_then(Value::as_str).and_then(instant);
+    /// Returns whether the agbot has read the policy as it was written; one that does not say so is assumed to have.
+    fn is_read_by(&self, reasons: &ReasonsAnswer) -> bool {
+        let Some(policies) = &reasons.policies else { return true };
+        let seen = policies.get(&self.id).and_then(|at| instant(at));
         seen.is_some_and(|seen| self.written_at.is_none_or(|written| seen >= written))
     }
 
-    fn is_running(&self, pair: &Value) -> bool {
-        let version = text(pair, "/state/version");
-        text(pair, "/state/placement") == "placed"
-            && pair.pointer("/state/is_running") == Some(&Value::Bool(true))
-            && (self.versions.is_empty() || self.versions.iter().any(|wanted| wanted == version))
+    fn is_running(&self, pair: &PairPlacement) -> bool {
+        is_seen_running(pair) && (self.versions.is_empty() || self.versions.contains(&pair.version))
     }
 }
 
-/// Answers whether nothing further happens to a pair of node and policy, whether the service runs there or not.
-pub fn is_settled(pair: &Value) -> bool {
-    let is_running = text(pair, "/state/placement") == "placed"
-        && pair.pointer("/state/is_running") == Some(&Value::Bool(true));
-    is_running || is_left_out(pair)
+/// Returns whether nothing further happens to a pair of node and policy, whether the service runs there or not.
+pub fn is_settled(pair: &PairPlacement) -> bool {
+    is_seen_running(pair) || is_left_out(pair)
 }
 
-/// Answers whether the node gets nothing from the policy until a user changes something.
-fn is_left_out(pair: &Value) -> bool {
-    text(pair, "/state/placement") == "not-placed"
-        && !TRANSIENT.contains(&text(pair, "/state/blocked/blocked"))
+fn is_seen_running(pair: &PairPlacement) -> bool {
+    pair.placement == "placed" && pair.is_running
+}
+
+/// Returns whether the node gets nothing from the policy until a user changes something.
+fn is_left_out(pair: &PairPlacement) -> bool {
+    pair.placement == "not-placed" && !TRANSIENT.contains(&pair.blocked.kind.as_str())
 }
 
 fn instant(text: &str) -> Option<Timestamp> {
@@ -142,80 +145,97 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
         return Ok(());
     }
     let wanted = WantedPolicy::read(exchange, name).await?;
-    let look = async || wanted.progress(context, exchange).await;
-    let outcome = wait.follow(context, &format!("deployment policy {}", wanted.id), look).await;
+    let progress = async || wanted.progress(context, exchange).await;
+    let outcome = wait.follow(context, &format!("deployment policy {}", wanted.id), progress).await;
     let (org, _) = exchange.split(&wanted.id);
-    let path = Path::org(&org, &["agbot", "reasons"]);
     // How it failed comes before what can still be shown.
-    if let Ok(found) = context.agbot(exchange)?.get("asking the agbot for its reasons", &path).await {
-        context.screen.show(&crate::hub::reasons(&found, None, Some(&wanted.id)))?;
+    if let Ok(view) = crate::agbot::reasons(context, exchange, &org, (None, Some(&wanted.id))).await {
+        context.screen.show(&view)?;
     }
     outcome
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::wait::rollout::tests::{completed, rollout};
 
     fn wanted() -> WantedPolicy {
         let document = json!({
-            "service": {"serviceVersions": [{"version": "2.0.0"}]},
+            "service": {"name": "s", "org": "o", "serviceVersions": [{"version": "2.0.0"}]},
             "lastUpdated": "2026-01-01T00:00:05.000Z[UTC]",
         });
-        WantedPolicy::of("o/p".to_owned(), &document)
+        let policy: DeploymentPolicyAnswer = serde_json::from_value(document).expect("a policy");
+        let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
+        assert_eq!(wanted.versions, ["2.0.0"]);
+        wanted
     }
 
-    fn placed(node: &str, version: &str, is_running: bool) -> Value {
-        json!({"node": node, "policy": "o/p", "text": format!("runs version {version}"),
-               "state": {"placement": "placed", "version": version, "is_running": is_running}})
+    fn pair(node: &str, text: String, state: Value) -> Reason {
+        Reason { node: node.to_owned(), policy: "o/p".to_owned(), state, text }
     }
 
-    fn left_out(blocked: &str) -> Value {
-        json!({"node": "o/n9", "policy": "o/p", "text": blocked,
-               "state": {"placement": "not-placed", "blocked": {"blocked": blocked}}})
+    fn placed(node: &str, version: &str, is_running: bool) -> Reason {
+        let state = json!({"placement": "placed", "version": version, "is_running": is_running});
+        pair(node, format!("runs version {version}"), state)
     }
 
-    fn judge(pairs: &[Value], rollouts: Value) -> Progress {
-        let reasons = json!({"policies": {"o/p": "2026-01-01T00:00:05Z"}, "reasons": pairs});
-        wanted().judge(&reasons, &json!({"rollouts": rollouts}))
+    fn left_out(blocked: &str) -> Reason {
+        let state = json!({"placement": "not-placed", "blocked": {"blocked": blocked}});
+        pair("o/n9", blocked.to_owned(), state)
+    }
+
+    fn reasons(read_at: Option<&str>, pairs: &[Reason]) -> ReasonsAnswer {
+        let policies = read_at.map(|at| BTreeMap::from([("o/p".to_owned(), at.to_owned())]));
+        ReasonsAnswer { policies, inert_policies: Vec::new(), reasons: pairs.to_vec() }
+    }
+
+    fn judge(pairs: &[Reason], rollouts: &[Rollout]) -> Progress {
+        wanted().judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), rollouts)
     }
 
     #[test]
     fn policy_is_carried_out_when_every_selected_node_runs_a_wanted_version() {
         let new = placed("o/n1", "2.0.0", true);
-        let done = judge(&[new.clone(), left_out("constraints")], json!([]));
+        let done = judge(&[new.clone(), left_out("constraints")], &[]);
         assert_eq!(done, Progress::Done("policy o/p is carried out on 1 nodes".to_owned()));
-        let pending = judge(&[new.clone(), placed("o/n2", "1.0.0", true)], json!([]));
+        let pending = judge(&[new.clone(), placed("o/n2", "1.0.0", true)], &[]);
         assert_eq!(pending, Progress::Pending("1 of 2 nodes done; o/n2: runs version 1.0.0".to_owned()));
-        assert!(matches!(judge(&[placed("o/n1", "2.0.0", false)], json!([])), Progress::Pending(_)));
-        assert!(matches!(judge(&[new.clone(), left_out("node-down")], json!([])), Progress::Pending(_)));
-        assert!(matches!(judge(&[], json!([])), Progress::Done(_)));
-        let updating = json!([{"policy": "o/p", "group": "o/g", "state": "updating", "text": "updating"}]);
-        assert!(matches!(judge(&[new], updating), Progress::Pending(_)));
+        assert!(matches!(judge(&[placed("o/n1", "2.0.0", false)], &[]), Progress::Pending(_)));
+        assert!(matches!(judge(&[new.clone(), left_out("node-down")], &[]), Progress::Pending(_)));
+        assert!(matches!(judge(&[], &[]), Progress::Done(_)));
+        let updating = rollout("o/g", json!({"state": "updating"}), "updating");
+        assert!(matches!(judge(&[new], &[updating]), Progress::Pending(_)));
     }
 
     #[test]
-    fn what_the_agbot_knew_before_the_change_does_not_count() {
+    fn state_of_the_agbot_before_the_change_does_not_count() {
         let pairs = [placed("o/n1", "2.0.0", true)];
-        let none = json!({"rollouts": []});
-        let old = json!({"policies": {"o/p": "2026-01-01T00:00:04Z"}, "reasons": pairs});
-        assert!(matches!(wanted().judge(&old, &none), Progress::Pending(_)));
-        let absent = json!({"policies": {}, "reasons": pairs});
-        assert!(matches!(wanted().judge(&absent, &none), Progress::Pending(_)));
-        assert!(matches!(wanted().judge(&json!({"reasons": pairs}), &none), Progress::Done(_)));
+        let judge = |reasons: &ReasonsAnswer| wanted().judge(reasons, &[]);
+        assert!(matches!(judge(&reasons(Some("2026-01-01T00:00:04Z"), &pairs)), Progress::Pending(_)));
+        let absent = ReasonsAnswer { policies: Some(BTreeMap::new()), ..reasons(None, &pairs) };
+        assert!(matches!(judge(&absent), Progress::Pending(_)));
+        assert!(matches!(judge(&reasons(None, &pairs)), Progress::Done(_)));
     }
 
     #[test]
     fn held_rollout_and_one_that_went_back_end_the_wait() {
         let pairs = [placed("o/n1", "1.0.0", true)];
-        let held = json!([{"policy": "o/p", "group": "o/g", "state": "held", "text": "held: paused"}]);
-        assert_eq!(judge(&pairs, held), Progress::Held("o/g: held: paused".to_owned()));
-        let old = json!([{"policy": "o/p", "group": "o/g", "state": "held", "target": "o/s 1.5.0"}]);
-        assert!(matches!(judge(&pairs, old), Progress::Pending(_)), "it is of the policy before the change");
-        let back = json!([{"policy": "o/p", "group": "o/g", "state": "completed", "text": "went back",
-                           "rollback": {"version": "1.0.0"}}]);
-        assert_eq!(judge(&pairs, back), Progress::Failed("o/g: went back".to_owned()));
+        let held = rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held: paused");
+        assert_eq!(
+            judge(&pairs, std::slice::from_ref(&held)),
+            Progress::Held("o/g: held: paused".to_owned())
+        );
+        let old = Rollout { target: "o/s 1.5.0".to_owned(), ..held };
+        assert!(
+            matches!(judge(&pairs, &[old]), Progress::Pending(_)),
+            "it is of the policy before the change"
+        );
+        let back = completed("o/g", true, "went back");
+        assert_eq!(judge(&pairs, &[back]), Progress::Failed("o/g: went back".to_owned()));
     }
 }

@@ -1,11 +1,11 @@
 //! Waits for rollouts: until they have ended, or until they are held with no member in work.
 
-use evenkeel_client::Path;
-use serde_json::Value;
+use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
 
-use super::{Progress, entries, read, text};
+use super::Progress;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
+use crate::server::Server;
 
 /// Which rollouts are followed, and what for.
 #[derive(Debug, Clone)]
@@ -35,88 +35,99 @@ impl Followed {
     /// How far they are.
     ///
     /// # Errors
-    /// With status 5 when the agbot does not answer.
+    /// With status 5 when the agbot does not respond.
     pub async fn progress(&self, context: &Context, exchange: &Exchange) -> Outcome<Progress> {
-        let found = read(context, exchange, &self.org, "rollouts").await?;
-        let is = |entry: &Value, member: &str, wanted: &Option<String>| {
-            wanted.as_deref().is_none_or(|wanted| text(entry, member) == wanted)
-        };
-        let chosen = entries(&found, "rollouts").iter();
-        let chosen: Vec<&Value> = chosen
-            .filter(|entry| is(entry, "/policy", &self.policy) && is(entry, "/group", &self.group))
+        let agbot = context.agbot(exchange)?;
+        let found = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&self.org)).await?;
+        let is =
+            |value: &str, wanted: &Option<String>| wanted.as_deref().is_none_or(|wanted| value == wanted);
+        let chosen: Vec<&Rollout> = found
+            .rollouts
+            .iter()
+            .filter(|rollout| is(&rollout.policy, &self.policy) && is(&rollout.group, &self.group))
             .collect();
         if self.goal != Goal::Held {
             return Ok(ended(&chosen, self.goal == Goal::RolledBack));
         }
         for rollout in &chosen {
-            if let Some(node) = self.node_in_work(context, exchange, rollout).await? {
-                return Ok(Progress::Pending(format!(
-                    "{}: {node} is still in work",
-                    text(rollout, "/group")
-                )));
+            if let Some(node) = node_in_work(&agbot, exchange, rollout).await? {
+                return Ok(Progress::Pending(format!("{}: {node} is still in work", rollout.group)));
             }
         }
         Ok(Progress::Done(summary(&chosen)))
     }
-
-    /// The member that a rollout is changing now.
-    async fn node_in_work(
-        &self,
-        context: &Context,
-        exchange: &Exchange,
-        rollout: &Value,
-    ) -> Outcome<Option<String>> {
-        let (org, group) = exchange.split(text(rollout, "/group"));
-        let path = Path::org(&org, &["hagroups", &group, "upgrades"]);
-        let found = context.agbot(exchange)?.get("asking the agbot for claims", &path).await?;
-        let policy = text(rollout, "/policy");
-        let claim = entries(&found, "workloads").iter().find(|claim| text(claim, "/scope/policy") == policy);
-        Ok(claim.map(|claim| text(claim, "/node").to_owned()))
-    }
 }
 
-fn ended(rollouts: &[&Value], wants_rollback: bool) -> Progress {
+/// The member that a rollout is changing now.
+async fn node_in_work(agbot: &Server, exchange: &Exchange, rollout: &Rollout) -> Outcome<Option<String>> {
+    let (org, group) = exchange.split(&rollout.group);
+    let found = agbot.call("asking the agbot for claims", agbot.client.upgrades(&org, &group)).await?;
+    let claim =
+        found.workloads.into_iter().find(|claim| claim.scope.policy() == Some(rollout.policy.as_str()));
+    Ok(claim.map(|claim| claim.node))
+}
+
+fn ended(rollouts: &[&Rollout], wants_rollback: bool) -> Progress {
     if let Some(stopped) = stopped(rollouts, wants_rollback) {
         return stopped;
     }
-    let is_open = |rollout: &&&Value| text(rollout, "/state") == "updating";
-    match rollouts.iter().find(is_open) {
-        Some(_) => Progress::Pending(summary(rollouts)),
-        None => Progress::Done(summary(rollouts)),
-    }
+    let is_open = rollouts.iter().any(|rollout| rollout.state == RolloutState::Updating);
+    if is_open { Progress::Pending(summary(rollouts)) } else { Progress::Done(summary(rollouts)) }
 }
 
 /// The outcome of rollouts of which one does not reach its goal: it is held, or went back although that is not wanted.
-pub fn stopped(rollouts: &[&Value], wants_rollback: bool) -> Option<Progress> {
-    let line = |rollout: &&Value| format!("{}: {}", text(rollout, "/group"), text(rollout, "/text"));
-    if let Some(held) = rollouts.iter().find(|rollout| text(rollout, "/state") == "held") {
+pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> {
+    let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Held { .. });
+    if let Some(held) = rollouts.iter().find(is_held) {
         return Some(Progress::Held(line(held)));
     }
-    let is_back = |rollout: &&&Value| {
-        text(rollout, "/state") == "completed" && rollout.get("rollback").is_some_and(|back| !back.is_null())
+    let is_back = |rollout: &&&Rollout| {
+        matches!(rollout.state, RolloutState::Completed { .. }) && rollout.rollback.is_some()
     };
     let went_back = rollouts.iter().find(is_back).filter(|_| !wants_rollback);
     went_back.map(|rollout| Progress::Failed(line(rollout)))
 }
 
-fn summary(rollouts: &[&Value]) -> String {
-    let line = |rollout: &&Value| format!("{}: {}", text(rollout, "/group"), text(rollout, "/text"));
+fn line(rollout: &Rollout) -> String {
+    format!("{}: {}", rollout.group, rollout.text)
+}
+
+fn summary(rollouts: &[&Rollout]) -> String {
     match rollouts {
         [] => "there is no rollout".to_owned(),
-        some => some.iter().map(line).collect::<Vec<String>>().join("; "),
+        some => some.iter().map(|rollout| line(rollout)).collect::<Vec<String>>().join("; "),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
+pub mod tests {
+    use serde_json::{Value, json};
 
     use super::*;
 
+    /// A rollout of `o/p` to version 2.0.0 in a state.
+    pub fn rollout(group: &str, state: Value, text: &str) -> Rollout {
+        let mut document = json!({
+            "group": group, "policy": "o/p", "target": "o/s 2.0.0", "target_digest": 1, "started_at": "t",
+            "failed": [], "last_step_at": null, "previous_version": null, "text": text,
+        });
+        for (name, value) in state.as_object().expect("an object") {
+            document[name] = value.clone();
+        }
+        serde_json::from_value(document).expect("a rollout")
+    }
+
+    /// A rollout that has ended.
+    pub fn completed(group: &str, went_back: bool, text: &str) -> Rollout {
+        let back = went_back.then(|| json!({"version": "1.0.0", "why": {}, "since": "t"}));
+        rollout(group, json!({"state": "completed", "at": "t", "rollback": back}), text)
+    }
+
     #[test]
     fn rollouts_have_ended_when_none_is_open() {
-        let one = |state: &str| json!({"group": "o/g", "policy": "o/p", "state": state, "text": state});
-        let (open, closed, held) = (one("updating"), one("completed"), one("held"));
+        let open = rollout("o/g", json!({"state": "updating"}), "updating");
+        let held = rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held");
+        let closed = completed("o/g", false, "completed");
         assert!(matches!(ended(&[&open, &closed], false), Progress::Pending(_)));
         assert_eq!(ended(&[&closed], false), Progress::Done("o/g: completed".to_owned()));
         assert_eq!(ended(&[&open, &held], false), Progress::Held("o/g: held".to_owned()));
@@ -125,7 +136,7 @@ mod tests {
 
     #[test]
     fn going_back_is_a_failure_only_where_it_was_not_asked_for() {
-        let back = json!({"group": "o/g", "state": "completed", "text": "went back", "rollback": {}});
+        let back = completed("o/g", true, "went back");
         assert!(matches!(ended(&[&back], false), Progress::Failed(_)));
         assert!(matches!(ended(&[&back], true), Progress::Done(_)));
     }

@@ -1,4 +1,4 @@
-//! Agbots (exchange API 4.5) and the agbot's own API (agbot 3.3).
+//! Agbots (exchange API 4.5).
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use evenkeel_wire::exchange::agbot::{
 };
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, PostMessage};
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::Method;
+use serde_json::Value;
 
 use super::only;
-use crate::{Answer, Client, ClientError, Path};
+use super::record::member_records;
+use crate::{Client, ClientError, Path, Records};
 
 fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["agbots", agbot]), |path, segment| path.push(segment))
@@ -108,6 +109,46 @@ impl Client {
         Ok(found.unwrap_or_default().business_pols)
     }
 
+    /// The deployment policies that an agbot serves, as the exchange sent them; `None` for status 404.
+    pub async fn served_policy_records(
+        &self,
+        org: &str,
+        agbot: &str,
+    ) -> Result<Option<Records>, ClientError> {
+        let found: Option<Value> = self.get(agbot_path(org, agbot, &["businesspols"])).await?;
+        Ok(found.map(|found| member_records(Some(found), "businessPols")))
+    }
+
+    /// The patterns that an agbot serves, as the exchange sent them; `None` for status 404.
+    pub async fn served_pattern_records(
+        &self,
+        org: &str,
+        agbot: &str,
+    ) -> Result<Option<Records>, ClientError> {
+        let found: Option<Value> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
+        Ok(found.map(|found| member_records(Some(found), "patterns")))
+    }
+
+    /// Ends that an agbot serves a policy, named `policyOrg_policy_nodeOrg`; false when it did not.
+    pub async fn delete_served_policy(
+        &self,
+        org: &str,
+        agbot: &str,
+        entry: &str,
+    ) -> Result<bool, ClientError> {
+        self.delete(agbot_path(org, agbot, &["businesspols", entry])).await
+    }
+
+    /// Ends that an agbot serves a pattern, named `patternOrg_pattern_nodeOrg`; false when it did not.
+    pub async fn delete_served_pattern(
+        &self,
+        org: &str,
+        agbot: &str,
+        entry: &str,
+    ) -> Result<bool, ClientError> {
+        self.delete(agbot_path(org, agbot, &["patterns", entry])).await
+    }
+
     /// Lets an agbot serve a pattern, or all of an organization (`*`).
     pub async fn add_served_pattern(
         &self,
@@ -136,46 +177,5 @@ impl Client {
     ) -> Result<BTreeMap<String, ServedPattern>, ClientError> {
         let found: Option<ServedPatternsAnswer> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
         Ok(found.unwrap_or_default().patterns)
-    }
-
-    /// Requests permission for the agent upgrade of a group member. It is granted only with status
-    /// 201 and `code` "201"; call it on the agbot's own address with the node's credentials.
-    pub async fn ask_node_management(
-        &self,
-        org: &str,
-        group: &str,
-        node: &str,
-        policy: &str,
-    ) -> Result<bool, ClientError> {
-        let path = Path::new(&["org", org, "hagroup", group, "nodemanagement", node, policy]);
-        let answer: Answer = self.send(Method::POST, &path, None).await?;
-        match answer.status.as_u16() {
-            201 => Ok(answer.json::<ApiResponse>()?.code == "201"),
-            409 => Ok(false),
-            _ => Err(answer.unexpected()),
-        }
-    }
-
-    /// Frees the claims of a group, or only those of a member or of a policy; false when nobody holds such a claim.
-    pub async fn free_claims(
-        &self,
-        org: &str,
-        group: &str,
-        node: Option<&str>,
-        policy: Option<&str>,
-    ) -> Result<bool, ClientError> {
-        let mut path = Path::org(org, &["hagroups", group, "upgrades"]);
-        if let Some(node) = node {
-            path = path.push(node);
-        }
-        if let Some(policy) = policy {
-            path = path.query("policy", policy);
-        }
-        self.delete(path).await
-    }
-
-    /// Records that the instance of an agreement that ended does not run any more.
-    pub async fn confirm_stop(&self, org: &str, agreement: &str) -> Result<ApiResponse, ClientError> {
-        self.post_empty(Path::org(org, &["agbot", "agreements", agreement, "confirm-stop"])).await
     }
 }

@@ -7,8 +7,11 @@ use evenkeel_wire::exchange::management_policy::{ManagementPoliciesAnswer, Manag
 use evenkeel_wire::exchange::node_part::{ManagementStatus, ManagementStatusAnswer, PutManagementStatus};
 use evenkeel_wire::exchange::utility::ApiResponse;
 
+use serde_json::Value;
+
 use super::only;
-use crate::{Client, ClientError, Path};
+use super::record::member_records;
+use crate::{Client, ClientError, Path, Records};
 
 impl Client {
     /// All visible management policies of an organization, by `org/policy`.
@@ -53,6 +56,19 @@ impl Client {
         let found: Option<ManagementStatusAnswer> =
             self.get(Path::org(org, &["nodes", node, "managementStatus", policy])).await?;
         Ok(only(found.map(|found| found.management_status)))
+    }
+
+    /// A node's statuses by `org/policy` as the exchange sent them, or only that of one policy; empty when there is none.
+    pub async fn management_status_records(
+        &self,
+        org: &str,
+        node: &str,
+        policy: Option<&str>,
+    ) -> Result<Records, ClientError> {
+        let path = Path::org(org, &["nodes", node, "managementStatus"]);
+        let path = policy.into_iter().fold(path, Path::push);
+        let found: Option<Value> = self.get(path).await?;
+        Ok(member_records(found, "managementStatus"))
     }
 
     /// Replaces a node's status for one policy of its organization.

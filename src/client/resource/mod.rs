@@ -3,12 +3,20 @@
 //! Ids are given without organization. Lists are empty and single objects `None` for status 404.
 
 mod agbot;
+mod agbot_api;
+mod agent;
+mod audit;
 mod change;
 mod fleet;
 mod management;
 mod node;
 mod policy;
+mod record;
 mod service;
+
+pub use agbot_api::{ReasonRecords, RolloutRecords};
+pub use agent::{ConfigStateChange, Unregistered};
+pub use record::{Records, Resource};
 
 /// Returns the only value of a map, or `None`: single reads return a map of one.
 fn only<T>(map: Option<std::collections::BTreeMap<String, T>>) -> Option<T> {

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesAnswer, PostMessage};
 use evenkeel_wire::exchange::node::{NodeAnswer, NodesAnswer, PutNode};
 use evenkeel_wire::exchange::node_orchestration::PutNodeOrchestration;
 use evenkeel_wire::exchange::node_part::{
-    NodeAgreement, NodeAgreementsAnswer, NodeStatusAnswer, PutNodeAgreement, PutNodeErrors, PutNodeStatus,
+    NodeAgreement, NodeAgreementsAnswer, NodeErrorsAnswer, NodeStatusAnswer, PutNodeAgreement, PutNodeErrors,
+    PutNodeStatus,
 };
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::only;
 use crate::{Client, ClientError, Path};
@@ -40,10 +41,29 @@ impl Client {
         Ok(found.unwrap_or_default().nodes.into_keys().collect())
     }
 
+    /// The ids (`org/node`) of the visible nodes of an organization whose id begins with a text.
+    pub async fn list_node_ids_with_prefix(
+        &self,
+        org: &str,
+        prefix: &str,
+    ) -> Result<BTreeSet<String>, ClientError> {
+        let path = Path::org(org, &["nodes"]).query("idfilter", &format!("{org}/{prefix}%"));
+        let found: Option<NodeIds> = self.get(path).await?;
+        Ok(found.unwrap_or_default().nodes.into_keys().collect())
+    }
+
     /// One node.
     pub async fn node(&self, org: &str, node: &str) -> Result<Option<NodeAnswer>, ClientError> {
         let found: Option<NodesAnswer> = self.get(node_path(org, node, &[])).await?;
         Ok(only(found.map(|found| found.nodes)))
+    }
+
+    /// Reads the caller's own node to test its credentials.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200.
+    pub async fn confirm_node(&self, org: &str, node: &str) -> Result<(), ClientError> {
+        self.get_existing::<IgnoredAny>(node_path(org, node, &[])).await.map(drop)
     }
 
     /// Creates or replaces a node without counting as its heartbeat when `is_silent`.
@@ -73,6 +93,15 @@ impl Client {
         self.delete(node_path(org, node, &[])).await
     }
 
+    /// What the operator of a node asks of the engine, as the exchange sent it.
+    pub async fn node_orchestration_record(
+        &self,
+        org: &str,
+        node: &str,
+    ) -> Result<Option<RawJson>, ClientError> {
+        self.get(node_path(org, node, &["orchestration"])).await
+    }
+
     /// Changes what the operator of a node asks of the engine.
     pub async fn patch_node_orchestration(
         &self,
@@ -84,7 +113,7 @@ impl Client {
     }
 
     /// A node's policy as it is stored.
-    pub async fn node_policy(&self, org: &str, node: &str) -> Result<Option<Value>, ClientError> {
+    pub async fn node_policy(&self, org: &str, node: &str) -> Result<Option<RawJson>, ClientError> {
         self.get(node_path(org, node, &["policy"])).await
     }
 
@@ -108,6 +137,11 @@ impl Client {
         self.get(node_path(org, node, &["status"])).await
     }
 
+    /// A node's status document as the exchange sent it.
+    pub async fn node_status_record(&self, org: &str, node: &str) -> Result<Option<RawJson>, ClientError> {
+        self.get(node_path(org, node, &["status"])).await
+    }
+
     /// Replaces a node's status document.
     pub async fn put_node_status(
         &self,
@@ -116,6 +150,11 @@ impl Client {
         status: &PutNodeStatus,
     ) -> Result<ApiResponse, ClientError> {
         self.put(node_path(org, node, &["status"]), status).await
+    }
+
+    /// A node's errors.
+    pub async fn node_errors(&self, org: &str, node: &str) -> Result<Option<NodeErrorsAnswer>, ClientError> {
+        self.get(node_path(org, node, &["errors"])).await
     }
 
     /// Replaces a node's errors.
@@ -185,12 +224,13 @@ impl Client {
         self.delete(node_path(org, node, &["msgs", &id.to_string()])).await
     }
 
-    /// Suspends or resumes registered services of a node.
-    pub async fn set_service_config_state(
+    /// Suspends or resumes registered services of a node: a
+    /// [`PostConfigState`](evenkeel_wire::exchange::node_part::PostConfigState), or JSON that a user wrote.
+    pub async fn set_service_config_state<C: Serialize + ?Sized>(
         &self,
         org: &str,
         node: &str,
-        change: &Value,
+        change: &C,
     ) -> Result<ApiResponse, ClientError> {
         self.post(node_path(org, node, &["services_configstate"]), change).await
     }

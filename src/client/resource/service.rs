@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth, ServiceAnswer, ServicesAnswer};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -10,7 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::only;
-use crate::{Client, ClientError, Path};
+use super::record::member_records;
+use crate::{Client, ClientError, Path, Records};
 
 fn service_path(org: &str, service: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["services", service]), |path, segment| path.push(segment))
@@ -36,6 +38,12 @@ impl Client {
         Ok(found.unwrap_or_default().services)
     }
 
+    /// The services with a name, as the exchange sent them.
+    pub async fn service_records(&self, org: &str, url: &str) -> Result<Records, ClientError> {
+        let found: Option<Value> = self.get(Path::org(org, &["services"]).query("url", url)).await?;
+        Ok(member_records(found, "services"))
+    }
+
     /// One service.
     pub async fn service(&self, org: &str, service: &str) -> Result<Option<ServiceAnswer>, ClientError> {
         let found: Option<ServicesAnswer> = self.get(service_path(org, service, &[])).await?;
@@ -52,13 +60,37 @@ impl Client {
     }
 
     /// A service's policy as it is stored.
-    pub async fn service_policy(&self, org: &str, service: &str) -> Result<Option<Value>, ClientError> {
+    pub async fn service_policy(&self, org: &str, service: &str) -> Result<Option<RawJson>, ClientError> {
         self.get(service_path(org, service, &["policy"])).await
+    }
+
+    /// Replaces a service's policy.
+    pub async fn put_service_policy<P: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        service: &str,
+        policy: &P,
+    ) -> Result<ApiResponse, ClientError> {
+        self.put(service_path(org, service, &["policy"]), policy).await
+    }
+
+    /// Removes a service's policy; false when it was not there.
+    pub async fn delete_service_policy(&self, org: &str, service: &str) -> Result<bool, ClientError> {
+        self.delete(service_path(org, service, &["policy"])).await
+    }
+
+    /// Names of a service's signing keys; `None` when the service has none.
+    pub async fn find_service_keys(
+        &self,
+        org: &str,
+        service: &str,
+    ) -> Result<Option<Vec<String>>, ClientError> {
+        self.get(service_path(org, service, &["keys"])).await
     }
 
     /// Names of a service's signing keys.
     pub async fn list_service_keys(&self, org: &str, service: &str) -> Result<Vec<String>, ClientError> {
-        Ok(self.get(service_path(org, service, &["keys"])).await?.unwrap_or_default())
+        Ok(self.find_service_keys(org, service).await?.unwrap_or_default())
     }
 
     /// One signing key of a service, as PEM text.
@@ -86,6 +118,11 @@ impl Client {
         self.send_with(Method::PUT, &path, Some(body), headers, None).await?.accepted()
     }
 
+    /// Removes a signing key of a service; false when it was not there.
+    pub async fn delete_service_key(&self, org: &str, service: &str, key: &str) -> Result<bool, ClientError> {
+        self.delete(service_path(org, service, &["keys", key])).await
+    }
+
     /// Adds a registry login to a service.
     pub async fn add_service_dockauth(
         &self,
@@ -94,6 +131,25 @@ impl Client {
         login: &PutDockAuth,
     ) -> Result<ApiResponse, ClientError> {
         self.post(service_path(org, service, &["dockauths"]), login).await
+    }
+
+    /// Removes a registry login of a service; false when it was not there.
+    pub async fn delete_service_dockauth(
+        &self,
+        org: &str,
+        service: &str,
+        number: u64,
+    ) -> Result<bool, ClientError> {
+        self.delete(service_path(org, service, &["dockauths", &number.to_string()])).await
+    }
+
+    /// Registry logins of a service as the exchange sent them; `None` when the service has none.
+    pub async fn service_dockauth_records(
+        &self,
+        org: &str,
+        service: &str,
+    ) -> Result<Option<Vec<RawJson>>, ClientError> {
+        self.get(service_path(org, service, &["dockauths"])).await
     }
 
     /// Registry logins of a service.

@@ -22,7 +22,9 @@ pub struct Claim {
     pub phase: String,
     /// When the claim was taken.
     pub since: String,
-    /// When the phase began.
+    /// When the phase began; empty from an older agbot.
+    #[serde(default)]
+    #[schema(required = true)]
     pub phase_since: String,
     /// When the claim expires.
     pub deadline: String,
@@ -39,6 +41,17 @@ pub enum ClaimScope {
         /// The policy.
         policy: String,
     },
+}
+
+impl ClaimScope {
+    /// Returns the deployment policy that the claim is about.
+    #[must_use]
+    pub fn policy(&self) -> Option<&str> {
+        match self {
+            Self::Agent => None,
+            Self::Policy { policy } => Some(policy),
+        }
+    }
 }
 
 /// What the holder of a claim does under it.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// What the agbot did lately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -27,4 +27,19 @@ pub struct AgbotEvent {
     pub policy: Option<String>,
     /// More, by kind.
     pub detail: Value,
+}
+
+/// Which events are meant.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct EventsQuery {
+    /// Only those of this HA group.
+    pub group: Option<String>,
+    /// Only those of this node.
+    pub node: Option<String>,
+    /// Only those of this deployment policy.
+    pub policy: Option<String>,
+    /// At most so many, 1 to 500.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<i64>,
 }

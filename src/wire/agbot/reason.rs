@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 pub struct ReasonsAnswer {
     /// When each deployment policy of the organization was written, as far as the agbot has read it.
     #[serde(default)]
-    pub policies: BTreeMap<String, String>,
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub policies: Option<BTreeMap<String, String>>,
     /// Policies that select nothing, because a constraint of theirs cannot be read.
     #[serde(default)]
     pub inert_policies: Vec<InertPolicy>,
@@ -32,6 +33,37 @@ pub struct Reason {
     pub state: Value,
     /// For people.
     pub text: String,
+}
+
+impl Reason {
+    /// Returns the part of the state by which programs decide; what cannot be read is empty.
+    #[must_use]
+    pub fn placement(&self) -> PairPlacement {
+        PairPlacement::deserialize(&self.state).unwrap_or_default()
+    }
+}
+
+/// The part of a pair's state by which programs decide.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PairPlacement {
+    /// `placed`, `waiting`, `acting` or `not-placed`.
+    pub placement: String,
+    /// Version of the agreement of a placed pair.
+    pub version: String,
+    /// Whether the service of a placed pair was seen running.
+    pub is_running: bool,
+    /// What keeps the service away.
+    pub blocked: Blocked,
+}
+
+/// Kind of obstacle.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Blocked {
+    /// The kind, such as `node-down`.
+    #[serde(rename = "blocked")]
+    pub kind: String,
 }
 
 /// A policy that selects nothing.

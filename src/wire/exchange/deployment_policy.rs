@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use super::lenient;
 use super::orchestration::Orchestration;
 use super::shared::{OneProperty, OneSecretBinding, int_map, text_map};
 use super::user_input::UserInputService;
+use super::{lenient, response};
 
 /// Publishes or replaces a deployment policy.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -73,7 +73,7 @@ pub struct PatchDeploymentPolicy {
 }
 
 /// The service that a deployment policy deploys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeployedService {
     /// Url.
@@ -162,6 +162,16 @@ response! {
         /// Values for variables of services.
         #[schema(value_type = Vec<UserInputService>)]
         user_input: Value,
+    }
+}
+
+impl DeploymentPolicyAnswer {
+    /// Returns what is deployed.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn service(&self) -> Result<DeployedService, serde_json::Error> {
+        response::part_of(self.service.clone())
     }
 }
 

@@ -279,6 +279,16 @@ response! {
     }
 }
 
+impl NodeErrorsAnswer {
+    /// Returns the errors.
+    ///
+    /// # Errors
+    /// When what the exchange returned has another shape.
+    pub fn errors(&self) -> Result<Vec<Value>, serde_json::Error> {
+        response::part(&self.errors)
+    }
+}
+
 /// A service that an agreement of a node is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

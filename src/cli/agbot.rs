@@ -1,0 +1,382 @@
+//! `hzn agbot`: what the hub's agbot agreed to, why it did not, and what it is doing (agbot 4.1).
+
+use clap::{Args, Subcommand};
+use evenkeel_wire::RawJson;
+use evenkeel_wire::agbot::agreement::AgreementRecord;
+use evenkeel_wire::agbot::event::EventsQuery;
+use evenkeel_wire::agbot::reason::{InertPolicy, Reason};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::context::{Context, Exchange, UserOptions, Watch};
+use crate::exchange::deployment::POLICIES;
+use crate::exchange::node::NODES;
+use crate::exchange::resource::{Selectors, require_selectors};
+use crate::exit::{CliError, Outcome};
+use crate::output::{Table, View, note};
+use crate::server::Server;
+
+/// Options of `agbot`.
+#[derive(Debug, Args)]
+pub struct AgbotArguments {
+    #[command(flatten)]
+    user: UserOptions,
+    #[command(subcommand)]
+    command: AgbotCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgbotCommand {
+    /// Agreements of the organization's nodes
+    #[command(subcommand)]
+    Agreement(AgreementCommand),
+    /// Shows for each node and deployment policy what runs, or what it waits for
+    Reasons {
+        /// Only this node
+        #[arg(long = "node", value_name = "NODE")]
+        node: Option<String>,
+        /// Only this deployment policy
+        #[arg(long = "policy", value_name = "POLICY")]
+        policy: Option<String>,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows rollouts through HA groups
+    Rollouts {
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows the events of the agbot, newest first
+    Events {
+        /// Only those of this HA group
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        /// Only those of this node
+        #[arg(long = "node", value_name = "NODE")]
+        node: Option<String>,
+        /// Only those of this deployment policy
+        #[arg(long = "policy", value_name = "POLICY")]
+        policy: Option<String>,
+        /// Maximum number of events, up to 500
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=500))]
+        limit: Option<u16>,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows the state of the agbot
+    Status,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgreementCommand {
+    /// Shows agreements
+    List {
+        /// Only those of this node
+        #[arg(long = "node", value_name = "NODE")]
+        node: Option<String>,
+        /// Show those that ended
+        #[arg(short = 'r', long = "archivedAgreements", visible_alias = "archived")]
+        archived: bool,
+        /// Show the agbot's records as they are
+        #[arg(short = 'l', long)]
+        long: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Confirms that the instance of an ended agreement does not run any more
+    ///
+    /// Where one instance is wanted in an HA group, the next one starts only when the node of the last one confirmed that it
+    /// stopped. Use this only after you made sure of it yourself: otherwise two instances may run.
+    Confirmstop {
+        /// Id of the agreement
+        agreement: String,
+    },
+}
+
+/// Runs a command for the hub's agbot.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
+    let exchange = context.exchange(&arguments.user, None)?;
+    match arguments.command {
+        AgbotCommand::Agreement(AgreementCommand::List { node, archived, long, watch }) => {
+            let list = async || {
+                let agbot = context.agbot(&exchange)?;
+                let doing = "asking the agbot for its agreements";
+                let found = agbot.call(doing, agbot.client.agbot_agreements(&exchange.org)).await?;
+                let wanted = node.as_deref().map(|node| qualified(&exchange, node));
+                let records = if archived { found.archived } else { found.active };
+                let view = agreements(typed(&agbot, doing, records)?, wanted.as_deref(), long);
+                require_if_empty(view, &exchange, &[(&NODES, node.as_deref())]).await
+            };
+            context.show_watched(&watch, list).await
+        }
+        AgbotCommand::Agreement(AgreementCommand::Confirmstop { agreement }) => {
+            let agbot = context.agbot(&exchange)?;
+            agbot.client.confirm_stop(&exchange.org, &agreement).await.map_err(|error| {
+                if error.is_not_found() {
+                    let list = "hzn agbot agreement list --archived";
+                    return CliError::not_found("agreement", &agreement, list);
+                }
+                agbot.failed(&format!("confirming the stop of agreement {agreement}"), &error)
+            })?;
+            note(format!("the instance of agreement {agreement} counts as stopped"));
+            Ok(())
+        }
+        AgbotCommand::Reasons { node, policy, watch } => {
+            let list = async || {
+                let of_org = |name: &Option<String>| name.as_deref().map(|name| qualified(&exchange, name));
+                let (of_node, of_policy) = (of_org(&node), of_org(&policy));
+                let names = (of_node.as_deref(), of_policy.as_deref());
+                let view = reasons(context, &exchange, &exchange.org, names).await?;
+                let selectors = [(&NODES, node.as_deref()), (&POLICIES, policy.as_deref())];
+                require_if_empty(view, &exchange, &selectors).await
+            };
+            context.show_watched(&watch, list).await
+        }
+        AgbotCommand::Rollouts { watch } => {
+            let columns = [
+                ("group", "group"),
+                ("policy", "policy"),
+                ("to", "target"),
+                ("done", "done"),
+                ("of", "total"),
+                ("state", "state"),
+                ("how it stands", "text"),
+            ];
+            let list = async || {
+                let agbot = context.agbot(&exchange)?;
+                let found = agbot.client.rollout_records(&exchange.org);
+                let found = agbot.call("asking the agbot for its rollouts", found).await?;
+                require_if_empty(listed(found.rollouts, &columns), &exchange, &[]).await
+            };
+            context.show_watched(&watch, list).await
+        }
+        AgbotCommand::Events { group, node, policy, limit, watch } => {
+            let of_org = |name: Option<String>| name.map(|name| qualified(&exchange, &name));
+            let query = EventsQuery {
+                group: of_org(group),
+                node: of_org(node),
+                policy: of_org(policy),
+                limit: limit.map(i64::from),
+            };
+            let columns = [
+                ("time", "at"),
+                ("kind", "kind"),
+                ("group", "haGroup"),
+                ("node", "node"),
+                ("policy", "policy"),
+                ("detail", "detail"),
+            ];
+            let agbot = context.agbot(&exchange)?;
+            let list = async || {
+                let found = agbot.client.event_records(&exchange.org, &query);
+                let found = agbot.call("asking the agbot for its events", found).await?;
+                require_if_empty(listed(found, &columns), &exchange, &[]).await
+            };
+            context.show_watched(&watch, list).await
+        }
+        AgbotCommand::Status => {
+            let agbot = context.agbot(&exchange)?;
+            let found = agbot.client.agbot_status_record();
+            let found = agbot.call("asking the agbot for its status", found).await?;
+            context.screen.show(&View::of(found.into_value()))
+        }
+    }
+}
+
+/// Reads records as typed bodies and keeps the records for display.
+fn typed<T: DeserializeOwned>(
+    agbot: &Server,
+    doing: &str,
+    records: Vec<RawJson>,
+) -> Outcome<Vec<(T, RawJson)>> {
+    records.into_iter().map(|record| Ok((agbot.read(doing, &record)?, record))).collect()
+}
+
+/// State of a pair of node and policy by the agbot's own record; `None` when it has none.
+///
+/// # Errors
+/// With status 5 when the agbot does not respond.
+pub async fn reason_for(
+    context: &Context,
+    exchange: &Exchange,
+    node: &str,
+    policy: &str,
+) -> Outcome<Option<Reason>> {
+    let agbot = context.agbot(exchange)?;
+    let (org, _) = exchange.split(node);
+    let found = match agbot.client.reasons(&org).await {
+        Err(error) if error.is_not_found() => return Ok(None),
+        found => found.map_err(|error| agbot.failed("asking the agbot for its reasons", &error))?,
+    };
+    Ok(found.reasons.into_iter().find(|reason| reason.node == node && reason.policy == policy))
+}
+
+/// Returns a view without entries only when everything that selected them exists.
+///
+/// # Errors
+/// With status 8 for a name that does not exist.
+pub async fn require_if_empty(view: View, exchange: &Exchange, selectors: &Selectors<'_>) -> Outcome<View> {
+    if view.table.rows.is_empty() {
+        require_selectors(exchange, selectors).await?;
+    }
+    Ok(view)
+}
+
+fn qualified(exchange: &Exchange, name: &str) -> String {
+    let (org, id) = exchange.split(name);
+    format!("{org}/{id}")
+}
+
+fn listed(records: Vec<RawJson>, columns: &[(&str, &str)]) -> View {
+    let entries: Vec<Value> = records.into_iter().map(RawJson::into_value).collect();
+    let table = Table::of_list(&entries, columns).keeping(&["policy", "kind", "how it stands"]);
+    View::new(Value::Array(entries), table)
+}
+
+/// The reasons of a node or of a policy as a table; of all of an organization without either.
+///
+/// # Errors
+/// With status 5 when the agbot does not respond.
+pub async fn reasons(
+    context: &Context,
+    exchange: &Exchange,
+    org: &str,
+    (node, policy): (Option<&str>, Option<&str>),
+) -> Outcome<View> {
+    let agbot = context.agbot(exchange)?;
+    let doing = "asking the agbot for its reasons";
+    let found = agbot.call(doing, agbot.client.reason_records(org)).await?;
+    let pairs = typed(&agbot, doing, found.reasons)?;
+    Ok(reasons_view(&found.inert_policies, pairs, node, policy))
+}
+
+fn reasons_view(
+    inert: &[InertPolicy],
+    pairs: Vec<(Reason, RawJson)>,
+    node: Option<&str>,
+    policy: Option<&str>,
+) -> View {
+    let is_chosen = |reason: &Reason| {
+        node.is_none_or(|node| reason.node == node) && policy.is_none_or(|policy| reason.policy == policy)
+    };
+    let chosen = pairs.into_iter().filter(|(reason, _)| is_chosen(reason));
+    let inert = inert.iter().filter_map(|one| inert_reason(one, node, policy));
+    let entries: Vec<Value> = inert.chain(chosen.map(|(_, record)| record.into_value())).collect();
+    let table =
+        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")])
+            .keeping(&["policy", "how it stands"]);
+    View::new(Value::Array(entries), table)
+}
+
+/// A policy that selects nothing, in the form of a reason: what is empty holds for every node or policy.
+fn inert_reason(inert: &InertPolicy, node: Option<&str>, policy: Option<&str>) -> Option<Value> {
+    let InertPolicy { kind, id, errors } = inert;
+    let is_node = kind == "node";
+    let is_chosen = match (node, policy) {
+        (None, None) => true,
+        (node, _) if is_node => node == Some(id),
+        (_, policy) => kind == "deployment" && policy == Some(id),
+    };
+    let text = format!("this {kind} policy selects nothing: {}", errors.join("; "));
+    let (node, policy) = if is_node { (id.as_str(), "") } else { ("", id.as_str()) };
+    is_chosen.then(|| json!({"node": node, "policy": policy, "kind": kind, "text": text}))
+}
+
+fn agreements(found: Vec<(AgreementRecord, RawJson)>, node: Option<&str>, is_long: bool) -> View {
+    let is_wanted = |record: &AgreementRecord| node.is_none_or(|node| record.node == node);
+    let mut table = Table::new(&["node", "policy", "service", "version", "state", "made", "agreement"])
+        .keeping(&["policy", "state"]);
+    let mut json = Vec::new();
+    for (record, document) in found.into_iter().filter(|(record, _)| is_wanted(record)) {
+        let cells = [
+            &record.node,
+            &record.policy,
+            &record.service,
+            &record.version,
+            &record.state,
+            &record.created_at,
+            &record.id,
+        ];
+        table.push(cells.map(String::clone));
+        json.push(if is_long { document.into_value() } else { short(&record) });
+    }
+    View::new(Value::Array(json), table)
+}
+
+/// The form of the existing tool; what an agbot of ours does not keep is empty.
+fn short(record: &AgreementRecord) -> Value {
+    let finalized_at = record.at.as_deref().filter(|_| record.state == "finalized").unwrap_or_default();
+    let mut shown = json!({
+        "current_agreement_id": record.id,
+        "org": record.policy.split('/').next().unwrap_or_default(),
+        "edge_node_id": record.node,
+        "agreement_protocol": "Basic",
+        "agreement_inception_time": local(&record.created_at),
+        "agreement_creation_time": local(&record.created_at),
+        "agreement_finalized_time": local(finalized_at),
+        "data_verification_time": local(record.verified_at.as_deref().unwrap_or_default()),
+        "data_notification_sent": "",
+        "policy_name": record.policy,
+        "pattern": "",
+        "service": record.service,
+        "version": record.version,
+        "state": record.state,
+    });
+    if let Some(reason) = &record.reason {
+        shown["terminated_reason"] = reason.clone();
+    }
+    shown
+}
+
+fn local(instant: &str) -> String {
+    crate::time::local_text(Some(&json!(crate::time::seconds_of(instant))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agreements_are_chosen_by_node_and_shown_in_the_form_of_the_contract() {
+        let records = || {
+            let documents = [
+                json!({"id": "a1", "node": "o/n1", "policy": "o/p", "service": "o/cam_1.0.0_amd64",
+                       "version": "1.0.0", "created_at": "2024-05-01T10:00:00Z", "state": "proposed"}),
+                json!({"id": "a2", "node": "o/n2", "policy": "o/p"}),
+            ];
+            documents.map(RawJson::from).map(|one| (one.read().expect("a record"), one)).into()
+        };
+        let view = agreements(records(), Some("o/n1"), false);
+        assert_eq!(view.json.as_array().map(Vec::len), Some(1));
+        assert_eq!((&view.json[0]["edge_node_id"], &view.json[0]["org"]), (&json!("o/n1"), &json!("o")));
+        assert_eq!(view.json[0]["agreement_finalized_time"], json!(""));
+        assert_eq!(
+            agreements(records(), None, true).json[1],
+            json!({"id": "a2", "node": "o/n2", "policy": "o/p"})
+        );
+    }
+
+    #[test]
+    fn reasons_are_chosen_by_node_and_policy() {
+        let view = |inert: &[InertPolicy], node: Option<&str>, policy: Option<&str>| {
+            let pair =
+                |policy: &str| json!({"node": "o/n1", "policy": policy, "text": "x", "state": {}, "more": 1});
+            let pairs = ["o/p", "o/q"].map(pair).map(RawJson::from);
+            let pairs = pairs.map(|one| (one.read().expect("a reason"), one)).into();
+            reasons_view(inert, pairs, node, policy)
+        };
+        let of_pair = view(&[], Some("o/n1"), Some("o/q")).json;
+        assert_eq!(of_pair, json!([{"node": "o/n1", "policy": "o/q", "text": "x", "state": {}, "more": 1}]));
+        assert_eq!(view(&[], None, None).table.rows.len(), 2);
+        let inert = [("management", "o/m"), ("node", "o/n1"), ("deployment", "o/q")].map(|(kind, id)| {
+            InertPolicy { kind: kind.to_owned(), id: id.to_owned(), errors: vec!["x".to_owned()] }
+        });
+        assert_eq!(view(&inert, None, None).table.rows.len(), 5);
+        let of_node = view(&inert, Some("o/n1"), None).json;
+        assert_eq!(of_node[0]["text"], "this node policy selects nothing: x");
+        assert_eq!(view(&inert, None, Some("o/q")).json[0]["policy"], "o/q");
+    }
+}

@@ -1,0 +1,160 @@
+//! The agbot's own API (agbot 3.3): agreements, reasons, rollouts, events and claims. It is called on the agbot's own address.
+
+use evenkeel_wire::RawJson;
+use evenkeel_wire::agbot::agreement::{Agreements, AgreementsAnswer};
+use evenkeel_wire::agbot::event::EventsQuery;
+use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsAnswer};
+use evenkeel_wire::agbot::rollout::RolloutsAnswer;
+use evenkeel_wire::agbot::upgrade::UpgradesAnswer;
+use evenkeel_wire::exchange::utility::ApiResponse;
+use http::{Method, StatusCode};
+use serde::Deserialize;
+
+use crate::{Client, ClientError, Path};
+
+/// Reasons as the agbot sent them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReasonRecords {
+    /// Policies that select nothing.
+    pub inert_policies: Vec<InertPolicy>,
+    /// The pairs of node and policy.
+    pub reasons: Vec<RawJson>,
+}
+
+/// Rollouts as the agbot sent them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RolloutRecords {
+    /// The rollouts.
+    pub rollouts: Vec<RawJson>,
+    /// Why others were left as they are; only after an action.
+    pub refused: Vec<String>,
+}
+
+/// Events as the agbot sent them.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct EventRecords {
+    events: Vec<RawJson>,
+}
+
+fn list_path(org: &str, list: &str) -> Path {
+    Path::org(org, &["agbot", list])
+}
+
+fn upgrades_path(org: &str, group: &str) -> Path {
+    Path::org(org, &["hagroups", group, "upgrades"])
+}
+
+impl Client {
+    /// Health of the agbot, as it sent it.
+    pub async fn agbot_status_record(&self) -> Result<RawJson, ClientError> {
+        self.get_existing(Path::new(&["agbot", "status"])).await
+    }
+
+    /// Agreements with the nodes of an organization.
+    pub async fn agbot_agreements(&self, org: &str) -> Result<Agreements, ClientError> {
+        let found: AgreementsAnswer = self.get_existing(list_path(org, "agreements")).await?;
+        Ok(found.agreements)
+    }
+
+    /// How each pair of node and policy stands.
+    pub async fn reasons(&self, org: &str) -> Result<ReasonsAnswer, ClientError> {
+        self.get_existing(list_path(org, "reasons")).await
+    }
+
+    /// How each pair of node and policy stands, as the agbot sent it.
+    pub async fn reason_records(&self, org: &str) -> Result<ReasonRecords, ClientError> {
+        self.get_existing(list_path(org, "reasons")).await
+    }
+
+    /// Rollouts through the groups of an organization.
+    pub async fn rollouts(&self, org: &str) -> Result<RolloutsAnswer, ClientError> {
+        self.get_existing(list_path(org, "rollouts")).await
+    }
+
+    /// Rollouts through the groups of an organization, as the agbot sent them.
+    pub async fn rollout_records(&self, org: &str) -> Result<RolloutRecords, ClientError> {
+        self.get_existing(list_path(org, "rollouts")).await
+    }
+
+    /// Acts on the rollouts of a policy, in one group or in all: `pause`, `resume`, `abort`, `rollback` or `retry`. `None` when there is
+    /// no such rollout (404).
+    pub async fn act_on_rollouts(
+        &self,
+        org: &str,
+        policy: &str,
+        action: &str,
+        group: Option<&str>,
+    ) -> Result<Option<RolloutRecords>, ClientError> {
+        let mut path = Path::org(org, &["agbot", "rollouts", policy, action]);
+        if let Some(group) = group {
+            path = path.query("group", group);
+        }
+        let answer = self.send(Method::POST, &path, None).await?;
+        match answer.status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => Ok(Some(answer.json().unwrap_or_default())),
+            _ => Err(answer.unexpected()),
+        }
+    }
+
+    /// Events of the agbot as it sent them, newest first.
+    pub async fn event_records(&self, org: &str, query: &EventsQuery) -> Result<Vec<RawJson>, ClientError> {
+        let path = list_path(org, "events").parameters(query)?;
+        let found: EventRecords = self.get_existing(path).await?;
+        Ok(found.events)
+    }
+
+    /// Claims of a group and the members that wait for them.
+    pub async fn upgrades(&self, org: &str, group: &str) -> Result<UpgradesAnswer, ClientError> {
+        self.get_existing(upgrades_path(org, group)).await
+    }
+
+    /// Claims of a group and the members that wait for them, as the agbot sent them.
+    pub async fn upgrades_record(&self, org: &str, group: &str) -> Result<RawJson, ClientError> {
+        self.get_existing(upgrades_path(org, group)).await
+    }
+
+    /// Requests permission for the agent upgrade of a group member. It is granted only with status
+    /// 201 and `code` "201"; call it on the agbot's own address with the node's credentials.
+    pub async fn ask_node_management(
+        &self,
+        org: &str,
+        group: &str,
+        node: &str,
+        policy: &str,
+    ) -> Result<bool, ClientError> {
+        let path = Path::new(&["org", org, "hagroup", group, "nodemanagement", node, policy]);
+        let answer = self.send(Method::POST, &path, None).await?;
+        match answer.status.as_u16() {
+            201 => Ok(answer.json::<ApiResponse>()?.code == "201"),
+            409 => Ok(false),
+            _ => Err(answer.unexpected()),
+        }
+    }
+
+    /// Frees the claims of a group, or only those of a member or of a policy; false when nobody holds such a claim.
+    pub async fn free_claims(
+        &self,
+        org: &str,
+        group: &str,
+        node: Option<&str>,
+        policy: Option<&str>,
+    ) -> Result<bool, ClientError> {
+        let mut path = upgrades_path(org, group);
+        if let Some(node) = node {
+            path = path.push(node);
+        }
+        if let Some(policy) = policy {
+            path = path.query("policy", policy);
+        }
+        self.delete(path).await
+    }
+
+    /// Records that the instance of an agreement that ended does not run any more.
+    pub async fn confirm_stop(&self, org: &str, agreement: &str) -> Result<ApiResponse, ClientError> {
+        self.post_empty(Path::org(org, &["agbot", "agreements", agreement, "confirm-stop"])).await
+    }
+}

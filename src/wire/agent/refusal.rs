@@ -1,0 +1,13 @@
+//! Responses other than success.
+
+use serde::{Deserialize, Serialize};
+
+/// Why the agent refused a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RefusalResponse {
+    /// Human-readable message.
+    pub error: String,
+    /// Part of the input that it is about.
+    pub input: String,
+}
