@@ -166,7 +166,7 @@ mod tests {
 
     fn wanted() -> WantedPolicy {
         let document = json!({
-            "service": {"name": "s", "org": "o", "serviceVersions": [{"version": "2.0.0"}]},
+            "service": {"name": "s", "org": "o", "arch": "*", "serviceVersions": [{"version": "2.0.0"}]},
             "lastUpdated": "2026-01-01T00:00:05.000Z[UTC]",
         });
         let policy: DeploymentPolicyAnswer = serde_json::from_value(document).expect("a policy");

@@ -22,7 +22,8 @@ pub struct Claim {
     pub phase: String,
     /// When the claim was taken.
     pub since: String,
-    /// When the phase began; empty from an older agbot.
+    /// When the phase began.
+    // An older agbot leaves it out.
     #[serde(default)]
     #[schema(required = true)]
     pub phase_since: String,
