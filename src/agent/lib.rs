@@ -115,7 +115,12 @@ async fn run_once(
         core::Core::new(settings.clone(), machine.clone(), driver.clone(), file, journal, handle.clone());
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();
-    let router = api::router(handle.clone(), settings.clone(), machine);
+    let router = api::router(api::Api {
+        handle: handle.clone(),
+        settings: settings.clone(),
+        machine,
+        driver: driver.clone(),
+    });
     let api = api::listen::start(settings.api_listen, is_registered, router, stop.clone()).await?;
     let observer = workers::Observer::new(driver.clone(), handle);
     tokio::spawn(Workers::default().run(observer, stop.clone()));

@@ -5,6 +5,7 @@ mod hub;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use evenkeel_wire::agent::service_log::ServiceLogQuery;
 use evenkeel_wire::agreement::message::{Body, Message};
 use serde_json::{Value, json};
 use tokio::{task::JoinHandle, time::sleep};
@@ -428,6 +429,14 @@ async fn local_api_registers_shows_cancels_and_unregisters() {
     assert_eq!(list["agreements"]["active"][0]["workload_to_run"]["url"], "web");
     let services: Value = api.get(path(&["service"])).await.unwrap().unwrap();
     assert_ne!(services["instances"]["active"][0]["execution_start_time"], 0);
+    let log = |name: &str| {
+        let query = ServiceLogQuery { service: name.to_owned(), ..ServiceLogQuery::default() };
+        let api = api.clone();
+        async move { api.local_service_log(&query).await.unwrap() }
+    };
+    let found = log("acme/web").await.unwrap();
+    assert_eq!((found.instance_id.as_str(), found.text.as_str()), ("a1", ""));
+    assert_eq!(log("absent").await, None);
     assert!(api.delete(path(&["agreement", "a1"])).await.unwrap());
     hub.expect("a1", Body::Cancel { reason: 105 }).await;
     until("the process is gone", || (!is_alive(pid)).then_some(())).await;

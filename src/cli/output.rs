@@ -221,13 +221,15 @@ fn terminal_width() -> Option<u16> {
 fn write_all(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::new(
+        // Nobody reads any more, and a command that follows something would never end.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => Err(CliError::new(
             Exit::File,
             "the answer could not be written",
             error.to_string(),
             "check where standard output goes",
         )),
-        _ => Ok(()),
+        Ok(()) => Ok(()),
     }
 }
 

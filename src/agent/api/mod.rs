@@ -7,6 +7,7 @@ pub(crate) mod listen;
 mod management;
 mod node;
 mod service;
+mod service_log;
 mod trust;
 mod user_input;
 
@@ -25,6 +26,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     AgentSettings,
+    drivers::Driver,
     hub::Hub,
     journal::Journal,
     machine::Machine,
@@ -42,6 +44,7 @@ pub(crate) struct Api {
     pub handle: Handle,
     pub settings: Arc<AgentSettings>,
     pub machine: Arc<Machine>,
+    pub driver: Arc<dyn Driver>,
 }
 
 /// A response other than success.
@@ -98,7 +101,7 @@ impl Api {
 }
 
 /// Returns all routes of the local API.
-pub(crate) fn router(handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Router {
+pub(crate) fn router(api: Api) -> Router {
     Router::new()
         .route("/status", get(status))
         .route("/status/workers", get(workers))
@@ -107,10 +110,11 @@ pub(crate) fn router(handle: Handle, settings: Arc<AgentSettings>, machine: Arc<
         .merge(agreement::routes())
         .merge(event_log::routes())
         .merge(service::routes())
+        .merge(service_log::routes())
         .merge(management::routes())
         .merge(trust::routes())
         .layer(middleware::map_request(as_json))
-        .with_state(Api { handle, settings, machine })
+        .with_state(api)
 }
 
 /// Treats every body as JSON: the reference's command line sends some without a content type. Handlers that read another

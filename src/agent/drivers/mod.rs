@@ -133,6 +133,37 @@ impl DriverError {
     }
 }
 
+/// Largest part of an output that is read at once, in bytes.
+pub(crate) const LARGEST_LOG_PART: usize = 1024 * 1024;
+
+/// The beginning of a part of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogStart {
+    /// So many lines before the end.
+    Last(usize),
+    /// The position at which an earlier part ended.
+    After(String),
+}
+
+/// A part of the output of a container or process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogPart {
+    /// The output; its last line may be incomplete.
+    pub text: String,
+    /// Where the next part begins.
+    pub position: String,
+}
+
+/// The last `count` lines of a text, with their line ends.
+pub(crate) fn last_lines(text: &str, count: usize) -> &str {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    match body.rmatch_indices('\n').nth(count.saturating_sub(1)) {
+        _ if count == 0 => "",
+        Some((end, _)) => &text[end + 1..],
+        None => text,
+    }
+}
+
 /// Runs services. Every method is idempotent.
 #[async_trait]
 pub trait Driver: Send + Sync {
@@ -148,6 +179,12 @@ pub trait Driver: Send + Sync {
 
     /// Returns the driver's observation of a service.
     async fn observe(&self, key: &str) -> Observation;
+
+    /// Reads a part of the output of one container or process of a service; empty when it has written nothing.
+    ///
+    /// # Errors
+    /// [`DriverError::Unsuitable`] for a position that no part had.
+    async fn read_log(&self, key: &str, container: &str, start: LogStart) -> Result<LogPart, DriverError>;
 
     /// Waits until an observation may have changed.
     async fn changed(&self);

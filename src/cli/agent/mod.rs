@@ -8,6 +8,7 @@ pub mod policy;
 pub mod register;
 pub mod register_steps;
 pub mod service;
+pub mod service_log;
 pub mod status;
 pub mod unregister;
 pub mod user_input;

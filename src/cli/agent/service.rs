@@ -8,6 +8,7 @@ use evenkeel_wire::exchange::node_part::PostConfigState;
 use serde_json::{Value, json};
 
 use super::not_registered;
+use super::service_log::{self, LogArguments};
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
@@ -24,6 +25,8 @@ pub enum ServiceCommand {
         #[command(flatten)]
         watch: Watch,
     },
+    /// Shows what a service has written to its output
+    Log(LogArguments),
     /// Shows the policies under which the node runs services
     Registered,
     /// Suspends and resumes services
@@ -70,6 +73,7 @@ pub async fn run(command: ServiceCommand, context: &Context) -> Outcome {
         ServiceCommand::List { long, watch } => {
             context.show_watched(&watch, async || Ok(view(read(&agent).await?, long))).await
         }
+        ServiceCommand::Log(arguments) => service_log::show(&agent, arguments).await,
         ServiceCommand::Registered => {
             let found = agent.client.local_service_policies();
             let found = agent.call("asking the agent for its policies", found).await?;

@@ -7,6 +7,7 @@ use evenkeel_wire::RawJson;
 use evenkeel_wire::agent::agreement::LocalAgreements;
 use evenkeel_wire::agent::node::{LocalNode, PostNode, PutConfigState, RandomToken, UnregisterQuery};
 use evenkeel_wire::agent::service::LocalServices;
+use evenkeel_wire::agent::service_log::{ServiceLog, ServiceLogQuery};
 use evenkeel_wire::agent::status::AgentStatus;
 use evenkeel_wire::agent::trust::TrustedKeys;
 use evenkeel_wire::agent::{self, ByAge};
@@ -151,6 +152,14 @@ impl Client {
     /// Services of the node, as the agent sent them.
     pub async fn local_service_records(&self) -> Result<LocalServices<RawJson, RawJson>, ClientError> {
         self.get_existing(local(&["service"])).await
+    }
+
+    /// A part of the output of a service; `None` when the node does not run it.
+    pub async fn local_service_log(
+        &self,
+        query: &ServiceLogQuery,
+    ) -> Result<Option<ServiceLog>, ClientError> {
+        self.get(local(&["service", "log"]).parameters(query)?).await
     }
 
     /// Policies of live agreements by name, as the agent sent them.

@@ -8,6 +8,7 @@ pub mod management;
 pub mod node;
 pub mod refusal;
 pub mod service;
+pub mod service_log;
 pub mod status;
 pub mod trust;
 

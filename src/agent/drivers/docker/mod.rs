@@ -6,6 +6,7 @@
 
 mod body;
 mod exits;
+mod output;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,7 +29,7 @@ use futures_util::StreamExt;
 use tokio::sync::OnceCell;
 
 use self::exits::Exits;
-use super::{Driver, DriverError, RegistryLogin, Role, ServiceSpec};
+use super::{Driver, DriverError, LogPart, LogStart, RegistryLogin, Role, ServiceSpec};
 use crate::{
     deployment::Container,
     step::{ContainerState, Failures, Observation, RunState},
@@ -287,6 +288,15 @@ impl Driver for DockerDriver {
         let mut containers: Vec<_> = containers.iter().map(with_exits).collect();
         containers.sort_by(|one, two| one.name.cmp(&two.name));
         Observation { containers }
+    }
+
+    async fn read_log(&self, key: &str, container: &str, start: LogStart) -> Result<LogPart, DriverError> {
+        let found = self.containers(Some(key)).await?;
+        let found = found.into_iter().find(|one| label(one, NAME_LABEL) == container);
+        match found.and_then(|one| one.id) {
+            Some(id) => output::read(self.engine().await?, &id, start).await,
+            None => Ok(LogPart::default()),
+        }
     }
 
     async fn changed(&self) {

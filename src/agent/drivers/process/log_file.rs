@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::drivers::{LONGEST_LINE, lines_of};
+use crate::drivers;
+use crate::drivers::{LARGEST_LOG_PART, LONGEST_LINE, LogPart, lines_of};
 
 /// Returns the log file of a process, `<directory>/logs/<key>-<name>.log`.
 pub(crate) fn path(directory: &Path, key: &str, name: &str) -> PathBuf {
@@ -50,6 +51,38 @@ pub(crate) fn last_lines(path: &Path, count: usize) -> io::Result<Vec<String>> {
     Ok(lines_of(&String::from_utf8_lossy(&text), count))
 }
 
+/// Reads the last lines of a log, and returns where the next part begins.
+pub(crate) fn read_last(path: &Path, lines: usize) -> io::Result<LogPart> {
+    let part = read_from(path, |length| length.saturating_sub(LARGEST_LOG_PART as u64))?;
+    Ok(LogPart { text: drivers::last_lines(&part.text, lines).to_owned(), ..part })
+}
+
+/// Reads what was written since a position. A log that is shorter was truncated meanwhile, and is read from its start.
+pub(crate) fn read_after(path: &Path, position: u64) -> io::Result<LogPart> {
+    read_from(path, |length| if position > length { 0 } else { position })
+}
+
+fn read_from(path: &Path, start: impl FnOnce(u64) -> u64) -> io::Result<LogPart> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(LogPart { text: String::new(), position: "0".to_owned() });
+        }
+        other => other?,
+    };
+    let start = start(file.metadata()?.len());
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST_LOG_PART as u64).read_to_end(&mut bytes)?;
+    // A letter whose bytes are not all there belongs to the next part.
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    let position = start + bytes.len() as u64;
+    Ok(LogPart { text: String::from_utf8_lossy(&bytes).into_owned(), position: position.to_string() })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -67,6 +100,26 @@ mod tests {
         writer.write_all(b"later").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"later");
         assert_eq!(fs::read(path.with_extension("log.1")).unwrap(), [b'a'; 100]);
+    }
+
+    #[test]
+    fn log_is_read_in_parts_that_lose_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = path(directory.path(), "k", "n");
+        assert_eq!(read_last(&path, 9).unwrap(), LogPart { text: String::new(), position: "0".to_owned() });
+        let mut writer = open(&path).unwrap();
+        writer.write_all("one\ntwo\nthree\n".as_bytes()).unwrap();
+        let part = read_last(&path, 2).unwrap();
+        assert_eq!((part.text.as_str(), part.position.as_str()), ("two\nthree\n", "14"));
+        writer.write_all(b"f\xc3").unwrap();
+        let part = read_after(&path, 14).unwrap();
+        assert_eq!((part.text.as_str(), part.position.as_str()), ("f", "15"), "half a letter waits");
+        writer.write_all(b"\xbcr").unwrap();
+        assert_eq!(read_after(&path, 15).unwrap().text, "\u{fc}r");
+        assert!(rotate(&path, 3).unwrap());
+        writer.write_all(b"new").unwrap();
+        assert_eq!(read_after(&path, 18).unwrap().text, "new", "a truncated log begins again");
+        assert_eq!(read_last(&path, 0).unwrap().text, "");
     }
 
     #[test]

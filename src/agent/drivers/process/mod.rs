@@ -25,7 +25,7 @@ use self::{
     record::{ProcessRecord, Records},
     supervisor::{Plan, Supervisor},
 };
-use super::{Driver, DriverError, ServiceSpec};
+use super::{Driver, DriverError, LogPart, LogStart, ServiceSpec};
 use crate::step::{ContainerState, Observation};
 
 /// Variable that marks every process of an agent: `<agent>/<service key>/<process name>`.
@@ -235,6 +235,21 @@ impl Driver for ProcessDriver {
         let states = lock(&self.shared.states);
         let containers = states.get(key).map(|service| service.values().cloned().collect());
         Observation { containers: containers.unwrap_or_default() }
+    }
+
+    async fn read_log(&self, key: &str, container: &str, start: LogStart) -> Result<LogPart, DriverError> {
+        let path = log_file::path(&self.shared.settings.directory, key, container);
+        let read = tokio::task::spawn_blocking(move || match start {
+            LogStart::Last(lines) => Ok(log_file::read_last(&path, lines)),
+            LogStart::After(position) => {
+                let position = position.parse().map_err(|_| {
+                    DriverError::Unsuitable(format!("\"{position}\" is no position in a log"))
+                })?;
+                Ok(log_file::read_after(&path, position))
+            }
+        });
+        let part = read.await.map_err(|error| DriverError::Transient(error.to_string()))??;
+        part.map_err(|error| DriverError::Transient(format!("the log cannot be read: {error}")))
     }
 
     async fn changed(&self) {

@@ -147,6 +147,38 @@ async fn output_goes_to_the_log_and_the_environment_is_the_contracts() {
 }
 
 #[tokio::test]
+async fn output_is_read_in_parts_by_position() {
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
+    let go = directory.path().join("go");
+    let script = format!(
+        "echo one; echo two; while [ ! -e {0} ]; do sleep 0.02; done; echo three; exec sleep 1000",
+        go.display()
+    );
+    driver.start(&service(&script)).await.unwrap();
+    until(&driver, RunState::Running).await;
+    let first = driver.read_log(KEY, "main", LogStart::Last(1)).await.unwrap();
+    assert_eq!(first.text, "two\n");
+    std::fs::write(go, "").unwrap();
+    let next = timeout(Duration::from_secs(10), async {
+        loop {
+            let start = LogStart::After(first.position.clone());
+            let next = driver.read_log(KEY, "main", start).await.unwrap();
+            if !next.text.is_empty() {
+                return next;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("the rest is written");
+    assert_eq!(next.text, "three\n");
+    assert!(driver.read_log(KEY, "main", LogStart::After("x".to_owned())).await.is_err());
+    driver.stop(KEY).await.unwrap();
+    assert_eq!(driver.read_log(KEY, "other", LogStart::Last(9)).await.unwrap().text, "");
+}
+
+#[tokio::test]
 async fn processes_of_an_agent_that_was_killed_are_adopted() {
     let directory = tempfile::tempdir().unwrap();
     let mut helper = tokio::process::Command::new(std::env::current_exe().unwrap())

@@ -1,0 +1,31 @@
+//! Output of a service that runs on the node.
+
+use serde::{Deserialize, Serialize};
+
+/// The part of a service's output that is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceLogQuery {
+    /// Name of the service, with or without its organization, or id of an instance.
+    pub service: String,
+    /// Name of one of its containers; needed when there are several.
+    pub container: Option<String>,
+    /// Number of last lines; not used with `after`.
+    pub lines: Option<usize>,
+    /// Position of an earlier part: only what was written since is returned.
+    pub after: Option<String>,
+}
+
+/// A part of a service's output.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceLog {
+    /// Id of the instance.
+    pub instance_id: String,
+    /// Name of the container.
+    pub container: String,
+    /// The output as it was written; its last line may be incomplete.
+    pub text: String,
+    /// Where the next part begins, to be sent as `after`.
+    pub position: String,
+}
