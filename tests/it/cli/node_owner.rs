@@ -31,6 +31,12 @@ async fn node_is_registered_runs_its_service_and_is_unregistered() {
     assert!(!hzn.run("node list").output.contains("token-of-n1"));
     assert_eq!(hzn.data("exchange hagroup list solo")["acme/solo"]["members"], json!(["n1"]));
     assert_eq!(hzn.data("service list")[0]["url"], "cam");
+    assert_eq!(hzn.run("service log cam").output, "watching\n");
+    assert_eq!(hzn.run("service log acme/cam -n 0").output, "");
+    let instance = hzn.data("service list -l")[0]["instance_id"].as_str().expect("an id").to_owned();
+    assert_eq!(hzn.run(&format!("service log {instance} -c cam")).output, "watching\n");
+    hzn.refused(8, "service log typo");
+    assert!(hzn.refused(5, "service log cam -c typo").contains("only cam"));
     assert_eq!(hzn.data("deploycheck all -b cameras")["compatible"], json!(true));
     let of_agent = hzn.data("agreement list");
     let of_hub = hzn.data("agbot agreement list --node n1");
@@ -83,7 +89,7 @@ fn prepare(hzn: &mut Hzn) {
         "service.json",
         &json!({
             "url": "cam", "version": "1.0.0", "arch": ARCH,
-            "deployment": {"services": {"cam": {"command": ["/bin/sleep", "600"]}}},
+            "deployment": {"services": {"cam": {"command": ["/bin/sh", "-c", "echo watching; exec sleep 600"]}}},
         }),
     );
     hzn.done("exchange service publish -f service.json");
