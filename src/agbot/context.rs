@@ -11,6 +11,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_metrics::Histogram;
 use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
+use evenkeel_planner::explain::explain;
 use evenkeel_planner::model::Model;
 use evenkeel_planner::report::{Blocked, Placement};
 use evenkeel_store::Database;
@@ -196,21 +197,37 @@ impl Context {
             None => Bound::Included((NodeId::new(org, ""), PolicyId::new("", ""))),
         };
         let kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.range((start, Bound::Unbounded))
-            .take_while(|((node, _), _)| node.org() == org)
-            .take(limit)
-            .map(|(pair, placement)| (pair.clone(), placement.clone()))
-            .collect()
+        let found = kept.range((start, Bound::Unbounded)).take_while(|((node, _), _)| node.org() == org);
+        let found = found.take(limit).map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
+        drop(kept);
+        self.with_those_of_others(found)
     }
 
     /// Returns the newest placements of one node.
     #[must_use]
     pub fn placements_of(&self, node: &NodeId) -> Vec<(PolicyId, Placement)> {
         let kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.range((node.clone(), PolicyId::from_text("/"))..)
-            .take_while(|((of, _), _)| of == node)
-            .map(|((_, policy), placement)| (policy.clone(), placement.clone()))
-            .collect()
+        let found =
+            kept.range((node.clone(), PolicyId::from_text("/"))..).take_while(|((of, _), _)| of == node);
+        let found = found.map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
+        drop(kept);
+        let found = self.with_those_of_others(found);
+        found.into_iter().map(|((_, policy), placement)| (policy, placement)).collect()
+    }
+
+    /// Explains the pairs that another agbot decides about: the model holds the records of all agbots, so that each can tell
+    /// how every pair stands, also while the one that decides is gone.
+    fn with_those_of_others(
+        &self,
+        mut found: Vec<((NodeId, PolicyId), Placement)>,
+    ) -> Vec<((NodeId, PolicyId), Placement)> {
+        let (model, now) = (self.model(), self.now());
+        for ((node, policy), placement) in &mut found {
+            if matches!(placement, Placement::NotPlaced { blocked: Blocked::OtherAgbot { .. } }) {
+                *placement = explain(&model, node, policy, now).placement;
+            }
+        }
+        found
     }
 
     /// Returns the number of inputs that wait for the engine.

@@ -7,6 +7,7 @@ use evenkeel_agbot::Agbot;
 use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_agbot_store::rollout;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
+use evenkeel_planner::report::Placement;
 use serde_json::json;
 use sqlx::Connection;
 
@@ -40,6 +41,17 @@ async fn agreement_of_one_agbot_is_in_the_model_of_the_other_within_a_second() {
     }
     let slowest = lags.values().max().copied().unwrap_or_default();
     assert!(slowest < Duration::from_secs(1), "{lags:?}");
+
+    // Each explains what the other decides about.
+    eventually("both agbots tell how every pair stands", || async {
+        let tells = |agbot: &Agbot| {
+            let placements = agbot.context().placements("o", None, 100);
+            placements.len() == nodes.len()
+                && placements.iter().all(|(_, placement)| !matches!(placement, Placement::NotPlaced { .. }))
+        };
+        agbots.all.iter().all(tells).then_some(())
+    })
+    .await;
 
     // The node joins a group; whichever agbot decides about it from now on knows its agreement.
     let node = NodeId::new("o", "n3");
