@@ -4,7 +4,7 @@
 use evenkeel_client::ClientError;
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::node::{AgentState, NodeAnswer, PatchNode, RegisteredService};
+use evenkeel_wire::exchange::node::{AgentState, NodeResponse, PatchNode, RegisteredService};
 use serde_json::{Value, json};
 
 use crate::{
@@ -71,7 +71,7 @@ async fn join_offer(
     hub: &Hub,
     wanted: &Wanted<'_>,
     pattern: &str,
-    node: &NodeAnswer,
+    node: &NodeResponse,
 ) -> Result<Vec<RegisteredService>, ClientError> {
     let mut recorded = node.registered_services()?;
     // An absent policy is sent back as an empty one.
@@ -90,7 +90,7 @@ async fn join_offer(
 }
 
 /// Last, because the key makes the node visible to searches. A different recorded key belongs to a lost data directory.
-async fn join_key(hub: &Hub, node: &NodeAnswer) -> Result<(), ClientError> {
+async fn join_key(hub: &Hub, node: &NodeResponse) -> Result<(), ClientError> {
     let public = hub.key.public_key().map_err(|error| ClientError::Request(error.to_string()))?.to_base64();
     if node.public_key == public {
         return Ok(());
@@ -105,7 +105,7 @@ async fn patch(hub: &Hub, change: PatchNode) -> Result<(), ClientError> {
     hub.exchange.patch_node(&hub.org, &hub.id, &change).await.map(drop)
 }
 
-async fn max_heartbeat_secs(hub: &Hub, node: &NodeAnswer) -> Result<u64, ClientError> {
+async fn max_heartbeat_secs(hub: &Hub, node: &NodeResponse) -> Result<u64, ClientError> {
     let positive = |secs: i64| u64::try_from(secs).ok().filter(|secs| *secs > 0);
     if let Some(secs) = positive(node.heartbeat_intervals()?.max_interval) {
         return Ok(secs);

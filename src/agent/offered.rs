@@ -12,7 +12,7 @@ use evenkeel_domain::{
 };
 use evenkeel_wire::exchange::node::{RegisteredService, ServiceProperty};
 use evenkeel_wire::exchange::pattern::PatternService;
-use evenkeel_wire::exchange::service::ServiceAnswer;
+use evenkeel_wire::exchange::service::ServiceResponse;
 use serde_json::json;
 
 use crate::step::dependency::{self, Definitions, MOST_DEPENDENCIES};
@@ -23,7 +23,7 @@ use crate::step::dependency::{self, Definitions, MOST_DEPENDENCIES};
 /// [`ClientError`] of the first call that fails.
 pub(crate) async fn definitions(
     exchange: &Client,
-    service: &ServiceAnswer,
+    service: &ServiceResponse,
 ) -> Result<Definitions, ClientError> {
     let mut definitions = Definitions::new();
     let mut waiting = service.required_services()?;
@@ -71,16 +71,16 @@ pub(crate) async fn offered(
 }
 
 /// Adds a service to the offer; of several versions the highest.
-fn offer(offered: &mut BTreeMap<String, ServiceAnswer>, id: &str, service: &ServiceAnswer) {
+fn offer(offered: &mut BTreeMap<String, ServiceResponse>, id: &str, service: &ServiceResponse) {
     let org = id.split('/').next().unwrap_or_default();
     let url = format!("{org}/{}", service.url);
-    let version = |one: &ServiceAnswer| Version::parse(&one.version).ok();
+    let version = |one: &ServiceResponse| Version::parse(&one.version).ok();
     if offered.get(&url).is_none_or(|known| version(known) < version(service)) {
         offered.insert(url, service.clone());
     }
 }
 
-fn registered(url: String, service: &ServiceAnswer, recorded: &[RegisteredService]) -> RegisteredService {
+fn registered(url: String, service: &ServiceResponse, recorded: &[RegisteredService]) -> RegisteredService {
     let org = url.split('/').next().unwrap_or_default();
     let last = service.url.rsplit('/').next().unwrap_or_default();
     let is_exclusive = service.sharable == "exclusive";

@@ -21,7 +21,7 @@ pub struct Client {
 
 /// A response as received.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct RawResponse {
     /// HTTP status.
     pub status: StatusCode,
     /// Headers of the response.
@@ -223,7 +223,7 @@ impl Client {
         method: Method,
         path: &Path,
         json: Option<Bytes>,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<RawResponse, ClientError> {
         self.send_with(method, path, json, HeaderMap::new(), None).await
     }
 
@@ -238,12 +238,12 @@ impl Client {
         body: Option<Bytes>,
         headers: HeaderMap,
         timeout: Option<Duration>,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<RawResponse, ClientError> {
         let request = self.request(method.clone(), path, body, headers)?;
         let response = self.transport.send(request, timeout).await?;
         tracing::trace!(%method, path = path.shown(), status = response.status().as_u16(), "call");
         let (parts, body) = response.into_parts();
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+        Ok(RawResponse { status: parts.status, headers: parts.headers, body })
     }
 
     fn request(
@@ -283,7 +283,7 @@ impl Client {
     }
 }
 
-impl Answer {
+impl RawResponse {
     /// Decodes the body as JSON.
     ///
     /// # Errors
@@ -328,7 +328,7 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
     Ok(serde_json::from_slice(body)?)
 }
 
-fn unexpected(answer: &Answer) -> ClientError {
+fn unexpected(answer: &RawResponse) -> ClientError {
     let reply: Option<ApiResponse> = serde_json::from_slice(&answer.body).ok();
     let text = || String::from_utf8_lossy(&answer.body).chars().take(300).collect::<String>();
     let reply = reply.unwrap_or_else(|| ApiResponse { code: String::new(), msg: text() });

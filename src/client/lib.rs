@@ -11,7 +11,7 @@ mod resource;
 mod retry;
 mod transport;
 
-pub use client::{Answer, Client, Refusal, Written};
+pub use client::{Client, RawResponse, Refusal, Written};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;

@@ -74,7 +74,7 @@ pub struct Membership {
 /// limits the list to one. `None` when there is none.
 ///
 /// The database builds the JSON, because a row for each member costs many times more here than the text of all. Its shape is that of
-/// `HaGroupAnswer`, its times that of `wire_time`.
+/// `HaGroupResponse`, its times that of `wire_time`.
 pub async fn list_groups(
     conn: &mut PgConnection,
     org: &str,

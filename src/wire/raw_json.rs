@@ -45,14 +45,14 @@ impl From<Value> for RawJson {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::node::NodeAnswer;
+    use crate::exchange::node::NodeResponse;
 
     #[test]
     fn unknown_members_and_their_order_survive() {
         let text = r#"{"zeta":1,"name":"n","alpha":[null],"userInput":[{"x":1}]}"#;
         let document: RawJson = serde_json::from_str(text).expect("JSON");
         assert_eq!(serde_json::to_string(&document).expect("JSON"), text);
-        let node: NodeAnswer = document.read().expect("a node");
+        let node: NodeResponse = document.read().expect("a node");
         assert_eq!((node.name.as_str(), node.user_input.get()), ("n", r#"[{"x":1}]"#));
     }
 }

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_ids::NodeId;
-use evenkeel_wire::exchange::node::NodeAnswer;
+use evenkeel_wire::exchange::node::NodeResponse;
 use http::{HeaderMap, StatusCode, header};
 
 use super::pipeline::Refusal;
@@ -39,7 +39,7 @@ pub(super) async fn own_node(
     headers: &HeaderMap,
     org: &str,
     node: &str,
-) -> Result<NodeAnswer, Refusal> {
+) -> Result<NodeResponse, Refusal> {
     let Some(caller) = credentials(headers) else {
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, "the node's credentials are needed"));
     };
@@ -56,7 +56,7 @@ pub(super) async fn own_node(
 }
 
 /// Reads a node with its own credentials; `None` when these are not of a node.
-async fn read_itself(context: &Context, caller: Credentials) -> Result<Option<NodeAnswer>, Refusal> {
+async fn read_itself(context: &Context, caller: Credentials) -> Result<Option<NodeResponse>, Refusal> {
     let (org, node) = (caller.org.clone(), caller.id.clone());
     let client = context
         .client

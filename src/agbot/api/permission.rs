@@ -1,7 +1,7 @@
 //! Rights to the agbot's API: values that only a check can make, so that a handler which takes one cannot run unchecked.
 
 use evenkeel_api::RequiredAccess;
-use evenkeel_wire::exchange::node::NodeAnswer;
+use evenkeel_wire::exchange::node::NodeResponse;
 use http::HeaderMap;
 
 use super::caller::{SeenNodes, may_administrate, own_node, seen_nodes, sees_counts};
@@ -52,7 +52,7 @@ impl Permission<right::OrgAdminister> {
 
 /// The rights.
 pub(super) mod right {
-    use super::{HeaderMap, Names, NodeAnswer, Op, Refusal, RequiredAccess, Right, SeenNodes};
+    use super::{HeaderMap, Names, NodeResponse, Op, Refusal, RequiredAccess, Right, SeenNodes};
 
     /// To change rollouts and claims of an organization: its administrators and root.
     pub(in crate::api) enum OrgAdminister {}
@@ -89,9 +89,9 @@ pub(super) mod right {
     impl Right for NodeItself {
         const ACCESS: RequiredAccess = RequiredAccess::Right("NodeItself");
 
-        type Proof = NodeAnswer;
+        type Proof = NodeResponse;
 
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<NodeAnswer, Refusal> {
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<NodeResponse, Refusal> {
             let org = op.path.org().unwrap_or_default();
             super::own_node(&op.context, headers, org, op.path.node().unwrap_or_default()).await
         }

@@ -11,12 +11,12 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::Placement;
 use evenkeel_store::StoreError;
-use evenkeel_wire::agbot::agreement::AgreementsAnswer;
-use evenkeel_wire::agbot::event::{AgbotEvent, EventsAnswer};
-use evenkeel_wire::agbot::reason::ReasonsAnswer;
-use evenkeel_wire::agbot::rollout::{Rollout, RolloutsAnswer};
+use evenkeel_wire::agbot::agreement::AgreementsResponse;
+use evenkeel_wire::agbot::event::{AgbotEvent, EventsResponse};
+use evenkeel_wire::agbot::reason::ReasonsResponse;
+use evenkeel_wire::agbot::rollout::{Rollout, RolloutsResponse};
 use evenkeel_wire::agbot::status::AgbotStatus;
-use evenkeel_wire::agbot::upgrade::{UpgradesAnswer, WaitingMember};
+use evenkeel_wire::agbot::upgrade::{UpgradesResponse, WaitingMember};
 use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -64,7 +64,7 @@ pub(super) async fn get_agbot_status(
 pub(super) async fn list_upgrades(
     op: Op<GroupPath>,
     permission: Permission<right::NodesRead>,
-) -> Result<Json<UpgradesAnswer>, Refusal> {
+) -> Result<Json<UpgradesResponse>, Refusal> {
     let Op { context, path: GroupPath { organization: org, hagroup: group } } = op;
     let seen = permission.into_proof();
     let group = GroupId::new(&org, &group);
@@ -85,7 +85,7 @@ pub(super) async fn list_upgrades(
             }
         }
     }
-    Ok(Json(UpgradesAnswer {
+    Ok(Json(UpgradesResponse {
         members: members.iter().map(NodeId::to_string).collect(),
         agent: agent.first().map(shape::claim),
         workloads: workloads.iter().map(shape::claim).collect(),
@@ -97,7 +97,7 @@ pub(super) async fn list_upgrades(
 pub(super) async fn list_agreements(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
-) -> Result<WholeList<AgreementsAnswer>, Refusal> {
+) -> Result<WholeList<AgreementsResponse>, Refusal> {
     let Op { context, path: OrgPath { organization: org } } = op;
     let nodes = permission.into_proof().ids().map(Arc::new);
     let ended = context.database.read(async |connection| {
@@ -131,7 +131,7 @@ async fn live_page(
 pub(super) async fn list_reasons(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
-) -> Result<WholeList<ReasonsAnswer>, Refusal> {
+) -> Result<WholeList<ReasonsResponse>, Refusal> {
     let Op { context, path: OrgPath { organization: org } } = op;
     let seen = Arc::new(permission.into_proof());
     let policies: BTreeMap<PolicyId, Timestamp> = context.model().policy_times(&org).collect();
@@ -160,7 +160,7 @@ fn reasons_page(
 pub(super) async fn list_rollouts(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
-) -> Result<Json<RolloutsAnswer>, Refusal> {
+) -> Result<Json<RolloutsResponse>, Refusal> {
     let Op { context, path: OrgPath { organization: org } } = op;
     let seen = permission.into_proof();
     let model = context.model();
@@ -179,7 +179,7 @@ pub(super) async fn list_rollouts(
         })
         .collect();
     drop(model);
-    Ok(Json(RolloutsAnswer { rollouts }))
+    Ok(Json(RolloutsResponse { rollouts }))
 }
 
 /// Which events are meant.
@@ -206,7 +206,7 @@ pub(super) async fn list_events(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
     Query(of): Query<OfEvents>,
-) -> Result<Json<EventsAnswer>, Refusal> {
+) -> Result<Json<EventsResponse>, Refusal> {
     let Op { context, path: OrgPath { organization: org } } = op;
     let seen = permission.into_proof();
     // The database has no such character in its texts.
@@ -238,7 +238,7 @@ pub(super) async fn list_events(
         policy: row.policy.map(|id| id.to_string()),
         detail: hidden::detail(row.detail, &seen),
     });
-    Ok(Json(EventsAnswer { events: shown.collect() }))
+    Ok(Json(EventsResponse { events: shown.collect() }))
 }
 
 /// Why a page of a list cannot be had.

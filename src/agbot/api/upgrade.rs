@@ -15,7 +15,7 @@ use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::model::Liveness;
 use evenkeel_wire::agbot::upgrade::UpgradeRequest;
 use evenkeel_wire::exchange::ha_group::HaGroupMemberStatus;
-use evenkeel_wire::exchange::node::NodeAnswer;
+use evenkeel_wire::exchange::node::NodeResponse;
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::StatusCode;
@@ -78,7 +78,7 @@ struct Asked {
 ///
 /// # Errors
 /// 409 when it may not, 400, 500 and 503 when that cannot be decided.
-async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeAnswer) -> Result<String, Refusal> {
+async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> Result<String, Refusal> {
     let Asked { group, node, nmp } = asked;
     let facts = facts::node(node, found).map_err(|error| unavailable(ClientError::from(error)))?;
     let (ha_group, members) = members(context, group, nmp).await?;

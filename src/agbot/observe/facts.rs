@@ -11,13 +11,13 @@ use evenkeel_planner::facts::{
     ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts,
     ServicePolicyFacts, VersionChoice,
 };
-use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
-use evenkeel_wire::exchange::ha_group::HaGroupAnswer;
-use evenkeel_wire::exchange::node::{AgentState, NodeAnswer};
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
+use evenkeel_wire::exchange::ha_group::HaGroupResponse;
+use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
-use evenkeel_wire::exchange::node_part::{NodeStatusAnswer, RunningService, ServiceFailure};
-use evenkeel_wire::exchange::pattern::PatternAnswer;
-use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer};
+use evenkeel_wire::exchange::node_part::{NodeStatusResponse, RunningService, ServiceFailure};
+use evenkeel_wire::exchange::pattern::PatternResponse;
+use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub fn instant(text: &str) -> Option<Timestamp> {
 ///
 /// # Errors
 /// When a part of it does not have the API's shape.
-pub fn node(id: &NodeId, node: NodeAnswer) -> Result<NodeFacts, serde_json::Error> {
+pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Error> {
     Ok(NodeFacts {
         id: id.clone(),
         registered_services: node
@@ -89,7 +89,7 @@ pub fn node_policy(document: &Value) -> Option<NodePolicyFacts> {
 ///
 /// # Errors
 /// As those of [`node`].
-pub fn status(status: &NodeStatusAnswer) -> Result<NodeStatusFacts, serde_json::Error> {
+pub fn status(status: &NodeStatusResponse) -> Result<NodeStatusFacts, serde_json::Error> {
     Ok(NodeStatusFacts {
         services: status.services()?.into_iter().map(observed).collect(),
         failures: status.failures()?.into_iter().map(failure).collect(),
@@ -127,7 +127,7 @@ fn failure(failure: ServiceFailure) -> ObservedFailure {
 ///
 /// # Errors
 /// As those of [`node`].
-pub fn service(id: &ServiceId, service: ServiceAnswer) -> Result<ServiceFacts, serde_json::Error> {
+pub fn service(id: &ServiceId, service: ServiceResponse) -> Result<ServiceFacts, serde_json::Error> {
     Ok(ServiceFacts {
         id: id.clone(),
         required_services: service
@@ -163,7 +163,7 @@ pub fn service_policy(document: &Value) -> Option<ServicePolicyFacts> {
 /// Converts a deployment policy served for nodes of the given organizations.
 pub fn deployment_policy(
     id: &PolicyId,
-    policy: &DeploymentPolicyAnswer,
+    policy: &DeploymentPolicyResponse,
     node_orgs: BTreeSet<OrgId>,
 ) -> Option<DeploymentPolicyFacts> {
     let service = &policy.service;
@@ -206,7 +206,7 @@ pub fn deployment_policy(
 pub fn pattern(
     org: &str,
     name: &str,
-    pattern: &PatternAnswer,
+    pattern: &PatternResponse,
     node_orgs: &BTreeSet<OrgId>,
 ) -> Vec<DeploymentPolicyFacts> {
     let id = PatternId::new(org, name);
@@ -284,7 +284,7 @@ fn version(entry: &Value) -> VersionChoice {
 }
 
 /// Converts an HA group.
-pub fn ha_group(org: &str, group: HaGroupAnswer) -> HaGroupFacts {
+pub fn ha_group(org: &str, group: HaGroupResponse) -> HaGroupFacts {
     let mut facts = HaGroupFacts::new(
         GroupId::new(org, &group.name),
         group

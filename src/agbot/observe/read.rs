@@ -7,9 +7,9 @@ use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PatternId, PolicyId, Ser
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
-use evenkeel_wire::exchange::pattern::PatternAnswer;
-use evenkeel_wire::exchange::service::ServiceAnswer;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
+use evenkeel_wire::exchange::pattern::PatternResponse;
+use evenkeel_wire::exchange::service::ServiceResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::facts;
@@ -207,7 +207,7 @@ fn pattern_facts(
     served_entries: &ServedEntries,
     org: &str,
     name: &str,
-    document: &PatternAnswer,
+    document: &PatternResponse,
 ) -> Vec<DeploymentPolicyFacts> {
     let node_orgs = served_entries.node_orgs_of_pattern(org, name);
     if node_orgs.is_empty() { Vec::new() } else { facts::pattern(org, name, document, &node_orgs) }
@@ -242,7 +242,7 @@ pub async fn pattern(
 fn policy_facts(
     served_entries: &ServedEntries,
     id: &PolicyId,
-    policy: &DeploymentPolicyAnswer,
+    policy: &DeploymentPolicyResponse,
 ) -> Option<DeploymentPolicyFacts> {
     let node_orgs = served_entries.node_orgs_of(id.org(), id.name());
     if node_orgs.is_empty() { None } else { facts::deployment_policy(id, policy, node_orgs) }
@@ -276,7 +276,7 @@ async fn services(
 async fn service_events(
     context: &Context,
     id: &ServiceId,
-    service: ServiceAnswer,
+    service: ServiceResponse,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.service_policy(id.org(), id.name()).await?;
     let policy = policy.as_ref().map(RawJson::as_value).and_then(facts::service_policy).map(Box::new);

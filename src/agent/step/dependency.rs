@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::version::{Version, VersionRange};
-use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer};
+use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
 use serde::{Deserialize, Serialize};
 
 use super::{Agreement, Command, State, WorkloadName};
@@ -73,7 +73,7 @@ pub struct Instance {
 }
 
 /// Definitions by service, `(org, url)`, each with its id.
-pub type Definitions = BTreeMap<(String, String), Vec<(String, ServiceAnswer)>>;
+pub type Definitions = BTreeMap<(String, String), Vec<(String, ServiceResponse)>>;
 
 /// Resolves the dependencies of a service in start order.
 ///
@@ -83,7 +83,7 @@ pub fn in_order<'a>(
     needs: &[RequiredService],
     arch: &str,
     definitions: &'a Definitions,
-) -> Result<Vec<&'a (String, ServiceAnswer)>, String> {
+) -> Result<Vec<&'a (String, ServiceResponse)>, String> {
     let mut order = Vec::new();
     visit(needs, arch, definitions, &mut BTreeSet::new(), &mut order)?;
     Ok(order)
@@ -94,7 +94,7 @@ fn visit<'a>(
     arch: &str,
     definitions: &'a Definitions,
     above: &mut BTreeSet<String>,
-    order: &mut Vec<&'a (String, ServiceAnswer)>,
+    order: &mut Vec<&'a (String, ServiceResponse)>,
 ) -> Result<(), String> {
     for need in needs {
         let found = choose(need, arch, definitions)?;
@@ -121,7 +121,7 @@ fn choose<'a>(
     need: &RequiredService,
     arch: &str,
     definitions: &'a Definitions,
-) -> Result<&'a (String, ServiceAnswer), String> {
+) -> Result<&'a (String, ServiceResponse), String> {
     let given = [&need.version_range, &need.version].into_iter().flatten();
     let wanted = given.map(String::as_str).find(|range| !range.is_empty()).unwrap_or_default();
     let missing =

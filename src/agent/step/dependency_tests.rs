@@ -19,12 +19,12 @@ fn definitions(list: &[Known<'_>]) -> Definitions {
     let mut all = Definitions::new();
     for (url, version, needs) in list {
         let needs: Vec<_> = needs.iter().map(|(url, range)| need(url, range)).collect();
-        let service = ServiceAnswer {
+        let service = ServiceResponse {
             url: (*url).to_owned(),
             version: (*version).to_owned(),
             arch: "amd64".to_owned(),
             required_services: json!(needs),
-            ..ServiceAnswer::default()
+            ..ServiceResponse::default()
         };
         let id = format!("acme/{url}_{version}_amd64");
         all.entry(("acme".to_owned(), (*url).to_owned())).or_default().push((id, service));

@@ -6,7 +6,7 @@ use evenkeel_domain::{
     policy::{ConstraintList, NodePolicy, Property, PropertyList},
     version::Version,
 };
-use evenkeel_wire::exchange::management_policy::{AgentUpgradePolicy, ManagementPolicyAnswer};
+use evenkeel_wire::exchange::management_policy::{AgentUpgradePolicy, ManagementPolicyResponse};
 use evenkeel_wire::exchange::node_part::{PutManagementStatus, PutUpgradeStatus, UpgradedVersions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -147,12 +147,12 @@ pub enum ManagementCommand {
 /// Names of jobs are policy names without organization.
 pub fn step(
     jobs: &mut BTreeMap<String, Job>,
-    policies: &BTreeMap<String, ManagementPolicyAnswer>,
+    policies: &BTreeMap<String, ManagementPolicyResponse>,
     node: &NodeFacts,
     now: u64,
     jitter: f64,
 ) -> Vec<ManagementCommand> {
-    let matching: BTreeMap<&str, (&ManagementPolicyAnswer, AgentUpgradePolicy)> = policies
+    let matching: BTreeMap<&str, (&ManagementPolicyResponse, AgentUpgradePolicy)> = policies
         .iter()
         .filter(|(_, policy)| policy.enabled && matches(policy, node))
         .filter_map(|(id, policy)| {
@@ -176,7 +176,7 @@ pub fn step(
     commands
 }
 
-fn schedule(policy: &ManagementPolicyAnswer, upgrade: AgentUpgradePolicy, now: u64, jitter: f64) -> Job {
+fn schedule(policy: &ManagementPolicyResponse, upgrade: AgentUpgradePolicy, now: u64, jitter: f64) -> Job {
     let start = seconds(&policy.start).or_else(|| seconds(&policy.last_updated)).unwrap_or(now);
     let window = u64::try_from(policy.start_window).unwrap_or(0);
     Job {
@@ -232,7 +232,7 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
 ///
 /// # Source
 /// Agreement protocol 6.1.
-pub fn matches(policy: &ManagementPolicyAnswer, node: &NodeFacts) -> bool {
+pub fn matches(policy: &ManagementPolicyResponse, node: &NodeFacts) -> bool {
     // An invalid policy selects no node.
     let (Ok(patterns), Ok(constraints)) = (policy.patterns(), policy.constraints()) else { return false };
     if !node.pattern.is_empty() || !patterns.is_empty() {

@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use evenkeel_client::ClientError;
 use evenkeel_runtime::worker::Worker;
-use evenkeel_wire::exchange::changes::{ChangesAnswer, ChangesRequest};
+use evenkeel_wire::exchange::changes::{ChangesRequest, ChangesResponse};
 use tokio::time::Instant;
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE, Signals, canceled_if_ended, failed, jittered};
@@ -115,7 +115,7 @@ impl ChangeFeed {
         &self,
         has_failed: bool,
         next: Option<i64>,
-    ) -> Result<(i64, ChangesAnswer, Duration), ClientError> {
+    ) -> Result<(i64, ChangesResponse, Duration), ClientError> {
         if has_failed && next.is_some() {
             self.contact.watch(self.hub.exchange.max_change_id(), false).await?;
             self.contact.restored();
@@ -124,10 +124,10 @@ impl ChangeFeed {
     }
 
     /// The first call only finds the position in the feed: everything before it is read directly.
-    async fn poll(&self, next: Option<i64>) -> Result<(i64, ChangesAnswer, Duration), ClientError> {
+    async fn poll(&self, next: Option<i64>) -> Result<(i64, ChangesResponse, Duration), ClientError> {
         let Some(change_id) = next else {
             let latest = self.hub.exchange.max_change_id().await?;
-            return Ok((latest + 1, ChangesAnswer::default(), Duration::ZERO));
+            return Ok((latest + 1, ChangesResponse::default(), Duration::ZERO));
         };
         let request = ChangesRequest { change_id, max_records: MOST_RECORDS, ..ChangesRequest::default() };
         let (response, took) =
@@ -138,7 +138,7 @@ impl ChangeFeed {
         Ok((following, response, took))
     }
 
-    fn signal(&self, response: &ChangesAnswer) {
+    fn signal(&self, response: &ChangesResponse) {
         for change in &response.changes {
             let is_own = change.id == self.hub.id && change.org_id == self.hub.org;
             match change.resource.as_str() {

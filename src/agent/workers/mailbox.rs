@@ -12,7 +12,7 @@ use evenkeel_wire::{
         message::{Body, Message, PROTOCOL},
     },
     base64_text,
-    exchange::{message::NodeMessage, service::ServiceAnswer},
+    exchange::{message::NodeMessage, service::ServiceResponse},
 };
 use futures_util::future::join_all;
 
@@ -262,7 +262,7 @@ impl Mailbox {
     /// Reads the dependencies of a service, in start order; the inner error is the reason why they cannot be resolved.
     async fn needed(
         &self,
-        service: &ServiceAnswer,
+        service: &ServiceResponse,
         trusted: &[String],
         sources: &[&[serde_json::Value]],
     ) -> Result<Result<Vec<DependencyFacts>, String>, ClientError> {

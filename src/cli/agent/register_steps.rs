@@ -6,7 +6,7 @@ use evenkeel_client::{ClientError, Credentials};
 use evenkeel_wire::agent::event_log::SurfacedError;
 use evenkeel_wire::agent::service::ServiceInstance;
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
-use evenkeel_wire::exchange::node::NodeAnswer;
+use evenkeel_wire::exchange::node::NodeResponse;
 use serde_json::{Value, json};
 
 use super::{agreement, service};
@@ -78,7 +78,7 @@ impl AtExchange {
         put_new_node(exchange, &self.node, &NewNode { name, node_type: "device", arch }).await
     }
 
-    fn check_type(&self, node: &NodeAnswer) -> Outcome {
+    fn check_type(&self, node: &NodeResponse) -> Outcome {
         if node.node_type.eq_ignore_ascii_case("cluster") {
             return Err(CliError::input(
                 format!("node {} was not registered", self.node.name()),

@@ -5,7 +5,7 @@ use evenkeel_domain::policy::reference_json::from_value;
 use evenkeel_domain::policy::user_input::UserInput;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::node_orchestration::Availability;
-use evenkeel_wire::exchange::node_part::NodePolicyAnswer;
+use evenkeel_wire::exchange::node_part::NodePolicyResponse;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -132,7 +132,7 @@ impl NodeInput {
 /// With status 7 when it cannot be understood.
 fn stored_policy(node: &str, stored: &RawJson) -> Outcome<NodePolicy> {
     let what = format!("the policy of node {node}");
-    let answer: NodePolicyAnswer =
+    let answer: NodePolicyResponse =
         stored.read().map_err(|error| not_understood(&what, &error.to_string()))?;
     let version = answer.node_policy_version;
     let policy: NodePolicy = understood(Some(stored), &what)?;

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use evenkeel_client::ClientError;
 use evenkeel_wire::exchange::audit::{
-    AuditQuery, AuditRecord, AuditVerifyAnswer, AuditVerifyQuery, ChainPlace, ChainWalk,
+    AuditQuery, AuditRecord, AuditVerifyQuery, AuditVerifyResponse, ChainPlace, ChainWalk,
 };
 use serde_json::{Value, json};
 
@@ -144,7 +144,7 @@ async fn verify(context: &Context, exchange: &Exchange, known: Option<&str>) -> 
 
 /// Computes the hashes anew from what the records say. An administrator does not see records from before the organization was made; of
 /// those the hub's word is taken.
-async fn recompute(exchange: &Exchange, part: &AuditVerifyAnswer) -> Outcome {
+async fn recompute(exchange: &Exchange, part: &AuditVerifyResponse) -> Outcome {
     let mut walk = ChainWalk::after(part.begin.clone());
     while walk.place().number < part.end.number {
         let wanted = PAGE.min(part.end.number - walk.place().number);

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use evenkeel_client::Resource;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::claim::{Claim, ClaimPurpose};
-use evenkeel_wire::agbot::upgrade::{UpgradesAnswer, WaitingMember};
+use evenkeel_wire::agbot::upgrade::{UpgradesResponse, WaitingMember};
 
 use super::deployment::POLICIES;
 use super::ha_group_edit as edit;
@@ -285,7 +285,7 @@ async fn free(
     Err(CliError::not_found("claim of HA group", &format!("{org}/{id}"), &list_with))
 }
 
-fn upgrades_view(upgrades: &UpgradesAnswer, found: RawJson) -> View {
+fn upgrades_view(upgrades: &UpgradesResponse, found: RawJson) -> View {
     let mut table = Table::new(&["what", "policy", "node", "detail"]).keeping(&["node", "detail"]);
     let held = |claim: &Claim| {
         let since = if claim.phase_since.is_empty() { &claim.since } else { &claim.phase_since };
@@ -323,7 +323,7 @@ mod tests {
                            "phase": "starting", "since": "t", "phase_since": "u", "deadline": "v"}],
             "waiting": [{"policy": "o/p", "node": "o/n2", "reason": "n1 is first"}],
         }));
-        let upgrades: UpgradesAnswer = found.read().expect("upgrades");
+        let upgrades: UpgradesResponse = found.read().expect("upgrades");
         let rows = upgrades_view(&upgrades, found).table.rows;
         assert_eq!(rows[0], ["service", "o/p", "o/n1", "starting since u"]);
         assert_eq!(rows[1], ["waits", "o/p", "o/n2", "n1 is first"]);

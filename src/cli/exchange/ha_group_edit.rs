@@ -2,7 +2,7 @@
 
 use evenkeel_client::{ClientError, Written};
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
-use evenkeel_wire::exchange::node::NodeAnswer;
+use evenkeel_wire::exchange::node::NodeResponse;
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -198,7 +198,7 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
 }
 
 /// Reads a node that shall be a member.
-async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<NodeAnswer> {
+async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<NodeResponse> {
     let (node_org, id) = crate::context::split_name(node, org);
     let refuse = |why: String, advice: &str| {
         CliError::input(format!("node {node} cannot be in an HA group of {org}"), why, advice)

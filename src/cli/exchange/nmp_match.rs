@@ -5,9 +5,9 @@ use evenkeel_domain::policy::reference_json::from_value;
 use evenkeel_domain::policy::terms::failed_clauses;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy};
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::management_policy::ManagementPolicyAnswer;
-use evenkeel_wire::exchange::node::NodeAnswer;
-use evenkeel_wire::exchange::node_part::NodePolicyAnswer;
+use evenkeel_wire::exchange::management_policy::ManagementPolicyResponse;
+use evenkeel_wire::exchange::node::NodeResponse;
+use evenkeel_wire::exchange::node_part::NodePolicyResponse;
 
 use crate::context::{Exchange, split_name};
 use crate::exit::{CliError, Exit, Outcome};
@@ -23,7 +23,7 @@ pub async fn matching_nodes(
 ) -> Outcome<Vec<(String, Vec<String>)>> {
     let mut known = Vec::new();
     for (name, record) in nodes {
-        let node: NodeAnswer = exchange.server.read(&format!("reading node {name}"), record)?;
+        let node: NodeResponse = exchange.server.read(&format!("reading node {name}"), record)?;
         let management =
             if node.pattern.is_empty() { management_policy(exchange, name).await? } else { None };
         known.push((name, node.pattern, management));
@@ -49,7 +49,7 @@ async fn management_policy(exchange: &Exchange, node: &str) -> Outcome<Option<Ex
     else {
         return Ok(None);
     };
-    let version: NodePolicyAnswer =
+    let version: NodePolicyResponse =
         exchange.server.read(&format!("reading the policy of node {node}"), &stored)?;
     let policy: NodePolicy =
         from_value(stored.as_value()).map_err(|error| unreadable(node, error.reason()))?;
@@ -67,7 +67,7 @@ struct Wanted {
 
 impl Wanted {
     fn of(exchange: &Exchange, name: &str, record: &RawJson) -> Outcome<Self> {
-        let policy: ManagementPolicyAnswer =
+        let policy: ManagementPolicyResponse =
             exchange.server.read(&format!("reading management policy {name}"), record)?;
         Ok(Self { patterns: policy.patterns().unwrap_or_default(), document: record.clone() })
     }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use evenkeel_client::{Credentials, Records, Resource};
-use evenkeel_wire::exchange::node::{NodeAnswer, PutNode};
+use evenkeel_wire::exchange::node::{NodeResponse, PutNode};
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
@@ -142,7 +142,7 @@ pub async fn run(
 ///
 /// # Errors
 /// With status 8 when it is not there.
-pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeAnswer> {
+pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeResponse> {
     let (org, id) = exchange.split(name);
     let found =
         exchange.server.call(&format!("reading node {name}"), exchange.server.client.node(&org, &id)).await?;
@@ -188,7 +188,7 @@ async fn list(exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome
     let now = Timestamp::now();
     let mut shown = Records::new();
     for (name, record) in &records {
-        let known: NodeAnswer = exchange.server.read(&format!("reading node {name}"), record)?;
+        let known: NodeResponse = exchange.server.read(&format!("reading node {name}"), record)?;
         let record = with_health(record.as_value().clone(), NodeHealth::of(&known, now));
         shown.push((name.clone(), record.into()));
     }

@@ -1,7 +1,7 @@
 //! The state of a node at a glance: what its agent said, what its operator asks for, and the age of its last heartbeat.
 
 use evenkeel_planner::settings::PlannerSettings;
-use evenkeel_wire::exchange::node::{AgentState, NodeAnswer};
+use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub struct NodeHealth {
 
 impl NodeHealth {
     /// Judges a record. A node is down when it is silent for longer than a hub waits unless its settings say otherwise.
-    pub fn of(node: &NodeAnswer, now: Timestamp) -> Self {
+    pub fn of(node: &NodeResponse, now: Timestamp) -> Self {
         let seen = seconds_of(node.last_heartbeat.as_deref().unwrap_or_default().trim_end_matches("[UTC]"));
         let heartbeat_age = (seen != 0).then(|| now.as_second().saturating_sub(seen).max(0));
         let limit = i64::try_from(PlannerSettings::default().node_down_after_secs).unwrap_or(i64::MAX);
@@ -124,14 +124,14 @@ mod tests {
                 "STOPPED, last heartbeat 4d ago",
             ),
         ] {
-            let node: NodeAnswer = serde_json::from_value(record).expect("a node");
+            let node: NodeResponse = serde_json::from_value(record).expect("a node");
             assert_eq!(NodeHealth::of(&node, now).text(), expected);
         }
     }
 
     #[test]
     fn table_gets_state_and_age() {
-        let health = NodeHealth::of(&NodeAnswer::default(), at("2026-03-01T12:00:00Z"));
+        let health = NodeHealth::of(&NodeResponse::default(), at("2026-03-01T12:00:00Z"));
         let shown = with_health(json!({"lastHeartbeat": null}), health);
         assert_eq!(shown, json!({"lastHeartbeat": null, "state": "NEW", "heartbeatAge": null}));
     }

@@ -1,8 +1,8 @@
 //! Waits until a deployment policy is carried out on every node that it selects.
 
-use evenkeel_wire::agbot::reason::{PairPlacement, Reason, ReasonsAnswer};
+use evenkeel_wire::agbot::reason::{PairPlacement, Reason, ReasonsResponse};
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
-use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyAnswer;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use jiff::Timestamp;
 
 use super::Progress;
@@ -50,7 +50,7 @@ impl WantedPolicy {
         Ok(Self::of(format!("{org}/{id}"), &found))
     }
 
-    fn of(id: String, policy: &DeploymentPolicyAnswer) -> Self {
+    fn of(id: String, policy: &DeploymentPolicyResponse) -> Self {
         let versions = policy.service().map(|service| service.service_versions).unwrap_or_default();
         let versions = versions.into_iter().map(|one| one.version).collect();
         Self { id, versions, written_at: instant(&policy.last_updated) }
@@ -68,7 +68,7 @@ impl WantedPolicy {
         Ok(self.judge(&reasons, &rollouts.rollouts))
     }
 
-    fn judge(&self, reasons: &ReasonsAnswer, rollouts: &[Rollout]) -> Progress {
+    fn judge(&self, reasons: &ReasonsResponse, rollouts: &[Rollout]) -> Progress {
         if !self.is_read_by(reasons) {
             return Progress::Pending(format!("the agbot has not read policy {} yet", self.id));
         }
@@ -106,7 +106,7 @@ impl WantedPolicy {
     }
 
     /// Returns whether the agbot has read the policy as it was written; one that does not say so is assumed to have.
-    fn is_read_by(&self, reasons: &ReasonsAnswer) -> bool {
+    fn is_read_by(&self, reasons: &ReasonsResponse) -> bool {
         let Some(policies) = &reasons.policies else { return true };
         let seen = policies.get(&self.id).and_then(|at| instant(at));
         seen.is_some_and(|seen| self.written_at.is_none_or(|written| seen >= written))
@@ -169,7 +169,7 @@ mod tests {
             "service": {"name": "s", "org": "o", "arch": "*", "serviceVersions": [{"version": "2.0.0"}]},
             "lastUpdated": "2026-01-01T00:00:05.000Z[UTC]",
         });
-        let policy: DeploymentPolicyAnswer = serde_json::from_value(document).expect("a policy");
+        let policy: DeploymentPolicyResponse = serde_json::from_value(document).expect("a policy");
         let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
         assert_eq!(wanted.versions, ["2.0.0"]);
         wanted
@@ -189,9 +189,9 @@ mod tests {
         pair("o/n9", blocked.to_owned(), state)
     }
 
-    fn reasons(read_at: Option<&str>, pairs: &[Reason]) -> ReasonsAnswer {
+    fn reasons(read_at: Option<&str>, pairs: &[Reason]) -> ReasonsResponse {
         let policies = read_at.map(|at| BTreeMap::from([("o/p".to_owned(), at.to_owned())]));
-        ReasonsAnswer { policies, inert_policies: Vec::new(), reasons: pairs.to_vec() }
+        ReasonsResponse { policies, inert_policies: Vec::new(), reasons: pairs.to_vec() }
     }
 
     fn judge(pairs: &[Reason], rollouts: &[Rollout]) -> Progress {
@@ -215,9 +215,9 @@ mod tests {
     #[test]
     fn state_of_the_agbot_before_the_change_does_not_count() {
         let pairs = [placed("o/n1", "2.0.0", true)];
-        let judge = |reasons: &ReasonsAnswer| wanted().judge(reasons, &[]);
+        let judge = |reasons: &ReasonsResponse| wanted().judge(reasons, &[]);
         assert!(matches!(judge(&reasons(Some("2026-01-01T00:00:04Z"), &pairs)), Progress::Pending(_)));
-        let absent = ReasonsAnswer { policies: Some(BTreeMap::new()), ..reasons(None, &pairs) };
+        let absent = ReasonsResponse { policies: Some(BTreeMap::new()), ..reasons(None, &pairs) };
         assert!(matches!(judge(&absent), Progress::Pending(_)));
         assert!(matches!(judge(&reasons(None, &pairs)), Progress::Done(_)));
     }

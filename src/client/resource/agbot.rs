@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use evenkeel_wire::exchange::agbot::{
-    AgbotAnswer, AgbotsAnswer, PatchAgbot, PostServedPattern, PostServedPolicy, PutAgbot, PutAgbotAgreement,
-    ServedPattern, ServedPatternsAnswer, ServedPoliciesAnswer, ServedPolicy,
+    AgbotResponse, AgbotsResponse, PatchAgbot, PostServedPattern, PostServedPolicy, PutAgbot,
+    PutAgbotAgreement, ServedPattern, ServedPatternsResponse, ServedPoliciesResponse, ServedPolicy,
 };
-use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesAnswer, PostMessage};
+use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde_json::Value;
 
@@ -20,14 +20,14 @@ fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
 
 impl Client {
     /// All visible agbots of an organization, by `org/agbot`.
-    pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<String, AgbotAnswer>, ClientError> {
-        let found: Option<AgbotsAnswer> = self.get(Path::org(org, &["agbots"])).await?;
+    pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<String, AgbotResponse>, ClientError> {
+        let found: Option<AgbotsResponse> = self.get(Path::org(org, &["agbots"])).await?;
         Ok(found.unwrap_or_default().agbots)
     }
 
     /// One agbot.
-    pub async fn agbot(&self, org: &str, agbot: &str) -> Result<Option<AgbotAnswer>, ClientError> {
-        let found: Option<AgbotsAnswer> = self.get(agbot_path(org, agbot, &[])).await?;
+    pub async fn agbot(&self, org: &str, agbot: &str) -> Result<Option<AgbotResponse>, ClientError> {
+        let found: Option<AgbotsResponse> = self.get(agbot_path(org, agbot, &[])).await?;
         Ok(only(found.map(|found| found.agbots)))
     }
 
@@ -80,7 +80,7 @@ impl Client {
         most: u32,
     ) -> Result<Vec<AgbotMessage>, ClientError> {
         let path = agbot_path(org, agbot, &["msgs"]).query("maxmsgs", &most.to_string());
-        let found: Option<AgbotMessagesAnswer> = self.get(path).await?;
+        let found: Option<AgbotMessagesResponse> = self.get(path).await?;
         Ok(found.unwrap_or_default().messages)
     }
 
@@ -105,7 +105,8 @@ impl Client {
         org: &str,
         agbot: &str,
     ) -> Result<BTreeMap<String, ServedPolicy>, ClientError> {
-        let found: Option<ServedPoliciesAnswer> = self.get(agbot_path(org, agbot, &["businesspols"])).await?;
+        let found: Option<ServedPoliciesResponse> =
+            self.get(agbot_path(org, agbot, &["businesspols"])).await?;
         Ok(found.unwrap_or_default().business_pols)
     }
 
@@ -175,7 +176,7 @@ impl Client {
         org: &str,
         agbot: &str,
     ) -> Result<BTreeMap<String, ServedPattern>, ClientError> {
-        let found: Option<ServedPatternsAnswer> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
+        let found: Option<ServedPatternsResponse> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
         Ok(found.unwrap_or_default().patterns)
     }
 }

@@ -1,11 +1,11 @@
 //! The agbot's own API (agbot 3.3): agreements, reasons, rollouts, events and claims. It is called on the agbot's own address.
 
 use evenkeel_wire::RawJson;
-use evenkeel_wire::agbot::agreement::{Agreements, AgreementsAnswer};
+use evenkeel_wire::agbot::agreement::{Agreements, AgreementsResponse};
 use evenkeel_wire::agbot::event::EventsQuery;
-use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsAnswer};
-use evenkeel_wire::agbot::rollout::RolloutsAnswer;
-use evenkeel_wire::agbot::upgrade::UpgradesAnswer;
+use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsResponse};
+use evenkeel_wire::agbot::rollout::RolloutsResponse;
+use evenkeel_wire::agbot::upgrade::UpgradesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -55,12 +55,12 @@ impl Client {
 
     /// Agreements with the nodes of an organization.
     pub async fn agbot_agreements(&self, org: &str) -> Result<Agreements, ClientError> {
-        let found: AgreementsAnswer = self.get_existing(list_path(org, "agreements")).await?;
+        let found: AgreementsResponse = self.get_existing(list_path(org, "agreements")).await?;
         Ok(found.agreements)
     }
 
     /// How each pair of node and policy stands.
-    pub async fn reasons(&self, org: &str) -> Result<ReasonsAnswer, ClientError> {
+    pub async fn reasons(&self, org: &str) -> Result<ReasonsResponse, ClientError> {
         self.get_existing(list_path(org, "reasons")).await
     }
 
@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Rollouts through the groups of an organization.
-    pub async fn rollouts(&self, org: &str) -> Result<RolloutsAnswer, ClientError> {
+    pub async fn rollouts(&self, org: &str) -> Result<RolloutsResponse, ClientError> {
         self.get_existing(list_path(org, "rollouts")).await
     }
 
@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// Claims of a group and the members that wait for them.
-    pub async fn upgrades(&self, org: &str, group: &str) -> Result<UpgradesAnswer, ClientError> {
+    pub async fn upgrades(&self, org: &str, group: &str) -> Result<UpgradesResponse, ClientError> {
         self.get_existing(upgrades_path(org, group)).await
     }
 

@@ -1,13 +1,13 @@
 //! Audit records and the state of the exchange.
 
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::audit::{AuditAnswer, AuditQuery, AuditVerifyAnswer, AuditVerifyQuery};
+use evenkeel_wire::exchange::audit::{AuditQuery, AuditResponse, AuditVerifyQuery, AuditVerifyResponse};
 
 use crate::{Client, ClientError, Path};
 
 impl Client {
     /// One page of the audit records of an organization.
-    pub async fn audit_records(&self, org: &str, query: &AuditQuery) -> Result<AuditAnswer, ClientError> {
+    pub async fn audit_records(&self, org: &str, query: &AuditQuery) -> Result<AuditResponse, ClientError> {
         self.get_existing(Path::org(org, &["audit"]).parameters(query)?).await
     }
 
@@ -16,7 +16,7 @@ impl Client {
         &self,
         org: &str,
         query: &AuditVerifyQuery,
-    ) -> Result<AuditVerifyAnswer, ClientError> {
+    ) -> Result<AuditVerifyResponse, ClientError> {
         self.get_existing(Path::org(org, &["audit", "verify"]).parameters(query)?).await
     }
 

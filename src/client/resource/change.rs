@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_wire::exchange::changes::{ChangesAnswer, ChangesRequest, MaxChangeId};
+use evenkeel_wire::exchange::changes::{ChangesRequest, ChangesResponse, MaxChangeId};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::{Client, ClientError, Path};
@@ -24,7 +24,7 @@ impl Client {
         org: &str,
         request: &ChangesRequest,
         wait: Duration,
-    ) -> Result<(ChangesAnswer, Duration), ClientError> {
+    ) -> Result<(ChangesResponse, Duration), ClientError> {
         let mut headers = HeaderMap::new();
         let wish = HeaderValue::try_from(format!("wait={}", wait.as_secs()))
             .map_err(|error| ClientError::Request(error.to_string()))?;

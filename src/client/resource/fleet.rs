@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use evenkeel_wire::exchange::ha_group::{
-    HaGroupAnswer, HaGroupMemberStatus, HaGroupStatusAnswer, HaGroupsAnswer, PutHaGroup,
+    HaGroupMemberStatus, HaGroupResponse, HaGroupStatusResponse, HaGroupsResponse, PutHaGroup,
 };
-use evenkeel_wire::exchange::organization::{OrganizationAnswer, OrganizationsAnswer, PutOrganization};
-use evenkeel_wire::exchange::search::{NodeHealth, NodeHealthAnswer, NodeHealthRequest};
-use evenkeel_wire::exchange::user::{PutUser, UserAnswer, UsersAnswer};
+use evenkeel_wire::exchange::organization::{OrganizationResponse, OrganizationsResponse, PutOrganization};
+use evenkeel_wire::exchange::search::{NodeHealth, NodeHealthRequest, NodeHealthResponse};
+use evenkeel_wire::exchange::user::{PutUser, UserResponse, UsersResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 
@@ -20,14 +20,14 @@ const NO_POLICY: &str = "evenkeel-asks-for-rights";
 
 impl Client {
     /// All visible organizations.
-    pub async fn list_orgs(&self) -> Result<BTreeMap<String, OrganizationAnswer>, ClientError> {
-        let found: Option<OrganizationsAnswer> = self.get(Path::new(&["orgs"])).await?;
+    pub async fn list_orgs(&self) -> Result<BTreeMap<String, OrganizationResponse>, ClientError> {
+        let found: Option<OrganizationsResponse> = self.get(Path::new(&["orgs"])).await?;
         Ok(found.unwrap_or_default().orgs)
     }
 
     /// One organization.
-    pub async fn org(&self, org: &str) -> Result<Option<OrganizationAnswer>, ClientError> {
-        let found: Option<OrganizationsAnswer> = self.get(Path::org(org, &[])).await?;
+    pub async fn org(&self, org: &str) -> Result<Option<OrganizationResponse>, ClientError> {
+        let found: Option<OrganizationsResponse> = self.get(Path::org(org, &[])).await?;
         Ok(only(found.map(|found| found.orgs)))
     }
 
@@ -37,8 +37,8 @@ impl Client {
     }
 
     /// Returns the caller's own user in an organization and its name, `org/user`; a status other than 200 when the caller has none there.
-    pub async fn own_user(&self, org: &str) -> Result<Option<(String, UserAnswer)>, ClientError> {
-        let found: Option<UsersAnswer> = self.get(Path::org(org, &["users", "apikey"])).await?;
+    pub async fn own_user(&self, org: &str) -> Result<Option<(String, UserResponse)>, ClientError> {
+        let found: Option<UsersResponse> = self.get(Path::org(org, &["users", "apikey"])).await?;
         Ok(found.and_then(|mut found| found.users.pop_first()))
     }
 
@@ -53,14 +53,14 @@ impl Client {
     }
 
     /// All HA groups of an organization, sorted by name.
-    pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupAnswer>, ClientError> {
-        let found: Option<HaGroupsAnswer> = self.get(Path::org(org, &["hagroups"])).await?;
+    pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupResponse>, ClientError> {
+        let found: Option<HaGroupsResponse> = self.get(Path::org(org, &["hagroups"])).await?;
         Ok(found.unwrap_or_default().node_groups)
     }
 
     /// One HA group.
-    pub async fn ha_group(&self, org: &str, group: &str) -> Result<Option<HaGroupAnswer>, ClientError> {
-        let found: Option<HaGroupsAnswer> = self.get(Path::org(org, &["hagroups", group])).await?;
+    pub async fn ha_group(&self, org: &str, group: &str) -> Result<Option<HaGroupResponse>, ClientError> {
+        let found: Option<HaGroupsResponse> = self.get(Path::org(org, &["hagroups", group])).await?;
         Ok(found.and_then(|found| found.node_groups.into_iter().next()))
     }
 
@@ -73,7 +73,7 @@ impl Client {
         policy: &str,
     ) -> Result<Option<BTreeMap<String, HaGroupMemberStatus>>, ClientError> {
         let path = Path::org(org, &["hagroups", group, "managementStatus", policy]);
-        let found: Option<HaGroupStatusAnswer> = self.get(path).await?;
+        let found: Option<HaGroupStatusResponse> = self.get(path).await?;
         Ok(found.map(|found| found.members))
     }
 
@@ -143,7 +143,7 @@ impl Client {
     ) -> Result<BTreeMap<String, NodeHealth>, ClientError> {
         let path = Path::org(org, &["search", "nodehealth"]);
         let request = NodeHealthRequest { last_time: last_time.to_owned(), node_orgids: None };
-        let found: Option<NodeHealthAnswer> = self.search(path, &request).await?;
+        let found: Option<NodeHealthResponse> = self.search(path, &request).await?;
         Ok(found.unwrap_or_default().nodes)
     }
 }

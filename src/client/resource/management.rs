@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use evenkeel_wire::exchange::administration::AgentFileVersions;
-use evenkeel_wire::exchange::management_policy::{ManagementPoliciesAnswer, ManagementPolicyAnswer};
-use evenkeel_wire::exchange::node_part::{ManagementStatus, ManagementStatusAnswer, PutManagementStatus};
+use evenkeel_wire::exchange::management_policy::{ManagementPoliciesResponse, ManagementPolicyResponse};
+use evenkeel_wire::exchange::node_part::{ManagementStatus, ManagementStatusResponse, PutManagementStatus};
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use serde_json::Value;
@@ -18,8 +18,8 @@ impl Client {
     pub async fn list_management_policies(
         &self,
         org: &str,
-    ) -> Result<BTreeMap<String, ManagementPolicyAnswer>, ClientError> {
-        let found: Option<ManagementPoliciesAnswer> =
+    ) -> Result<BTreeMap<String, ManagementPolicyResponse>, ClientError> {
+        let found: Option<ManagementPoliciesResponse> =
             self.get(Path::org(org, &["managementpolicies"])).await?;
         Ok(found.unwrap_or_default().management_policy)
     }
@@ -29,8 +29,8 @@ impl Client {
         &self,
         org: &str,
         policy: &str,
-    ) -> Result<Option<ManagementPolicyAnswer>, ClientError> {
-        let found: Option<ManagementPoliciesAnswer> =
+    ) -> Result<Option<ManagementPolicyResponse>, ClientError> {
+        let found: Option<ManagementPoliciesResponse> =
             self.get(Path::org(org, &["managementpolicies", policy])).await?;
         Ok(only(found.map(|found| found.management_policy)))
     }
@@ -41,7 +41,7 @@ impl Client {
         org: &str,
         node: &str,
     ) -> Result<BTreeMap<String, ManagementStatus>, ClientError> {
-        let found: Option<ManagementStatusAnswer> =
+        let found: Option<ManagementStatusResponse> =
             self.get(Path::org(org, &["nodes", node, "managementStatus"])).await?;
         Ok(found.unwrap_or_default().management_status)
     }
@@ -53,7 +53,7 @@ impl Client {
         node: &str,
         policy: &str,
     ) -> Result<Option<ManagementStatus>, ClientError> {
-        let found: Option<ManagementStatusAnswer> =
+        let found: Option<ManagementStatusResponse> =
             self.get(Path::org(org, &["nodes", node, "managementStatus", policy])).await?;
         Ok(only(found.map(|found| found.management_status)))
     }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesAnswer, PostMessage};
-use evenkeel_wire::exchange::node::{NodeAnswer, NodesAnswer, PutNode};
+use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesResponse, PostMessage};
+use evenkeel_wire::exchange::node::{NodeResponse, NodesResponse, PutNode};
 use evenkeel_wire::exchange::node_orchestration::PutNodeOrchestration;
 use evenkeel_wire::exchange::node_part::{
-    NodeAgreement, NodeAgreementsAnswer, NodeErrorsAnswer, NodeStatusAnswer, PutNodeAgreement, PutNodeErrors,
-    PutNodeStatus,
+    NodeAgreement, NodeAgreementsResponse, NodeErrorsResponse, NodeStatusResponse, PutNodeAgreement,
+    PutNodeErrors, PutNodeStatus,
 };
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::de::IgnoredAny;
@@ -30,8 +30,8 @@ fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
 
 impl Client {
     /// All visible nodes of an organization, by `org/node`.
-    pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, NodeAnswer>, ClientError> {
-        let found: Option<NodesAnswer> = self.get(Path::org(org, &["nodes"])).await?;
+    pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, NodeResponse>, ClientError> {
+        let found: Option<NodesResponse> = self.get(Path::org(org, &["nodes"])).await?;
         Ok(found.unwrap_or_default().nodes)
     }
 
@@ -53,8 +53,8 @@ impl Client {
     }
 
     /// One node.
-    pub async fn node(&self, org: &str, node: &str) -> Result<Option<NodeAnswer>, ClientError> {
-        let found: Option<NodesAnswer> = self.get(node_path(org, node, &[])).await?;
+    pub async fn node(&self, org: &str, node: &str) -> Result<Option<NodeResponse>, ClientError> {
+        let found: Option<NodesResponse> = self.get(node_path(org, node, &[])).await?;
         Ok(only(found.map(|found| found.nodes)))
     }
 
@@ -133,7 +133,11 @@ impl Client {
     }
 
     /// A node's status document.
-    pub async fn node_status(&self, org: &str, node: &str) -> Result<Option<NodeStatusAnswer>, ClientError> {
+    pub async fn node_status(
+        &self,
+        org: &str,
+        node: &str,
+    ) -> Result<Option<NodeStatusResponse>, ClientError> {
         self.get(node_path(org, node, &["status"])).await
     }
 
@@ -153,7 +157,11 @@ impl Client {
     }
 
     /// A node's errors.
-    pub async fn node_errors(&self, org: &str, node: &str) -> Result<Option<NodeErrorsAnswer>, ClientError> {
+    pub async fn node_errors(
+        &self,
+        org: &str,
+        node: &str,
+    ) -> Result<Option<NodeErrorsResponse>, ClientError> {
         self.get(node_path(org, node, &["errors"])).await
     }
 
@@ -178,7 +186,7 @@ impl Client {
         org: &str,
         node: &str,
     ) -> Result<BTreeMap<String, NodeAgreement>, ClientError> {
-        let found: Option<NodeAgreementsAnswer> = self.get(node_path(org, node, &["agreements"])).await?;
+        let found: Option<NodeAgreementsResponse> = self.get(node_path(org, node, &["agreements"])).await?;
         Ok(found.unwrap_or_default().agreements)
     }
 
@@ -205,7 +213,7 @@ impl Client {
 
     /// The messages in a node's mailbox, oldest first.
     pub async fn list_node_messages(&self, org: &str, node: &str) -> Result<Vec<NodeMessage>, ClientError> {
-        let found: Option<NodeMessagesAnswer> = self.get(node_path(org, node, &["msgs"])).await?;
+        let found: Option<NodeMessagesResponse> = self.get(node_path(org, node, &["msgs"])).await?;
         Ok(found.unwrap_or_default().messages)
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_wire::exchange::deployment_policy::{DeploymentPoliciesAnswer, DeploymentPolicyAnswer};
-use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternsAnswer};
+use evenkeel_wire::exchange::deployment_policy::{DeploymentPoliciesResponse, DeploymentPolicyResponse};
+use evenkeel_wire::exchange::pattern::{PatternResponse, PatternsResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::Serialize;
 
@@ -15,8 +15,8 @@ impl Client {
     pub async fn list_deployment_policies(
         &self,
         org: &str,
-    ) -> Result<BTreeMap<String, DeploymentPolicyAnswer>, ClientError> {
-        let found: Option<DeploymentPoliciesAnswer> =
+    ) -> Result<BTreeMap<String, DeploymentPolicyResponse>, ClientError> {
+        let found: Option<DeploymentPoliciesResponse> =
             self.get(Path::org(org, &["business", "policies"])).await?;
         Ok(found.unwrap_or_default().business_policy)
     }
@@ -26,8 +26,8 @@ impl Client {
         &self,
         org: &str,
         policy: &str,
-    ) -> Result<Option<DeploymentPolicyAnswer>, ClientError> {
-        let found: Option<DeploymentPoliciesAnswer> =
+    ) -> Result<Option<DeploymentPolicyResponse>, ClientError> {
+        let found: Option<DeploymentPoliciesResponse> =
             self.get(Path::org(org, &["business", "policies", policy])).await?;
         Ok(only(found.map(|found| found.business_policy)))
     }
@@ -53,14 +53,14 @@ impl Client {
     }
 
     /// All visible patterns of an organization, by `org/pattern`.
-    pub async fn list_patterns(&self, org: &str) -> Result<BTreeMap<String, PatternAnswer>, ClientError> {
-        let found: Option<PatternsAnswer> = self.get(Path::org(org, &["patterns"])).await?;
+    pub async fn list_patterns(&self, org: &str) -> Result<BTreeMap<String, PatternResponse>, ClientError> {
+        let found: Option<PatternsResponse> = self.get(Path::org(org, &["patterns"])).await?;
         Ok(found.unwrap_or_default().patterns)
     }
 
     /// One pattern.
-    pub async fn pattern(&self, org: &str, pattern: &str) -> Result<Option<PatternAnswer>, ClientError> {
-        let found: Option<PatternsAnswer> = self.get(Path::org(org, &["patterns", pattern])).await?;
+    pub async fn pattern(&self, org: &str, pattern: &str) -> Result<Option<PatternResponse>, ClientError> {
+        let found: Option<PatternsResponse> = self.get(Path::org(org, &["patterns", pattern])).await?;
         Ok(only(found.map(|found| found.patterns)))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth, ServiceAnswer, ServicesAnswer};
+use evenkeel_wire::exchange::service::{DockAuthResponse, PutDockAuth, ServiceResponse, ServicesResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
@@ -26,7 +26,7 @@ impl Client {
         url: &str,
         version: Option<&str>,
         arch: Option<&str>,
-    ) -> Result<BTreeMap<String, ServiceAnswer>, ClientError> {
+    ) -> Result<BTreeMap<String, ServiceResponse>, ClientError> {
         let mut path = Path::org(org, &["services"]).query("url", url);
         if let Some(version) = version {
             path = path.query("version", version);
@@ -34,7 +34,7 @@ impl Client {
         if let Some(arch) = arch {
             path = path.query("arch", arch);
         }
-        let found: Option<ServicesAnswer> = self.get(path).await?;
+        let found: Option<ServicesResponse> = self.get(path).await?;
         Ok(found.unwrap_or_default().services)
     }
 
@@ -45,8 +45,8 @@ impl Client {
     }
 
     /// One service.
-    pub async fn service(&self, org: &str, service: &str) -> Result<Option<ServiceAnswer>, ClientError> {
-        let found: Option<ServicesAnswer> = self.get(service_path(org, service, &[])).await?;
+    pub async fn service(&self, org: &str, service: &str) -> Result<Option<ServiceResponse>, ClientError> {
+        let found: Option<ServicesResponse> = self.get(service_path(org, service, &[])).await?;
         Ok(only(found.map(|found| found.services)))
     }
 
@@ -157,7 +157,7 @@ impl Client {
         &self,
         org: &str,
         service: &str,
-    ) -> Result<Vec<DockAuthAnswer>, ClientError> {
+    ) -> Result<Vec<DockAuthResponse>, ClientError> {
         Ok(self.get(service_path(org, service, &["dockauths"])).await?.unwrap_or_default())
     }
 }

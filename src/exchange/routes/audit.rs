@@ -4,7 +4,7 @@ use axum::Json;
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_exchange_store::audit_chain::{self, AuditFilter, Chain};
 use evenkeel_wire::exchange::audit::{
-    AuditAnswer, AuditQuery, AuditVerifyAnswer, AuditVerifyQuery, BrokenRecord, ChainPlace, ChainWalk,
+    AuditQuery, AuditResponse, AuditVerifyQuery, AuditVerifyResponse, BrokenRecord, ChainPlace, ChainWalk,
     NO_HASH, hex,
 };
 use jiff::Timestamp;
@@ -45,7 +45,7 @@ pub fn operations() -> Vec<Operation> {
 async fn list_records(
     op: Op<OrgPath, Query<AuditQuery>>,
     _: Permission<right::AuditRead>,
-) -> Result<Json<AuditAnswer>, ApiError> {
+) -> Result<Json<AuditResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let limit = within("limit", query.limit.unwrap_or(USUAL_LIMIT), 1, MOST_LISTED)?;
     let mut after = within("after", query.after.unwrap_or(0), 0, i64::MAX)?;
@@ -90,13 +90,13 @@ async fn list_records(
     let is_more = rows.len() as i64 > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     let next = rows.last().filter(|_| is_more).map(|row| row.number);
-    Ok(Json(AuditAnswer { records: rows.iter().map(shown).collect(), next }))
+    Ok(Json(AuditResponse { records: rows.iter().map(shown).collect(), next }))
 }
 
 async fn verify_records(
     op: Op<OrgPath, Query<AuditVerifyQuery>>,
     _: Permission<right::AuditRead>,
-) -> Result<Json<AuditVerifyAnswer>, ApiError> {
+) -> Result<Json<AuditVerifyResponse>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let limit = within("limit", query.limit.unwrap_or(MOST_CHECKED), 1, MOST_CHECKED)?;
     let after = query.after.map(|after| within("after", after, 0, i64::MAX)).transpose()?;
@@ -114,7 +114,7 @@ async fn verify(
     org: &str,
     after: Option<i64>,
     limit: i64,
-) -> Result<AuditVerifyAnswer, ApiError> {
+) -> Result<AuditVerifyResponse, ApiError> {
     let database = exchange.database();
     let chain = database.read(async |connection| audit_chain::find_chain(connection, org).await).await?;
     let end = chain.as_ref().map_or_else(nothing, last_place);
@@ -154,7 +154,7 @@ async fn verify(
     if broken.is_none() && !is_limited {
         broken = walk.finish(&end).err();
     }
-    Ok(AuditVerifyAnswer {
+    Ok(AuditVerifyResponse {
         intact: broken.is_none(),
         checked,
         begin,

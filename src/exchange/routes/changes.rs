@@ -12,7 +12,7 @@ use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_api::{Created, NoContent};
 use evenkeel_exchange_store::change::{self, SequencedChange};
 use evenkeel_wire::exchange::changes::{
-    ChangedResource, ChangesAnswer, ChangesRequest, CleanupRequest, MaxChangeId, NumberedAt,
+    ChangedResource, ChangesRequest, ChangesResponse, CleanupRequest, MaxChangeId, NumberedAt,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use futures_util::Stream;
@@ -60,7 +60,7 @@ pub(crate) async fn poll_changes(
     op: Op<OrgPath, WantedWait>,
     _: Permission<right::OrgRead>,
     Body(request): Body<ChangesRequest>,
-) -> Result<Created<ChangesAnswer>, ApiError> {
+) -> Result<Created<ChangesResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: WantedWait(timeout), .. } = op;
     if request.max_records < 0 {
         return Err(ApiError::invalid_input("maxRecords must not be negative"));
@@ -167,7 +167,7 @@ impl Parameters for LastEventId {
 }
 
 /// Groups changes by resource; the operation is that of the latest change.
-fn answer(selection: Selection, limit: usize) -> ChangesAnswer {
+fn answer(selection: Selection, limit: usize) -> ChangesResponse {
     let hit_max_records = limit > 0 && selection.changes.len() == limit;
     let most_recent_change_id = match selection.changes.last() {
         Some(newest) if hit_max_records => newest.change_id,
@@ -185,7 +185,7 @@ fn answer(selection: Selection, limit: usize) -> ChangesAnswer {
         resource.operation.clone_from(&change.operation);
         resource.resource_changes.push(numbered_at(change));
     }
-    ChangesAnswer {
+    ChangesResponse {
         changes,
         most_recent_change_id,
         hit_max_records,

@@ -10,7 +10,7 @@ use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_wire::exchange::management_policy::{
-    AgentUpgradePolicy, ManagementPoliciesAnswer, ManagementPoliciesQuery, ManagementPolicyAnswer,
+    AgentUpgradePolicy, ManagementPoliciesQuery, ManagementPoliciesResponse, ManagementPolicyResponse,
     PostManagementPolicy,
 };
 use evenkeel_wire::exchange::node::AttributeQuery;
@@ -46,7 +46,7 @@ pub fn operations() -> Vec<Operation> {
         get(ONE, "get_management_policy", get_management_policy)
             .doc(TAG, "Reads a management policy, or one attribute of it")
             .success("the policy or the attribute")
-            .answer_with(404, "there is none", Content::either::<ManagementPoliciesAnswer, ApiResponse>()),
+            .answer_with(404, "there is none", Content::either::<ManagementPoliciesResponse, ApiResponse>()),
         post(ONE, "create_management_policy", create_management_policy)
             .doc(TAG, "Publishes a management policy")
             .audit(Subject::ManagementPolicy)
@@ -65,7 +65,7 @@ pub fn operations() -> Vec<Operation> {
 async fn list_management_policies(
     op: Op<OrgPath, Query<ManagementPoliciesQuery>>,
     _: Permission<right::ManagementPolicyRead>,
-) -> Result<List<ManagementPoliciesAnswer>, ApiError> {
+) -> Result<List<ManagementPoliciesResponse>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = ManagementPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
@@ -99,7 +99,7 @@ async fn page(
 async fn get_management_policy(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::ManagementPolicyRead>,
-) -> Result<OneOrAttribute<ManagementPoliciesAnswer>, ApiError> {
+) -> Result<OneOrAttribute<ManagementPoliciesResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -111,7 +111,7 @@ async fn get_management_policy(
             Some(_) => Err(absent(&org, &id)),
             None => Ok(Either::First(List::of(
                 true,
-                ManagementPoliciesAnswer { management_policy, last_index: 0 },
+                ManagementPoliciesResponse { management_policy, last_index: 0 },
             ))),
         };
     };
@@ -125,7 +125,7 @@ async fn get_management_policy(
     }
     let (key, answer) = keyed_answer(row);
     let management_policy = BTreeMap::from([(key, answer)]);
-    Ok(Either::First(List::of(false, ManagementPoliciesAnswer { management_policy, last_index: 0 })))
+    Ok(Either::First(List::of(false, ManagementPoliciesResponse { management_policy, last_index: 0 })))
 }
 
 async fn create_management_policy(
@@ -218,7 +218,7 @@ fn row(
     })
 }
 
-fn keyed_answer(row: ManagementPolicyRow) -> (String, ManagementPolicyAnswer) {
+fn keyed_answer(row: ManagementPolicyRow) -> (String, ManagementPolicyResponse) {
     let key = format!("{}/{}", row.org, row.policy);
     let mut answer = stored_answer(row);
     show_absent_lists([&mut answer.constraints, &mut answer.patterns, &mut answer.properties]);
@@ -226,8 +226,8 @@ fn keyed_answer(row: ManagementPolicyRow) -> (String, ManagementPolicyAnswer) {
 }
 
 /// The policy with what was never given as `null`.
-fn stored_answer(row: ManagementPolicyRow) -> ManagementPolicyAnswer {
-    ManagementPolicyAnswer {
+fn stored_answer(row: ManagementPolicyRow) -> ManagementPolicyResponse {
+    ManagementPolicyResponse {
         agent_upgrade_policy: filled::<AgentUpgradePolicy>(row.agent_upgrade_policy),
         constraints: row.constraints,
         created: wire_time(row.created_at),

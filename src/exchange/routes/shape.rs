@@ -3,23 +3,23 @@
 use axum::Json;
 use evenkeel_api::{Either, List};
 use evenkeel_wire::exchange::shared::without_absent;
-use evenkeel_wire::exchange::utility::AttributeAnswer;
+use evenkeel_wire::exchange::utility::AttributeResponse;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::ApiError;
 
 /// A resource by itself, which is an empty list when it is absent, or one attribute of it.
-pub type OneOrAttribute<T> = Either<List<T>, Json<AttributeAnswer>>;
+pub type OneOrAttribute<T> = Either<List<T>, Json<AttributeResponse>>;
 
 /// 200 with one attribute: texts as they are, structured values as JSON text, nothing as the empty text.
-pub fn attribute(name: &str, value: &Value) -> Json<AttributeAnswer> {
+pub fn attribute(name: &str, value: &Value) -> Json<AttributeResponse> {
     let value = match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    Json(AttributeAnswer { attribute: name.to_owned(), value })
+    Json(AttributeResponse { attribute: name.to_owned(), value })
 }
 
 /// 200 with one member of a resource, named in any case, as the contract writes it: what was never given is the empty text, optional
@@ -28,7 +28,7 @@ pub fn attribute_of<T: Serialize>(
     resource: &T,
     name: &str,
     as_given: &[&str],
-) -> Option<Json<AttributeAnswer>> {
+) -> Option<Json<AttributeResponse>> {
     let members = serde_json::to_value(resource).ok()?;
     let (member, value) =
         members.as_object()?.iter().find(|(member, _)| member.eq_ignore_ascii_case(name))?;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::response::{Html, IntoResponse, Response};
 use bytes::Bytes;
 use evenkeel_api::{Documented, Text};
-use evenkeel_wire::exchange::utility::TestAnswer;
+use evenkeel_wire::exchange::utility::TestResponse;
 use http::header;
 use serde_json::Value;
 
@@ -43,8 +43,8 @@ fn get_version(_: &Served) -> Text {
     Text(format!("{API_VERSION}\n"))
 }
 
-fn test(_: &Served) -> Json<TestAnswer> {
-    Json(TestAnswer { result: "OK".to_owned() })
+fn test(_: &Served) -> Json<TestResponse> {
+    Json(TestResponse { result: "OK".to_owned() })
 }
 
 fn get_documentation_page(_: &Served) -> Html<&'static str> {

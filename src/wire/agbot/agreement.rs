@@ -8,7 +8,7 @@ use crate::RawJson;
 
 /// What the agbot has agreed to with the nodes of an organization.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct AgreementsAnswer {
+pub struct AgreementsResponse {
     /// By whether they are alive.
     pub agreements: Agreements,
 }

@@ -6,7 +6,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// What the agbot did lately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct EventsAnswer {
+pub struct EventsResponse {
     /// The events, newest first.
     pub events: Vec<AgbotEvent>,
 }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// How each pair of node and policy stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ReasonsAnswer {
+pub struct ReasonsResponse {
     /// When each deployment policy of the organization was written, as far as the agbot has read it.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 /// Rollouts through the groups of an organization.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RolloutsAnswer {
+pub struct RolloutsResponse {
     /// The rollouts.
     pub rollouts: Vec<Rollout>,
 }

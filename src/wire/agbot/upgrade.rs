@@ -16,7 +16,7 @@ pub struct UpgradeRequest {
 
 /// Claims of a group and what waits for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct UpgradesAnswer {
+pub struct UpgradesResponse {
     /// Members of the group, as far as the agbot has read it.
     #[serde(default)]
     pub members: Vec<String>,

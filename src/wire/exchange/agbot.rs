@@ -47,7 +47,7 @@ pub struct PatchAgbot {
 
 response! {
     /// An agbot.
-    pub struct AgbotAnswer {
+    pub struct AgbotResponse {
         /// `org/agbot`.
         id: String,
         /// Last heartbeat.
@@ -69,9 +69,9 @@ response! {
 
 response! {
     /// Agbots by `org/agbot`.
-    pub struct AgbotsAnswer {
+    pub struct AgbotsResponse {
         /// The agbots.
-        agbots: BTreeMap<String, AgbotAnswer>,
+        agbots: BTreeMap<String, AgbotResponse>,
         /// Always 0.
         last_index: i32,
     }
@@ -118,7 +118,7 @@ response! {
 
 response! {
     /// Agreements of an agbot by id.
-    pub struct AgbotAgreementsAnswer {
+    pub struct AgbotAgreementsResponse {
         /// The agreements.
         agreements: BTreeMap<String, AgbotAgreement>,
         /// Always 0.
@@ -157,7 +157,7 @@ response! {
 
 response! {
     /// Patterns that an agbot serves, by `patternOrg_pattern_nodeOrg`.
-    pub struct ServedPatternsAnswer {
+    pub struct ServedPatternsResponse {
         /// The patterns.
         patterns: BTreeMap<String, ServedPattern>,
     }
@@ -218,7 +218,7 @@ response! {
 
 response! {
     /// Deployment policies that an agbot serves, by `policyOrg_policy_nodeOrg`.
-    pub struct ServedPoliciesAnswer {
+    pub struct ServedPoliciesResponse {
         /// The policies.
         business_pols: BTreeMap<String, ServedPolicy>,
     }

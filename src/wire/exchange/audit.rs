@@ -203,7 +203,7 @@ pub struct AuditQuery {
 /// Records, ascending by number, or descending when that was asked for.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AuditAnswer {
+pub struct AuditResponse {
     /// The records.
     pub records: Vec<AuditRecord>,
     /// `after` of the next page, or `before` when it is descending; absent when this was the last one.
@@ -226,7 +226,7 @@ pub struct AuditVerifyQuery {
 /// Outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AuditVerifyAnswer {
+pub struct AuditVerifyResponse {
     /// No record that was checked is wrong.
     pub intact: bool,
     /// How many records were checked and are right.

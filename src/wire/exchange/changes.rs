@@ -33,7 +33,7 @@ fn org_list<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, 
 
 response! {
     /// Changes, grouped by resource.
-    pub struct ChangesAnswer {
+    pub struct ChangesResponse {
         /// Changed resources, in no particular order.
         changes: Vec<ChangedResource>,
         /// The next poll asks for this number plus one.

@@ -132,7 +132,7 @@ pub struct DeployedServiceVersion {
 
 response! {
     /// A deployment policy.
-    pub struct DeploymentPolicyAnswer {
+    pub struct DeploymentPolicyResponse {
         /// Constraint expressions.
         #[schema(value_type = Vec<String>)]
         constraints: Value,
@@ -165,7 +165,7 @@ response! {
     }
 }
 
-impl DeploymentPolicyAnswer {
+impl DeploymentPolicyResponse {
     /// Returns what is deployed.
     ///
     /// # Errors
@@ -177,9 +177,9 @@ impl DeploymentPolicyAnswer {
 
 response! {
     /// Deployment policies by `org/id`.
-    pub struct DeploymentPoliciesAnswer {
+    pub struct DeploymentPoliciesResponse {
         /// The policies.
-        business_policy: BTreeMap<String, DeploymentPolicyAnswer>,
+        business_policy: BTreeMap<String, DeploymentPolicyResponse>,
         /// Always 0.
         last_index: i64,
     }

@@ -53,7 +53,7 @@ response! {
     /// An HA group.
     // The store writes this shape: `ha_group::list_groups`.
     #[derive(PartialEq, Eq)]
-    pub struct HaGroupAnswer {
+    pub struct HaGroupResponse {
         /// Its name.
         name: String,
         /// What it is for; empty when the caller may not read it.
@@ -73,9 +73,9 @@ response! {
 response! {
     /// HA groups, sorted by name.
     #[derive(PartialEq, Eq)]
-    pub struct HaGroupsAnswer {
+    pub struct HaGroupsResponse {
         /// The groups.
-        node_groups: Vec<HaGroupAnswer>,
+        node_groups: Vec<HaGroupResponse>,
     }
 }
 
@@ -94,7 +94,7 @@ pub struct HaGroupMemberStatus {
 response! {
     /// Where a management policy stands on the members of an HA group.
     #[derive(PartialEq, Eq)]
-    pub struct HaGroupStatusAnswer {
+    pub struct HaGroupStatusResponse {
         /// The members, by `organization/node`.
         members: BTreeMap<String, HaGroupMemberStatus>,
     }

@@ -56,7 +56,7 @@ pub struct AgentUpgradePolicy {
 
 response! {
     /// A management policy.
-    pub struct ManagementPolicyAnswer {
+    pub struct ManagementPolicyResponse {
         /// What agents upgrade to.
         #[schema(value_type = AgentUpgradePolicy)]
         agent_upgrade_policy: Value,
@@ -88,7 +88,7 @@ response! {
     }
 }
 
-impl ManagementPolicyAnswer {
+impl ManagementPolicyResponse {
     /// Returns what agents upgrade to; `None` when the policy does not say so.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl ManagementPolicyAnswer {
     /// Returns the constraint expressions.
     ///
     /// # Errors
-    /// As those of [`ManagementPolicyAnswer::agent_upgrade_policy`].
+    /// As those of [`ManagementPolicyResponse::agent_upgrade_policy`].
     pub fn constraints(&self) -> Result<Vec<String>, serde_json::Error> {
         response::part_of(self.constraints.clone())
     }
@@ -109,7 +109,7 @@ impl ManagementPolicyAnswer {
     /// Returns the patterns whose nodes are meant.
     ///
     /// # Errors
-    /// As those of [`ManagementPolicyAnswer::agent_upgrade_policy`].
+    /// As those of [`ManagementPolicyResponse::agent_upgrade_policy`].
     pub fn patterns(&self) -> Result<Vec<String>, serde_json::Error> {
         response::part_of(self.patterns.clone())
     }
@@ -117,9 +117,9 @@ impl ManagementPolicyAnswer {
 
 response! {
     /// Management policies by `org/id`.
-    pub struct ManagementPoliciesAnswer {
+    pub struct ManagementPoliciesResponse {
         /// The policies.
-        management_policy: BTreeMap<String, ManagementPolicyAnswer>,
+        management_policy: BTreeMap<String, ManagementPolicyResponse>,
         /// Always 0.
         last_index: i64,
     }

@@ -55,7 +55,7 @@ response! {
 
 response! {
     /// Messages to a node.
-    pub struct NodeMessagesAnswer {
+    pub struct NodeMessagesResponse {
         /// The messages, oldest first.
         messages: Vec<NodeMessage>,
         /// Always 0.
@@ -65,7 +65,7 @@ response! {
 
 response! {
     /// Messages to an agbot.
-    pub struct AgbotMessagesAnswer {
+    pub struct AgbotMessagesResponse {
         /// The messages, oldest first.
         messages: Vec<AgbotMessage>,
         /// Always 0.

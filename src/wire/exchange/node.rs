@@ -181,7 +181,7 @@ pub struct HeartbeatIntervals {
 
 response! {
     /// A node.
-    pub struct NodeAnswer {
+    pub struct NodeResponse {
         /// Masked.
         token: FixedText,
         /// Display name.
@@ -230,7 +230,7 @@ response! {
     }
 }
 
-impl NodeAnswer {
+impl NodeResponse {
     /// Returns the services that the node offers to run.
     ///
     /// # Errors
@@ -242,7 +242,7 @@ impl NodeAnswer {
     /// Returns the values for variables of services, one object for each service.
     ///
     /// # Errors
-    /// As those of [`NodeAnswer::registered_services`].
+    /// As those of [`NodeResponse::registered_services`].
     pub fn user_input(&self) -> Result<Vec<Value>, serde_json::Error> {
         response::part(&self.user_input)
     }
@@ -250,7 +250,7 @@ impl NodeAnswer {
     /// Returns the versions of the agent's parts by name.
     ///
     /// # Errors
-    /// As those of [`NodeAnswer::registered_services`].
+    /// As those of [`NodeResponse::registered_services`].
     pub fn software_versions(&self) -> Result<BTreeMap<String, String>, serde_json::Error> {
         response::part(&self.software_versions)
     }
@@ -258,7 +258,7 @@ impl NodeAnswer {
     /// Returns the heartbeat intervals of the node.
     ///
     /// # Errors
-    /// As those of [`NodeAnswer::registered_services`].
+    /// As those of [`NodeResponse::registered_services`].
     pub fn heartbeat_intervals(&self) -> Result<HeartbeatIntervals, serde_json::Error> {
         response::part(&self.heartbeat_intervals)
     }
@@ -300,9 +300,9 @@ impl AgentState {
 
 response! {
     /// Nodes by `org/node`.
-    pub struct NodesAnswer {
+    pub struct NodesResponse {
         /// The nodes.
-        nodes: BTreeMap<String, NodeAnswer>,
+        nodes: BTreeMap<String, NodeResponse>,
         /// Always 0.
         last_index: i32,
     }

@@ -73,7 +73,7 @@ impl NodeOrchestration {
 /// The orchestration of one node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
-pub struct NodeOrchestrationAnswer {
+pub struct NodeOrchestrationResponse {
     /// What its operator asks for.
     #[schema(required = true)]
     pub spec: NodeOrchestration,
@@ -105,7 +105,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::exchange::node::NodeAnswer;
+    use crate::exchange::node::NodeResponse;
 
     #[test]
     fn refusal_names_the_member_and_the_rule() {
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn node_is_active_unless_the_exchange_says_otherwise() {
         let node = |orchestration: Value| {
-            let node: NodeAnswer = serde_json::from_value(json!({"orchestration": orchestration})).unwrap();
+            let node: NodeResponse = serde_json::from_value(json!({"orchestration": orchestration})).unwrap();
             node.orchestration.unwrap_or_default().availability
         };
         assert_eq!(node(json!({"availability": "drain"})), Availability::Drain);

@@ -69,7 +69,7 @@ pub struct PutNodePolicy {
 
 response! {
     /// The policy of a node.
-    pub struct NodePolicyAnswer {
+    pub struct NodePolicyResponse {
         /// Display name.
         label: String,
         /// Description.
@@ -213,7 +213,7 @@ pub struct PutNodeStatus {
 
 response! {
     /// The status of a node.
-    pub struct NodeStatusAnswer {
+    pub struct NodeStatusResponse {
         /// Reachable hosts.
         #[schema(value_type = Object)]
         connectivity: Box<RawValue>,
@@ -237,7 +237,7 @@ impl Default for PutNodeStatus {
     }
 }
 
-impl NodeStatusAnswer {
+impl NodeStatusResponse {
     /// Returns the running services.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ impl NodeStatusAnswer {
     /// Returns the failures of services.
     ///
     /// # Errors
-    /// As those of [`NodeStatusAnswer::services`].
+    /// As those of [`NodeStatusResponse::services`].
     pub fn failures(&self) -> Result<Vec<ServiceFailure>, serde_json::Error> {
         self.failures.as_deref().map(response::part).transpose().map(Option::unwrap_or_default)
     }
@@ -270,7 +270,7 @@ fn free_list<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<Value>, D
 
 response! {
     /// The errors of a node.
-    pub struct NodeErrorsAnswer {
+    pub struct NodeErrorsResponse {
         /// Errors: any JSON.
         #[schema(value_type = Vec<Value>)]
         errors: Box<RawValue>,
@@ -279,7 +279,7 @@ response! {
     }
 }
 
-impl NodeErrorsAnswer {
+impl NodeErrorsResponse {
     /// Returns the errors.
     ///
     /// # Errors
@@ -353,7 +353,7 @@ response! {
 
 response! {
     /// Agreements of a node by id.
-    pub struct NodeAgreementsAnswer {
+    pub struct NodeAgreementsResponse {
         /// The agreements.
         agreements: BTreeMap<String, NodeAgreement>,
         /// Always 0.
@@ -450,7 +450,7 @@ impl ManagementStatus {
 
 response! {
     /// Statuses of management policies on a node, by `org/policy`.
-    pub struct ManagementStatusAnswer {
+    pub struct ManagementStatusResponse {
         /// The statuses.
         management_status: BTreeMap<String, ManagementStatus>,
         /// Always 0.

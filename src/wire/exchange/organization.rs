@@ -70,7 +70,7 @@ pub struct OrganizationLimits {
 
 response! {
     /// An organization.
-    pub struct OrganizationAnswer {
+    pub struct OrganizationResponse {
         /// Kind.
         org_type: String,
         /// Display name.
@@ -91,9 +91,9 @@ response! {
 
 response! {
     /// Organizations by id.
-    pub struct OrganizationsAnswer {
+    pub struct OrganizationsResponse {
         /// The organizations.
-        orgs: BTreeMap<String, OrganizationAnswer>,
+        orgs: BTreeMap<String, OrganizationResponse>,
         /// Always 0.
         last_index: i32,
     }

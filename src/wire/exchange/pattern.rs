@@ -126,7 +126,7 @@ pub struct PatternServiceVersion {
 
 response! {
     /// A pattern.
-    pub struct PatternAnswer {
+    pub struct PatternResponse {
         /// Account that owns it.
         owner: String,
         /// Display name.
@@ -154,7 +154,7 @@ response! {
     }
 }
 
-impl PatternAnswer {
+impl PatternResponse {
     /// Returns what the pattern deploys.
     ///
     /// # Errors
@@ -166,9 +166,9 @@ impl PatternAnswer {
 
 response! {
     /// Patterns by `org/id`.
-    pub struct PatternsAnswer {
+    pub struct PatternsResponse {
         /// The patterns.
-        patterns: BTreeMap<String, PatternAnswer>,
+        patterns: BTreeMap<String, PatternResponse>,
         /// Always 0.
         last_index: i64,
     }

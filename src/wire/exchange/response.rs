@@ -156,11 +156,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::exchange::node::{NodeAnswer, RegisteredService};
+    use crate::exchange::node::{NodeResponse, RegisteredService};
 
     #[test]
     fn fields_that_are_missing_null_or_unknown_are_no_errors() {
-        let node: NodeAnswer =
+        let node: NodeResponse =
             serde_json::from_value(json!({"name": "n", "userInput": null, "owner": null, "more": 1}))
                 .expect("readable");
         assert_eq!((node.name.as_str(), node.owner.as_str(), node.token), ("n", "", ""));

@@ -44,7 +44,7 @@ response! {
 
 response! {
     /// Nodes that a deployment policy may concern.
-    pub struct PolicySearchAnswer {
+    pub struct PolicySearchResponse {
         /// The nodes, by last change.
         nodes: Vec<FoundNode>,
         /// The series of paged searches got ahead.
@@ -89,7 +89,7 @@ pub struct PatternSearchRequest {
 
 response! {
     /// Nodes that a pattern may concern.
-    pub struct PatternSearchAnswer {
+    pub struct PatternSearchResponse {
         /// The nodes.
         nodes: Vec<FoundNode>,
         /// Always 0.
@@ -111,7 +111,7 @@ pub struct NodeHealthRequest {
 
 response! {
     /// Signs of life by `org/node`.
-    pub struct NodeHealthAnswer {
+    pub struct NodeHealthResponse {
         /// The nodes.
         nodes: BTreeMap<String, NodeHealth>,
     }
@@ -192,7 +192,7 @@ pub struct NodesWithService {
 /// Everything about nodes, by id.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(transparent)]
-pub struct NodeDetailsAnswer(pub Vec<NodeDetails>);
+pub struct NodeDetailsResponse(pub Vec<NodeDetails>);
 
 response! {
     /// Everything about a node.

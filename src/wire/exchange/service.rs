@@ -146,7 +146,7 @@ pub struct RequiredService {
 
 response! {
     /// A service.
-    pub struct ServiceAnswer {
+    pub struct ServiceResponse {
         /// Architecture.
         arch: String,
         /// How clusters run it.
@@ -192,7 +192,7 @@ response! {
     }
 }
 
-impl ServiceAnswer {
+impl ServiceResponse {
     /// Returns the services that this one needs.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl ServiceAnswer {
     /// Returns the variables of the service, one object for each.
     ///
     /// # Errors
-    /// As those of [`ServiceAnswer::required_services`].
+    /// As those of [`ServiceResponse::required_services`].
     pub fn user_input(&self) -> Result<Vec<Value>, serde_json::Error> {
         response::part_of(self.user_input.clone())
     }
@@ -212,9 +212,9 @@ impl ServiceAnswer {
 
 response! {
     /// Services by `org/id`.
-    pub struct ServicesAnswer {
+    pub struct ServicesResponse {
         /// The services.
-        services: BTreeMap<String, ServiceAnswer>,
+        services: BTreeMap<String, ServiceResponse>,
         /// Always 0.
         last_index: i64,
     }
@@ -262,7 +262,7 @@ pub struct PutServicePolicy {
 
 response! {
     /// The policy of a service.
-    pub struct ServicePolicyAnswer {
+    pub struct ServicePolicyResponse {
         /// Display name.
         label: String,
         /// Description.
@@ -295,7 +295,7 @@ pub struct PutDockAuth {
 
 response! {
     /// Credentials for a registry as stored.
-    pub struct DockAuthAnswer {
+    pub struct DockAuthResponse {
         /// Its number.
         dock_auth_id: i32,
         /// Host of the registry.

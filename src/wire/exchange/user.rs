@@ -54,7 +54,7 @@ pub struct ChangePassword {
 
 response! {
     /// A user.
-    pub struct UserAnswer {
+    pub struct UserResponse {
         /// Administrator of the organization.
         admin: bool,
         /// Keys, without their values.
@@ -74,9 +74,9 @@ response! {
 
 response! {
     /// Users by `org/name`.
-    pub struct UsersAnswer {
+    pub struct UsersResponse {
         /// The users.
-        users: BTreeMap<String, UserAnswer>,
+        users: BTreeMap<String, UserResponse>,
         /// Always 0.
         last_index: i32,
     }
@@ -110,7 +110,7 @@ response! {
 
 response! {
     /// An API key.
-    pub struct ApiKeyAnswer {
+    pub struct ApiKeyResponse {
         /// What it is for.
         description: String,
         /// Id of the key.

@@ -2,7 +2,7 @@
 
 response! {
     /// Answer of the liveness test.
-    pub struct TestAnswer {
+    pub struct TestResponse {
         /// `OK`.
         result: String,
     }
@@ -20,7 +20,7 @@ response! {
 
 response! {
     /// Answer to a read of one attribute; structured values come as JSON text.
-    pub struct AttributeAnswer {
+    pub struct AttributeResponse {
         /// Name as asked for.
         attribute: String,
         /// Value as text.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_exchange::{ExchangeSettings, routes};
 use evenkeel_wire::exchange::audit::{
-    AuditAnswer, AuditRecord, AuditVerifyAnswer, ChainPlace, ChainWalk, NO_HASH,
+    AuditRecord, AuditResponse, AuditVerifyResponse, ChainPlace, ChainWalk, NO_HASH,
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -28,10 +28,10 @@ async fn start() -> (TestDatabase, Api) {
 
 async fn records(api: &Api, login: &str, query: &str) -> Vec<AuditRecord> {
     let answer = api.expect(200, login, "GET", &format!("/orgs/o/audit{query}"), Value::Null).await;
-    must(serde_json::from_value::<AuditAnswer>(answer), "an answer").records
+    must(serde_json::from_value::<AuditResponse>(answer), "an answer").records
 }
 
-async fn verify(api: &Api, query: &str) -> AuditVerifyAnswer {
+async fn verify(api: &Api, query: &str) -> AuditVerifyResponse {
     let answer = api.expect(200, ADMIN, "GET", &format!("/orgs/o/audit/verify{query}"), Value::Null).await;
     must(serde_json::from_value(answer), "an answer")
 }
@@ -100,7 +100,7 @@ async fn list(world: &World, org: &str, after: i64) -> Vec<AuditRecord> {
     let path = format!("/orgs/{org}/audit?limit=1000&after={after}");
     let (status, answer) = world.call(super::world::ROOT, &Method::GET, &path, None).await;
     assert_eq!(status, 200, "{answer:?}");
-    must(serde_json::from_slice::<AuditAnswer>(&answer), "an answer").records
+    must(serde_json::from_slice::<AuditResponse>(&answer), "an answer").records
 }
 
 #[tokio::test]
@@ -286,7 +286,7 @@ async fn lists_are_paged_and_filtered_and_refuse_what_makes_no_sense() {
     while let Some(from) = after {
         let path = format!("/orgs/o/audit?limit=2&after={from}");
         let answer = api.expect(200, ADMIN, "GET", &path, Value::Null).await;
-        let page: AuditAnswer = must(serde_json::from_value(answer), "an answer");
+        let page: AuditResponse = must(serde_json::from_value(answer), "an answer");
         assert!(page.records.len() <= 2);
         paged.extend(page.records);
         after = page.next;

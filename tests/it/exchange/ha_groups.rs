@@ -1,6 +1,6 @@
 //! HA groups as one user after the other meets them: scenarios of the HA-group design and of the orchestration contract, E2.
 
-use evenkeel_wire::exchange::ha_group::HaGroupsAnswer;
+use evenkeel_wire::exchange::ha_group::HaGroupsResponse;
 use serde_json::{Value, json};
 
 use super::api::{Api, ROOT};
@@ -80,7 +80,7 @@ async fn list_built_by_the_database_has_the_shape_of_the_response() {
         assert_eq!((&group["lastUpdated"], &group["updated"]), (&json!(time), &json!(time)));
     }
     let list = api.expect(200, ROOT, "GET", "/orgs/o/hagroups", Value::Null).await;
-    let answer: HaGroupsAnswer = must(serde_json::from_value(list.clone()), "the answer's shape");
+    let answer: HaGroupsResponse = must(serde_json::from_value(list.clone()), "the answer's shape");
     assert_eq!(must(serde_json::to_value(&answer), "JSON"), list);
     let names: Vec<&str> = answer.node_groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(names, ["G1", "g\"%2", "g3"]);
@@ -88,7 +88,7 @@ async fn list_built_by_the_database_has_the_shape_of_the_response() {
     assert_eq!(list["nodeGroups"][2]["members"], json!(["n1", "n2"]));
 
     let seen = api.expect(200, OTHER, "GET", "/orgs/o/hagroups", Value::Null).await;
-    let seen: HaGroupsAnswer = must(serde_json::from_value(seen), "the answer's shape");
+    let seen: HaGroupsResponse = must(serde_json::from_value(seen), "the answer's shape");
     let seen: Vec<_> =
         seen.node_groups.iter().map(|group| (group.description.is_empty(), group.members.len())).collect();
     assert_eq!(

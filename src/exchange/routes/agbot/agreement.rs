@@ -9,7 +9,7 @@ use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agreement::{self, AgbotAgreementRow};
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_wire::exchange::agbot::{
-    AgbotAgreement, AgbotAgreementsAnswer, ConfirmAgreement, PutAgbotAgreement,
+    AgbotAgreement, AgbotAgreementsResponse, ConfirmAgreement, PutAgbotAgreement,
 };
 use evenkeel_wire::exchange::time::wire_time;
 
@@ -59,7 +59,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn list_agreements(
     op: Op<ResourcePath>,
     _: Permission<right::AgbotRead>,
-) -> Result<List<AgbotAgreementsAnswer>, ApiError> {
+) -> Result<List<AgbotAgreementsResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
@@ -67,7 +67,7 @@ async fn list_agreements(
 async fn get_agreement(
     op: Op<PartPath>,
     _: Permission<right::AgbotRead>,
-) -> Result<List<AgbotAgreementsAnswer>, ApiError> {
+) -> Result<List<AgbotAgreementsResponse>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
     read(exchange, org, id, Some(agreement)).await
 }
@@ -77,7 +77,7 @@ async fn read(
     org: String,
     id: String,
     agreement: Option<String>,
-) -> Result<List<AgbotAgreementsAnswer>, ApiError> {
+) -> Result<List<AgbotAgreementsResponse>, ApiError> {
     let wanted = Arc::new((org, id, agreement));
     pages::list(r#"{"agreements":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), wanted.clone(), after)

@@ -13,7 +13,7 @@ mod served_pattern;
 mod served_policy;
 
 use evenkeel_exchange_store::change::Change;
-use evenkeel_wire::exchange::agbot::AgbotsAnswer;
+use evenkeel_wire::exchange::agbot::AgbotsResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::operation::Operation;
@@ -33,7 +33,7 @@ pub fn operations() -> Vec<Operation> {
             .empty("no agbot fits"),
         get(AGBOT, "get_agbot", read::get_agbot)
             .doc(TAG, "Answers an agbot or one attribute of it")
-            .answer::<AgbotsAnswer>(200, "the agbot"),
+            .answer::<AgbotsResponse>(200, "the agbot"),
         put(AGBOT, "replace_agbot", put::replace_agbot)
             .doc(TAG, "Creates an agbot or replaces its attributes")
             .audit(Subject::Agbot)

@@ -6,10 +6,10 @@ use axum::Json;
 use evenkeel_access::{MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::agbot::{self, AgbotFilter, AgbotRow};
-use evenkeel_wire::exchange::agbot::{AgbotAnswer, AgbotsAnswer, AgbotsQuery};
+use evenkeel_wire::exchange::agbot::{AgbotResponse, AgbotsQuery, AgbotsResponse};
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::AttributeAnswer;
+use evenkeel_wire::exchange::utility::AttributeResponse;
 use serde_json::Value;
 
 use crate::error::{Created, created};
@@ -23,7 +23,7 @@ use crate::{ApiError, Exchange};
 pub(super) async fn list_agbots(
     op: Op<OrgPath, Query<AgbotsQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<List<AgbotsAnswer>, ApiError> {
+) -> Result<List<AgbotsResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = AgbotFilter {
         id: query.idfilter.map(pattern_or_exact),
@@ -64,7 +64,7 @@ async fn page(
 pub(super) async fn get_agbot(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<Either<Json<AgbotsAnswer>, Json<AttributeAnswer>>, ApiError> {
+) -> Result<Either<Json<AgbotsResponse>, Json<AttributeResponse>>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -77,16 +77,16 @@ pub(super) async fn get_agbot(
     {
         return Ok(Either::Second(attribute(name, &value)));
     }
-    Ok(Either::First(Json(AgbotsAnswer {
+    Ok(Either::First(Json(AgbotsResponse {
         agbots: BTreeMap::from([(answer.id.clone(), answer)]),
         last_index: 0,
     })))
 }
 
-fn answer(exchange: &Exchange, row: AgbotRow) -> AgbotAnswer {
+fn answer(exchange: &Exchange, row: AgbotRow) -> AgbotResponse {
     let seen_at =
         exchange.heartbeats().latest_agbot(&row.org, &row.agbot, Some(row.seen_at)).unwrap_or(row.seen_at);
-    AgbotAnswer {
+    AgbotResponse {
         id: format!("{}/{}", row.org, row.agbot),
         last_heartbeat: wire_time(seen_at),
         msg_end_point: row.msg_end_point,
@@ -99,7 +99,7 @@ fn answer(exchange: &Exchange, row: AgbotRow) -> AgbotAnswer {
 }
 
 /// The value of an attribute named in any case; `None` for names that answer the whole agbot.
-fn attribute_value(name: &str, agbot: &AgbotAnswer) -> Result<Option<Value>, ApiError> {
+fn attribute_value(name: &str, agbot: &AgbotResponse) -> Result<Option<Value>, ApiError> {
     let value = match name.to_ascii_lowercase().as_str() {
         "lastheartbeat" => &agbot.last_heartbeat,
         "msgendpoint" => &agbot.msg_end_point,

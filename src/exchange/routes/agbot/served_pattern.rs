@@ -6,7 +6,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::List;
 use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
-    PostServedPattern, ServedPattern, ServedPatternsAnswer, ServedPatternsQuery,
+    PostServedPattern, ServedPattern, ServedPatternsQuery, ServedPatternsResponse,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -35,7 +35,7 @@ impl Kind for Served {
     const RESOURCE: &'static str = "agbotpatterns";
     const TRANSACTIONS: [&'static str; 2] = ["served_pattern.create", "served_pattern.delete"];
     const CONSTRAINTS: [&'static str; 2] = ["agbot_pattern_org_agbot_entry_key", "agbot_pattern_agbot_fk"];
-    type List = ServedPatternsAnswer;
+    type List = ServedPatternsResponse;
     type Answer = ServedPattern;
 
     fn shape(row: ServedRow) -> ServedPattern {
@@ -82,7 +82,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn list_patterns(
     op: Op<ResourcePath, Query<ServedPatternsQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<List<ServedPatternsAnswer>, ApiError> {
+) -> Result<List<ServedPatternsResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,

@@ -6,7 +6,7 @@ use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_api::List;
 use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
-    PostServedPolicy, ServedPoliciesAnswer, ServedPoliciesQuery, ServedPolicy,
+    PostServedPolicy, ServedPoliciesQuery, ServedPoliciesResponse, ServedPolicy,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -35,7 +35,7 @@ impl Kind for Served {
     const RESOURCE: &'static str = "agbotbusinesspols";
     const TRANSACTIONS: [&'static str; 2] = ["served_policy.create", "served_policy.delete"];
     const CONSTRAINTS: [&'static str; 2] = ["agbot_policy_org_agbot_entry_key", "agbot_policy_agbot_fk"];
-    type List = ServedPoliciesAnswer;
+    type List = ServedPoliciesResponse;
     type Answer = ServedPolicy;
 
     fn shape(row: ServedRow) -> ServedPolicy {
@@ -82,7 +82,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn list_policies(
     op: Op<ResourcePath, Query<ServedPoliciesQuery>>,
     _: Permission<right::AgbotRead>,
-) -> Result<List<ServedPoliciesAnswer>, ApiError> {
+) -> Result<List<ServedPoliciesResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,

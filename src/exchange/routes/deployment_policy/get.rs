@@ -7,7 +7,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyFilter, DeploymentPolicyRow};
 use evenkeel_wire::exchange::deployment_policy::{
-    DeployedService, DeploymentPoliciesAnswer, DeploymentPoliciesQuery, DeploymentPolicyAnswer,
+    DeployedService, DeploymentPoliciesQuery, DeploymentPoliciesResponse, DeploymentPolicyResponse,
 };
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding, filled};
@@ -24,7 +24,7 @@ use crate::{ApiError, Exchange};
 pub(super) async fn list_deployment_policies(
     op: Op<OrgPath, Query<DeploymentPoliciesQuery>>,
     _: Permission<right::DeploymentPolicyRead>,
-) -> Result<List<DeploymentPoliciesAnswer>, ApiError> {
+) -> Result<List<DeploymentPoliciesResponse>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = DeploymentPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
@@ -57,7 +57,7 @@ async fn page(
 pub(super) async fn get_deployment_policy(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::DeploymentPolicyRead>,
-) -> Result<OneOrAttribute<DeploymentPoliciesAnswer>, ApiError> {
+) -> Result<OneOrAttribute<DeploymentPoliciesResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -67,9 +67,10 @@ pub(super) async fn get_deployment_policy(
         let business_policy = BTreeMap::new();
         return match query.attribute {
             Some(_) => Err(absent(&org, &id)),
-            None => {
-                Ok(Either::First(List::of(true, DeploymentPoliciesAnswer { business_policy, last_index: 0 })))
-            }
+            None => Ok(Either::First(List::of(
+                true,
+                DeploymentPoliciesResponse { business_policy, last_index: 0 },
+            ))),
         };
     };
     if let Some(name) = &query.attribute
@@ -79,10 +80,10 @@ pub(super) async fn get_deployment_policy(
     }
     let (key, answer) = keyed_answer(row);
     let business_policy = BTreeMap::from([(key, answer)]);
-    Ok(Either::First(List::of(false, DeploymentPoliciesAnswer { business_policy, last_index: 0 })))
+    Ok(Either::First(List::of(false, DeploymentPoliciesResponse { business_policy, last_index: 0 })))
 }
 
-fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyAnswer) {
+fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyResponse) {
     let key = format!("{}/{}", row.org, row.policy);
     let mut answer = stored_answer(row);
     show_absent_lists([
@@ -95,8 +96,8 @@ fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyAnswer) {
 }
 
 /// The policy with what was never given as `null`.
-fn stored_answer(row: DeploymentPolicyRow) -> DeploymentPolicyAnswer {
-    DeploymentPolicyAnswer {
+fn stored_answer(row: DeploymentPolicyRow) -> DeploymentPolicyResponse {
+    DeploymentPolicyResponse {
         constraints: row.constraints,
         created: wire_time(row.created_at),
         description: row.description,

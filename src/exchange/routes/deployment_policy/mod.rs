@@ -7,7 +7,7 @@ mod patch;
 mod write;
 
 use evenkeel_exchange_store::change::Change;
-use evenkeel_wire::exchange::deployment_policy::DeploymentPoliciesAnswer;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPoliciesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::ApiError;
@@ -32,7 +32,7 @@ pub fn operations() -> Vec<Operation> {
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a deployment policy, or one attribute of it")
             .success("the policy or the attribute")
-            .answer_with(404, "there is none", Content::either::<DeploymentPoliciesAnswer, ApiResponse>()),
+            .answer_with(404, "there is none", Content::either::<DeploymentPoliciesResponse, ApiResponse>()),
         post(ONE, "create_deployment_policy", write::create_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a deployment policy")

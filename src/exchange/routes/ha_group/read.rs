@@ -7,7 +7,7 @@ use evenkeel_api::List;
 use evenkeel_exchange_store::ha_group::{self, HaGroupView};
 use evenkeel_exchange_store::node_part;
 use evenkeel_wire::exchange::ha_group::{
-    HaGroupForm, HaGroupMemberStatus, HaGroupStatusAnswer, HaGroupsAnswer,
+    HaGroupForm, HaGroupMemberStatus, HaGroupStatusResponse, HaGroupsResponse,
 };
 use evenkeel_wire::exchange::node_orchestration::Availability;
 
@@ -19,7 +19,7 @@ use crate::{ApiError, Exchange};
 pub async fn list_ha_groups(
     op: Op<OrgPath, Query<HaGroupForm>>,
     _: Permission<right::NodesRead>,
-) -> Result<List<HaGroupsAnswer>, ApiError> {
+) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     answer(exchange, caller, org, None, is_document(&query)).await
 }
@@ -27,7 +27,7 @@ pub async fn list_ha_groups(
 pub async fn get_ha_group(
     op: Op<ResourcePath, Query<HaGroupForm>>,
     _: Permission<right::NodesRead>,
-) -> Result<List<HaGroupsAnswer>, ApiError> {
+) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, parameters: Query(query), .. } = op;
     answer(exchange, caller, org, Some(name), is_document(&query)).await
 }
@@ -35,7 +35,7 @@ pub async fn get_ha_group(
 pub async fn list_ha_group_documents(
     op: Op<OrgPath>,
     _: Permission<right::NodesRead>,
-) -> Result<List<HaGroupsAnswer>, ApiError> {
+) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     answer(exchange, caller, org, None, true).await
 }
@@ -43,7 +43,7 @@ pub async fn list_ha_group_documents(
 pub async fn get_ha_group_document(
     op: Op<ResourcePath>,
     _: Permission<right::NodesRead>,
-) -> Result<List<HaGroupsAnswer>, ApiError> {
+) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
     answer(exchange, caller, org, Some(name), true).await
 }
@@ -58,7 +58,7 @@ async fn answer(
     org: String,
     name: Option<String>,
     is_document: bool,
-) -> Result<List<HaGroupsAnswer>, ApiError> {
+) -> Result<List<HaGroupsResponse>, ApiError> {
     let view = HaGroupView {
         members_of: seen_members(&caller),
         describes_admin_groups: sees_admin_descriptions(&caller, &org),
@@ -90,7 +90,7 @@ async fn page(
 pub async fn get_management_status(
     op: Op<PartPath>,
     _: Permission<right::NodesSearch>,
-) -> Result<Json<HaGroupStatusAnswer>, ApiError> {
+) -> Result<Json<HaGroupStatusResponse>, ApiError> {
     let Op { exchange, path: PartPath { org, id: group, part: policy }, .. } = op;
     let rows = exchange
         .database()
@@ -103,5 +103,5 @@ pub async fn get_management_status(
         let availability = Availability::of_word(&row.availability);
         (format!("{org}/{}", row.node), HaGroupMemberStatus { availability, status: row.status })
     };
-    Ok(Json(HaGroupStatusAnswer { members: rows.into_iter().map(status).collect() }))
+    Ok(Json(HaGroupStatusResponse { members: rows.into_iter().map(status).collect() }))
 }

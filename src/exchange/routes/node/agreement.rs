@@ -9,7 +9,7 @@ use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agreement::{self, NodeAgreementRow};
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node::HeartbeatQuery;
-use evenkeel_wire::exchange::node_part::{NodeAgreement, NodeAgreementsAnswer, PutNodeAgreement};
+use evenkeel_wire::exchange::node_part::{NodeAgreement, NodeAgreementsResponse, PutNodeAgreement};
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::{json, missing_node, node_change};
@@ -53,7 +53,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn list_agreements(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
-) -> Result<List<NodeAgreementsAnswer>, ApiError> {
+) -> Result<List<NodeAgreementsResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
@@ -61,7 +61,7 @@ async fn list_agreements(
 async fn get_agreement(
     op: Op<PartPath>,
     _: Permission<right::NodeRead>,
-) -> Result<List<NodeAgreementsAnswer>, ApiError> {
+) -> Result<List<NodeAgreementsResponse>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
     read(exchange, org, id, Some(agreement)).await
 }
@@ -71,7 +71,7 @@ async fn read(
     org: String,
     id: String,
     agreement: Option<String>,
-) -> Result<List<NodeAgreementsAnswer>, ApiError> {
+) -> Result<List<NodeAgreementsResponse>, ApiError> {
     let wanted = Arc::new((org, id, agreement));
     pages::list(r#"{"agreements":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), wanted.clone(), after)

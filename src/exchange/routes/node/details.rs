@@ -9,7 +9,7 @@ use evenkeel_api::{List, WholeList};
 use evenkeel_exchange_store::node::{JsonText, NodeFilter};
 use evenkeel_exchange_store::node_details::{NodeDetailsRow, list_node_details};
 use evenkeel_wire::exchange::node::NodeDetailsQuery;
-use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsAnswer};
+use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn list_details(
     op: Op<OrgPath, Query<NodeDetailsQuery>>,
     _: Permission<right::NodesRead>,
-) -> Result<WholeList<NodeDetailsAnswer>, ApiError> {
+) -> Result<WholeList<NodeDetailsResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = NodeFilter {
         id: query.id,
@@ -45,7 +45,7 @@ async fn list_details(
         ..NodeFilter::default()
     };
     let wanted = Arc::new((org, filter));
-    let details: List<NodeDetailsAnswer> =
+    let details: List<NodeDetailsResponse> =
         pages::list("[", "]", move |after: Option<String>| page(exchange.clone(), wanted.clone(), after))
             .await?;
     details.non_empty().ok_or_else(|| ApiError::not_found("not found"))

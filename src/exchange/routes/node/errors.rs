@@ -5,7 +5,7 @@ use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node_part::{self, JsonRow};
-use evenkeel_wire::exchange::node_part::{NodeErrorsAnswer, PutNodeErrors};
+use evenkeel_wire::exchange::node_part::{NodeErrorsResponse, PutNodeErrors};
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::{json, missing_node, node_change};
@@ -38,14 +38,14 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn get_errors(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
-) -> Result<Json<NodeErrorsAnswer>, ApiError> {
+) -> Result<Json<NodeErrorsResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_errors(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodeErrorsAnswer { errors: row.value, last_updated: wire_time(row.updated_at) }))
+    Ok(Json(NodeErrorsResponse { errors: row.value, last_updated: wire_time(row.updated_at) }))
 }
 
 async fn replace_errors(

@@ -7,9 +7,9 @@ use evenkeel_access::{Account, Caller, Decision, Facts, Permission, Role, Target
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
-use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeAnswer, NodesAnswer, NodesQuery};
+use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeResponse, NodesQuery, NodesResponse};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::AttributeAnswer;
+use evenkeel_wire::exchange::utility::AttributeResponse;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -29,7 +29,7 @@ pub(in crate::routes) const MASKED: &str = "***************";
 pub(super) async fn list_nodes(
     op: Op<OrgPath, Query<NodesQuery>>,
     _: Permission<right::NodesRead>,
-) -> Result<List<NodesAnswer>, ApiError> {
+) -> Result<List<NodesResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let filter = NodeFilter {
         id: query.idfilter,
@@ -82,7 +82,7 @@ pub(in crate::routes) fn node_type(text: &str) -> Result<String, ApiError> {
 pub(super) async fn get_node(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     right: AskedLater<right::NodeRead>,
-) -> Result<Either<Json<NodesAnswer>, Json<AttributeAnswer>>, ApiError> {
+) -> Result<Either<Json<NodesResponse>, Json<AttributeResponse>>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     let row = exchange.database().read(async |connection| node::find_node(connection, org, id).await).await?;
     let _: Permission<right::NodeRead> = match may_read(caller, org, id, row.as_ref()) {
@@ -101,14 +101,18 @@ pub(super) async fn get_node(
     {
         return Ok(Either::Second(attribute(name, &value)));
     }
-    Ok(Either::First(Json(NodesAnswer {
+    Ok(Either::First(Json(NodesResponse {
         nodes: BTreeMap::from([(format!("{org}/{id}"), answer)]),
         last_index: 0,
     })))
 }
 
 /// Names a short interval to a node that an agbot is talking to.
-async fn shorten_intervals(exchange: &Exchange, org: &str, answer: &mut NodeAnswer) -> Result<(), ApiError> {
+async fn shorten_intervals(
+    exchange: &Exchange,
+    org: &str,
+    answer: &mut NodeResponse,
+) -> Result<(), ApiError> {
     let organization = exchange
         .database()
         .read(async |connection| organization::find_organization(connection, org).await)
@@ -137,9 +141,9 @@ fn may_read(
     Permission::decide_with_facts(caller, target, facts.as_ref())
 }
 
-fn answer(exchange: &Exchange, row: NodeRow) -> NodeAnswer {
+fn answer(exchange: &Exchange, row: NodeRow) -> NodeResponse {
     let seen_at = exchange.heartbeats().latest_node(&row.org, &row.node, row.seen_at);
-    NodeAnswer {
+    NodeResponse {
         token: MASKED,
         name: row.name,
         owner: format!("{}/{}", row.owner_org, row.owner),
@@ -163,7 +167,7 @@ fn answer(exchange: &Exchange, row: NodeRow) -> NodeAnswer {
 }
 
 /// The value of an attribute named in any case; `None` for names that are no attribute.
-fn attribute_value(name: &str, org: &str, id: &str, node: &NodeAnswer) -> Option<Value> {
+fn attribute_value(name: &str, org: &str, id: &str, node: &NodeResponse) -> Option<Value> {
     let value = match name.to_ascii_lowercase().as_str() {
         "arch" => node.arch.clone().into(),
         "clusternamespace" => node.cluster_namespace.clone().into(),

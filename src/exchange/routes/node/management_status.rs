@@ -8,7 +8,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{
-    ManagementStatus, ManagementStatusAnswer, PutManagementStatus, UpgradeStatus,
+    ManagementStatus, ManagementStatusResponse, PutManagementStatus, UpgradeStatus,
 };
 use evenkeel_wire::exchange::time::wire_time;
 
@@ -49,7 +49,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn list_statuses(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
-) -> Result<List<ManagementStatusAnswer>, ApiError> {
+) -> Result<List<ManagementStatusResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
@@ -57,7 +57,7 @@ async fn list_statuses(
 async fn get_status(
     op: Op<PartPath>,
     _: Permission<right::NodeRead>,
-) -> Result<List<ManagementStatusAnswer>, ApiError> {
+) -> Result<List<ManagementStatusResponse>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: policy }, .. } = op;
     read(exchange, org, id, Some(policy)).await
 }
@@ -67,7 +67,7 @@ async fn read(
     org: String,
     id: String,
     policy: Option<String>,
-) -> Result<List<ManagementStatusAnswer>, ApiError> {
+) -> Result<List<ManagementStatusResponse>, ApiError> {
     let wanted = Arc::new((org, id, policy));
     pages::list(r#"{"managementStatus":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), wanted.clone(), after)

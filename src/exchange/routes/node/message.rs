@@ -9,7 +9,7 @@ use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agbot;
 use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage};
 use evenkeel_exchange_store::node_limit::lock_node_parts;
-use evenkeel_wire::exchange::message::{MessagesQuery, NodeMessage, NodeMessagesAnswer, PostMessage};
+use evenkeel_wire::exchange::message::{MessagesQuery, NodeMessage, NodeMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::{missing_node, node_change};
@@ -46,7 +46,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
     _: Permission<right::NodeRead>,
-) -> Result<List<NodeMessagesAnswer>, ApiError> {
+) -> Result<List<NodeMessagesResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let (mailbox, now, wanted) = (Arc::new((org, id)), exchange.now(), limit(query.maxmsgs));
     pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
@@ -78,7 +78,7 @@ async fn page(
 async fn get_message(
     op: Op<PartPath>,
     _: Permission<right::NodeRead>,
-) -> Result<Json<NodeMessagesAnswer>, ApiError> {
+) -> Result<Json<NodeMessagesResponse>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
@@ -90,7 +90,7 @@ async fn get_message(
         return Err(ApiError::not_found("not found"));
     }
     let messages = rows.into_iter().map(shape).collect();
-    Ok(Json(NodeMessagesAnswer { messages, last_index: 0 }))
+    Ok(Json(NodeMessagesResponse { messages, last_index: 0 }))
 }
 
 fn shape(row: MessageRow) -> NodeMessage {

@@ -20,7 +20,7 @@ mod status;
 mod validate;
 
 pub(super) use change::node_change;
-use evenkeel_wire::exchange::node::NodesAnswer;
+use evenkeel_wire::exchange::node::NodesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 pub(super) use get::{MASKED, visible_owner};
 pub(super) use validate::json;
@@ -43,7 +43,7 @@ pub fn operations() -> Vec<Operation> {
             .empty("no node fits"),
         get(NODE, "get_node", get::get_node)
             .doc(TAG, "Answers a node or one attribute of it")
-            .answer::<NodesAnswer>(200, "the node"),
+            .answer::<NodesResponse>(200, "the node"),
         put(NODE, "replace_node", put::replace_node)
             .doc(TAG, "Creates a node or replaces its attributes")
             .audit(Subject::Node)

@@ -5,7 +5,7 @@ use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node_orchestration::{
-    Availability, NodeOrchestration, NodeOrchestrationAnswer, PutNodeOrchestration,
+    Availability, NodeOrchestration, NodeOrchestrationResponse, PutNodeOrchestration,
 };
 
 use super::{missing_node, node_change};
@@ -48,14 +48,14 @@ fn spec(availability: &str) -> NodeOrchestration {
 async fn get_orchestration(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
-) -> Result<Json<NodeOrchestrationAnswer>, ApiError> {
+) -> Result<Json<NodeOrchestrationResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let availability = exchange
         .database()
         .read(async |connection| node::find_availability(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodeOrchestrationAnswer { spec: spec(&availability) }))
+    Ok(Json(NodeOrchestrationResponse { spec: spec(&availability) }))
 }
 
 /// Carries out PUT and PATCH, which are the same as long as there is one member.

@@ -7,7 +7,7 @@ use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
 use evenkeel_wire::exchange::node::HeartbeatQuery;
-use evenkeel_wire::exchange::node_part::{NodePolicyAnswer, PolicyPart, PutNodePolicy};
+use evenkeel_wire::exchange::node_part::{NodePolicyResponse, PolicyPart, PutNodePolicy};
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::{json, missing_node, node_change};
@@ -41,14 +41,14 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn get_policy(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
-) -> Result<Json<NodePolicyAnswer>, ApiError> {
+) -> Result<Json<NodePolicyResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_policy(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodePolicyAnswer {
+    Ok(Json(NodePolicyResponse {
         label: row.label,
         description: row.description,
         properties: row.properties,

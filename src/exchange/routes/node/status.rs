@@ -6,7 +6,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::ha_group;
 use evenkeel_exchange_store::node_part::{self, NodeStatusRow};
-use evenkeel_wire::exchange::node_part::{NodeStatusAnswer, PutNodeStatus, RunningService};
+use evenkeel_wire::exchange::node_part::{NodeStatusResponse, PutNodeStatus, RunningService};
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::{json, missing_node, node_change};
@@ -39,14 +39,14 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn get_status(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
-) -> Result<Json<NodeStatusAnswer>, ApiError> {
+) -> Result<Json<NodeStatusResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_status(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodeStatusAnswer {
+    Ok(Json(NodeStatusResponse {
         connectivity: row.connectivity,
         services: row.services,
         running_services: row.running_services,

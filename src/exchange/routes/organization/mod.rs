@@ -6,7 +6,7 @@ mod read;
 mod write;
 
 use evenkeel_exchange_store::organization::Organization;
-use evenkeel_wire::exchange::organization::{OrganizationAnswer, OrganizationsAnswer};
+use evenkeel_wire::exchange::organization::{OrganizationResponse, OrganizationsResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::de::DeserializeOwned;
@@ -29,7 +29,7 @@ pub fn operations() -> Vec<Operation> {
         get(ONE, "get_organization", read::get_organization)
             .doc(TAG, "Answers one organization, or one attribute of it")
             .success("the organization, or the attribute")
-            .answer_either::<OrganizationsAnswer, ApiResponse>(404, "there is none"),
+            .answer_either::<OrganizationsResponse, ApiResponse>(404, "there is none"),
         post(ONE, "create_organization", write::create_organization)
             .doc(TAG, "Creates an organization")
             .audit(Subject::Organization)
@@ -60,8 +60,8 @@ fn part<T: DeserializeOwned + Default>(stored: Option<Value>) -> T {
     stored.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
 }
 
-fn answer(organization: Organization) -> (String, OrganizationAnswer) {
-    let answer = OrganizationAnswer {
+fn answer(organization: Organization) -> (String, OrganizationResponse) {
+    let answer = OrganizationResponse {
         org_type: organization.org_type,
         label: organization.label,
         description: organization.description,
@@ -73,6 +73,6 @@ fn answer(organization: Organization) -> (String, OrganizationAnswer) {
     (organization.org, answer)
 }
 
-fn answers(organizations: Vec<Organization>) -> OrganizationsAnswer {
-    OrganizationsAnswer { orgs: organizations.into_iter().map(answer).collect(), last_index: 0 }
+fn answers(organizations: Vec<Organization>) -> OrganizationsResponse {
+    OrganizationsResponse { orgs: organizations.into_iter().map(answer).collect(), last_index: 0 }
 }

@@ -6,7 +6,7 @@ use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::organization::{self, Filter, Organization};
 use evenkeel_wire::exchange::node::{AttributeQuery, HeartbeatIntervals};
 use evenkeel_wire::exchange::organization::{
-    CloudAccount, OrganizationLimits, OrganizationsAnswer, OrganizationsQuery,
+    CloudAccount, OrganizationLimits, OrganizationsQuery, OrganizationsResponse,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use serde::Serialize;
@@ -26,7 +26,7 @@ const ATTRIBUTES: [&str; 7] =
 pub async fn list_organizations(
     op: Op<(), Query<OrganizationsQuery>>,
     _: Permission<right::OrgRead>,
-) -> Result<List<OrganizationsAnswer>, ApiError> {
+) -> Result<List<OrganizationsResponse>, ApiError> {
     let Op { exchange, caller, parameters: Query(query), .. } = op;
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
         return Err(ApiError::invalid_input("orgtype: only the type IBM can be asked for"));
@@ -77,7 +77,7 @@ fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
 pub async fn get_organization(
     op: Op<OrgPath, Query<AttributeQuery>>,
     _: Permission<right::OrgRead>,
-) -> Result<OneOrAttribute<OrganizationsAnswer>, ApiError> {
+) -> Result<OneOrAttribute<OrganizationsResponse>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     if let Some(name) = query.attribute.as_deref().filter(|name| !ATTRIBUTES.contains(name)) {
         return Err(ApiError::invalid_input(format!("'{name}' is not an attribute of an organization")));
@@ -121,7 +121,7 @@ pub async fn list_my_organizations(
     op: Op,
     _: Permission<right::MyOrgs>,
     ListBody(accounts): ListBody<CloudAccount>,
-) -> Result<List<OrganizationsAnswer>, ApiError> {
+) -> Result<List<OrganizationsResponse>, ApiError> {
     let Op { exchange, .. } = op;
     let ids: Arc<Vec<String>> = Arc::new(accounts.into_iter().map(|account| account.id).collect());
     pages::list(r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {

@@ -7,7 +7,7 @@ use evenkeel_access::{Caller, Permission, RowFilter, organization_rows, right};
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::pattern::{self, PatternFilter, PatternRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
-use evenkeel_wire::exchange::pattern::{PatternAnswer, PatternService, PatternsAnswer, PatternsQuery};
+use evenkeel_wire::exchange::pattern::{PatternResponse, PatternService, PatternsQuery, PatternsResponse};
 use evenkeel_wire::exchange::shared::{CatalogQuery, OneSecretBinding, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user_input::UserInputService;
@@ -22,7 +22,7 @@ use crate::{ApiError, Exchange};
 pub(super) async fn list_patterns(
     op: Op<OrgPath, Query<PatternsQuery>>,
     _: Permission<right::PatternsList>,
-) -> Result<List<PatternsAnswer>, ApiError> {
+) -> Result<List<PatternsResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     list(exchange, &caller, (Some(org), None), query).await
 }
@@ -30,7 +30,7 @@ pub(super) async fn list_patterns(
 pub(super) async fn list_catalog_patterns(
     op: Op<(), (Query<PatternsQuery>, Query<CatalogQuery>)>,
     _: Permission<right::PatternsList>,
-) -> Result<List<PatternsAnswer>, ApiError> {
+) -> Result<List<PatternsResponse>, ApiError> {
     let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
     list(exchange, &caller, (None, catalog.organization), query).await
 }
@@ -40,7 +40,7 @@ async fn list(
     caller: &Caller,
     (org, organization): (Option<String>, Option<String>),
     query: PatternsQuery,
-) -> Result<List<PatternsAnswer>, ApiError> {
+) -> Result<List<PatternsResponse>, ApiError> {
     let filter = PatternFilter {
         org,
         organization: organization.map(pattern_or_exact),
@@ -76,15 +76,16 @@ async fn page(
 pub(super) async fn get_pattern(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::PatternRead>,
-) -> Result<OneOrAttribute<PatternsAnswer>, ApiError> {
+) -> Result<OneOrAttribute<PatternsResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange.database().read(async |connection| pattern::find(connection, &org, &id).await).await?;
     let Some(row) = row else {
         return match query.attribute {
             Some(_) => Err(absent(&org, &id)),
-            None => {
-                Ok(Either::First(List::of(true, PatternsAnswer { patterns: BTreeMap::new(), last_index: 0 })))
-            }
+            None => Ok(Either::First(List::of(
+                true,
+                PatternsResponse { patterns: BTreeMap::new(), last_index: 0 },
+            ))),
         };
     };
     if let Some(name) = &query.attribute {
@@ -99,10 +100,10 @@ pub(super) async fn get_pattern(
     }
     let (key, answer) = keyed_answer(row);
     let patterns = BTreeMap::from([(key, answer)]);
-    Ok(Either::First(List::of(false, PatternsAnswer { patterns, last_index: 0 })))
+    Ok(Either::First(List::of(false, PatternsResponse { patterns, last_index: 0 })))
 }
 
-fn keyed_answer(row: PatternRow) -> (String, PatternAnswer) {
+fn keyed_answer(row: PatternRow) -> (String, PatternResponse) {
     let key = format!("{}/{}", row.org, row.pattern);
     let mut answer = stored_answer(row);
     show_absent_lists([&mut answer.user_input, &mut answer.secret_binding]);
@@ -110,8 +111,8 @@ fn keyed_answer(row: PatternRow) -> (String, PatternAnswer) {
 }
 
 /// The pattern with what was never given as `null`.
-fn stored_answer(row: PatternRow) -> PatternAnswer {
-    PatternAnswer {
+fn stored_answer(row: PatternRow) -> PatternResponse {
+    PatternResponse {
         owner: format!("{}/{}", row.owner_org, row.owner),
         label: row.label,
         description: row.description,

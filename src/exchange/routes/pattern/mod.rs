@@ -7,7 +7,7 @@ mod patch;
 mod write;
 
 use evenkeel_exchange_store::change::Change;
-use evenkeel_wire::exchange::pattern::PatternsAnswer;
+use evenkeel_wire::exchange::pattern::PatternsResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::signing_key::{PatternKeys, key_operations};
@@ -54,7 +54,7 @@ fn pattern_operations() -> Vec<Operation> {
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a pattern, or one attribute of it")
             .success("the pattern or the attribute")
-            .answer_with(404, "there is none", Content::either::<PatternsAnswer, ApiResponse>()),
+            .answer_with(404, "there is none", Content::either::<PatternsResponse, ApiResponse>()),
         post(ONE, "create_pattern", write::create_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a pattern")

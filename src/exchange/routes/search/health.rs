@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_access::{Caller, Permission, right};
 use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::node_health::{HealthRow, list_health};
-use evenkeel_wire::exchange::search::{AgreementHealth, NodeHealth, NodeHealthAnswer, NodeHealthRequest};
+use evenkeel_wire::exchange::search::{AgreementHealth, NodeHealth, NodeHealthRequest, NodeHealthResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::Timestamp;
 
@@ -42,7 +42,7 @@ async fn pattern_health(
     op: Op<ResourcePath>,
     _: Permission<right::NodesSearch>,
     Body(request): Body<NodeHealthRequest>,
-) -> Result<SearchResult<NodeHealthAnswer>, ApiError> {
+) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
     answer(&exchange, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time)
         .await
@@ -52,7 +52,7 @@ async fn policy_health(
     op: Op<OrgPath>,
     _: Permission<right::NodesSearch>,
     Body(request): Body<NodeHealthRequest>,
-) -> Result<SearchResult<NodeHealthAnswer>, ApiError> {
+) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     answer(&exchange, &caller, &org, "", None, &request.last_time).await
 }
@@ -64,7 +64,7 @@ async fn answer(
     pattern: &str,
     node_orgs: Option<Vec<String>>,
     last_time: &str,
-) -> Result<SearchResult<NodeHealthAnswer>, ApiError> {
+) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
     exchange.heartbeats().flush().await?;
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::search::{self, PatternSearch};
-use evenkeel_wire::exchange::search::{PatternSearchAnswer, PatternSearchRequest};
+use evenkeel_wire::exchange::search::{PatternSearchRequest, PatternSearchResponse};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
@@ -45,7 +45,7 @@ async fn search_nodes_by_pattern(
     op: Op<ResourcePath>,
     _: Permission<right::NodesSearch>,
     Body(request): Body<PatternSearchRequest>,
-) -> Result<SearchResult<PatternSearchAnswer>, ApiError> {
+) -> Result<SearchResult<PatternSearchResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
     let service_url = request.service_url.unwrap_or_default();
     let seconds = request.seconds_stale.unwrap_or_default();

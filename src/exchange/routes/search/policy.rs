@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::search::{self, FoundNodeRow, PolicySearch, SessionKey, SessionRow};
-use evenkeel_wire::exchange::search::{PolicySearchAnswer, PolicySearchRequest, SessionConflict};
+use evenkeel_wire::exchange::search::{PolicySearchRequest, PolicySearchResponse, SessionConflict};
 use evenkeel_wire::exchange::time::wire_time;
 use http::StatusCode;
 use jiff::Timestamp;
@@ -51,7 +51,7 @@ async fn search_nodes_by_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::NodesSearch>,
     Body(request): Body<PolicySearchRequest>,
-) -> Result<SearchResult<PolicySearchAnswer>, ApiError> {
+) -> Result<SearchResult<PolicySearchResponse>, ApiError> {
     let Op { caller, path: ResourcePath { org, id: policy }, .. } = &op;
     if request.changed_since < 0 || request.num_entries.is_some_and(|count| count < 0) {
         return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
@@ -93,7 +93,7 @@ async fn search_nodes_by_policy(
                 }
             }
             let nodes = nodes.into_iter().map(shape).collect();
-            tx.finish_with([], PolicySearchAnswer { nodes, offset_updated: step.has_moved })
+            tx.finish_with([], PolicySearchResponse { nodes, offset_updated: step.has_moved })
         })
         .await?;
     Ok(SearchResult::of(answer.nodes.is_empty(), answer))
@@ -105,7 +105,7 @@ async fn search_all(
     permission: &Permission<right::NodesSearch>,
     orgs: Vec<String>,
     request: PolicySearchRequest,
-) -> Result<SearchResult<PolicySearchAnswer>, ApiError> {
+) -> Result<SearchResult<PolicySearchResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: policy }, .. } = op;
     let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
     let (service, since) = op

@@ -6,7 +6,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::{List, ListOf, NoContent};
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, DockAuthRow};
-use evenkeel_wire::exchange::service::{DockAuthAnswer, PutDockAuth};
+use evenkeel_wire::exchange::service::{DockAuthResponse, PutDockAuth};
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::Timestamp;
 use serde_json::json;
@@ -25,7 +25,7 @@ const DEFAULT_USERNAME: &str = "token";
 pub(super) async fn list_dockauths(
     op: Op<ResourcePath>,
     _: Permission<right::ServiceSecretsRead>,
-) -> Result<List<ListOf<DockAuthAnswer>>, ApiError> {
+) -> Result<List<ListOf<DockAuthResponse>>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let wanted = Arc::new((org, id));
     pages::list("[", "]", move |after: Option<i32>| page(exchange.clone(), wanted.clone(), after)).await
@@ -49,7 +49,7 @@ async fn page(
 pub(super) async fn get_dockauth(
     op: Op<PartPath>,
     _: Permission<right::ServiceSecretsRead>,
-) -> Result<Json<DockAuthAnswer>, ApiError> {
+) -> Result<Json<DockAuthResponse>, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
     let number = parse_number(&number)?;
     match exchange
@@ -155,8 +155,8 @@ fn row(id: i32, request: PutDockAuth, now: Timestamp) -> DockAuthRow {
     }
 }
 
-fn answer(row: DockAuthRow) -> DockAuthAnswer {
-    DockAuthAnswer {
+fn answer(row: DockAuthRow) -> DockAuthResponse {
+    DockAuthResponse {
         dock_auth_id: row.id,
         registry: row.registry,
         username: row.username,

@@ -7,10 +7,10 @@ use evenkeel_access::{Account, Permission, RowFilter, organization_rows, right, 
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::service::{self, ServiceFilter, ServiceRow};
 use evenkeel_wire::exchange::node::AttributeQuery;
-use evenkeel_wire::exchange::service::{RequiredService, ServiceAnswer, ServicesAnswer, ServicesQuery};
+use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse, ServicesQuery, ServicesResponse};
 use evenkeel_wire::exchange::shared::{CatalogQuery, filled};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::utility::AttributeAnswer;
+use evenkeel_wire::exchange::utility::AttributeResponse;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ const AS_GIVEN: &[&str] = &["imageStore", "matchHardware", "userInput"];
 pub(super) async fn list_services(
     op: Op<OrgPath, Query<ServicesQuery>>,
     _: Permission<right::ServicesList>,
-) -> Result<List<ServicesAnswer>, ApiError> {
+) -> Result<List<ServicesResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
     if let Some(version) = &query.version {
         require_version("the query parameter version", version)?;
@@ -43,7 +43,7 @@ pub(super) async fn list_services(
 pub(super) async fn list_catalog_services(
     op: Op<(), (Query<ServicesQuery>, Query<CatalogQuery>)>,
     _: Permission<right::ServicesList>,
-) -> Result<List<ServicesAnswer>, ApiError> {
+) -> Result<List<ServicesResponse>, ApiError> {
     let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
     let filter = ServiceFilter { organization: catalog.organization.map(pattern_or_exact), ..filter(query) };
     list(exchange, filter, organization_rows(&caller)).await
@@ -70,7 +70,7 @@ async fn list(
     exchange: Exchange,
     filter: ServiceFilter,
     rows: RowFilter,
-) -> Result<List<ServicesAnswer>, ApiError> {
+) -> Result<List<ServicesResponse>, ApiError> {
     let wanted = Arc::new((filter, rows));
     pages::list(r#"{"services":{"#, r#"},"lastIndex":0}"#, move |after| {
         page(exchange.clone(), wanted.clone(), after)
@@ -96,7 +96,7 @@ async fn page(
 pub(super) async fn get_service(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::ServiceRead>,
-) -> Result<Either<Json<ServicesAnswer>, Json<AttributeAnswer>>, ApiError> {
+) -> Result<Either<Json<ServicesResponse>, Json<AttributeResponse>>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
     let row = exchange
         .database()
@@ -110,7 +110,7 @@ pub(super) async fn get_service(
         return Ok(Either::Second(response));
     }
     let (key, answer) = keyed_answer(row);
-    Ok(Either::First(Json(ServicesAnswer { services: BTreeMap::from([(key, answer)]), last_index: 0 })))
+    Ok(Either::First(Json(ServicesResponse { services: BTreeMap::from([(key, answer)]), last_index: 0 })))
 }
 
 fn is_seen(rows: &RowFilter, row: &ServiceRow) -> bool {
@@ -123,7 +123,7 @@ pub(super) fn absent(org: &str, id: &str) -> ApiError {
     ApiError::not_found(format!("service '{org}/{id}' not found"))
 }
 
-fn keyed_answer(row: ServiceRow) -> (String, ServiceAnswer) {
+fn keyed_answer(row: ServiceRow) -> (String, ServiceResponse) {
     let key = format!("{}/{}", row.org, row.service);
     let mut answer = stored_answer(row);
     answer.required_services = required_services(answer.required_services);
@@ -146,8 +146,8 @@ fn required_services(stored: Value) -> Value {
 }
 
 /// The service with what was never given as `null`.
-fn stored_answer(row: ServiceRow) -> ServiceAnswer {
-    ServiceAnswer {
+fn stored_answer(row: ServiceRow) -> ServiceResponse {
+    ServiceResponse {
         arch: row.arch,
         cluster_deployment: row.cluster_deployment,
         cluster_deployment_signature: row.cluster_deployment_signature,

@@ -4,7 +4,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, ServicePolicyRow};
-use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyAnswer};
+use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyResponse};
 use evenkeel_wire::exchange::shared::{OneProperty, filled};
 use evenkeel_wire::exchange::time::wire_time;
 use serde_json::json;
@@ -20,14 +20,14 @@ use crate::routes::reference::{ConstraintWarnings, Warned, require_property_type
 pub(super) async fn get_service_policy(
     op: Op<ResourcePath>,
     _: Permission<right::ServiceRead>,
-) -> Result<Json<ServicePolicyAnswer>, ApiError> {
+) -> Result<Json<ServicePolicyResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| service_part::find_policy(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(ServicePolicyAnswer {
+    Ok(Json(ServicePolicyResponse {
         label: row.label,
         description: row.description,
         properties: filled::<Vec<OneProperty>>(row.properties),

@@ -4,7 +4,7 @@ use evenkeel_access::{Caller, Permission, right};
 use evenkeel_api::{Created, NoContent};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::user::{ApiKeyAnswer, NewApiKey};
+use evenkeel_wire::exchange::user::{ApiKeyResponse, NewApiKey};
 use uuid::Uuid;
 
 use super::find_visible;
@@ -17,7 +17,7 @@ pub async fn create_api_key(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
     Body(request): Body<NewApiKey>,
-) -> Result<Created<ApiKeyAnswer>, ApiError> {
+) -> Result<Created<ApiKeyResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     require_user(exchange, caller, org, name).await?;
     let value = new_value();
@@ -43,7 +43,7 @@ pub async fn create_api_key(
 pub async fn get_api_key(
     op: Op<PartPath>,
     _: Permission<right::UserRead>,
-) -> Result<Json<ApiKeyAnswer>, ApiError> {
+) -> Result<Json<ApiKeyResponse>, ApiError> {
     let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = op;
     let id = parse_id(&id)?;
     require_user(&exchange, &caller, &org, &name).await?;
@@ -94,8 +94,8 @@ fn no_key() -> ApiError {
     ApiError::not_found("API key not found")
 }
 
-fn answer(key: ApiKey, value: Option<String>) -> ApiKeyAnswer {
-    ApiKeyAnswer {
+fn answer(key: ApiKey, value: Option<String>) -> ApiKeyResponse {
+    ApiKeyResponse {
         description: key.description.unwrap_or_default(),
         id: key.id.to_string(),
         label: key.label.unwrap_or_default(),

@@ -9,7 +9,7 @@ mod write;
 
 use evenkeel_access::{AccountFacts, Caller, sees_account};
 use evenkeel_exchange_store::account::{self, AccountRow};
-use evenkeel_wire::exchange::user::UsersAnswer;
+use evenkeel_wire::exchange::user::UsersResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::operation::Operation;
@@ -45,7 +45,7 @@ fn user_operations() -> Vec<Operation> {
         get(ONE, "get_user", read::get_user)
             .doc(TAG, "Answers one user")
             .success("the user")
-            .answer_either::<UsersAnswer, ApiResponse>(404, "there is none"),
+            .answer_either::<UsersResponse, ApiResponse>(404, "there is none"),
         post(ONE, "create_user", write::create_user)
             .doc(TAG, "Creates a user")
             .audit(Subject::Account)

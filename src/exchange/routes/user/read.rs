@@ -8,7 +8,7 @@ use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::api_key::{self, ApiKey};
 use evenkeel_store::StoreError;
 use evenkeel_wire::exchange::time::wire_time;
-use evenkeel_wire::exchange::user::{ApiKeySummary, UserAnswer, UsersAnswer};
+use evenkeel_wire::exchange::user::{ApiKeySummary, UserResponse, UsersResponse};
 
 use super::facts;
 use crate::operation::authorize::AskedLater;
@@ -22,7 +22,7 @@ const MASK: &str = "***************";
 pub async fn list_users(
     op: Op<OrgPath>,
     _: Permission<right::UsersList>,
-) -> Result<List<UsersAnswer>, ApiError> {
+) -> Result<List<UsersResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     answer(exchange, caller, org, None).await
 }
@@ -30,7 +30,7 @@ pub async fn list_users(
 pub async fn get_user(
     op: Op<ResourcePath>,
     right: AskedLater<right::UserRead>,
-) -> Result<List<UsersAnswer>, ApiError> {
+) -> Result<List<UsersResponse>, ApiError> {
     if OWN_NAMES.contains(&op.path.id.as_str()) {
         let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = op;
         return list_own_user(exchange, caller, org).await;
@@ -43,7 +43,7 @@ pub async fn get_user(
 pub async fn get_own_user(
     op: Op<OrgPath>,
     _: AskedLater<right::UserRead>,
-) -> Result<List<UsersAnswer>, ApiError> {
+) -> Result<List<UsersResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
     list_own_user(exchange, caller, org).await
 }
@@ -52,7 +52,7 @@ async fn list_own_user(
     exchange: Exchange,
     caller: Arc<Caller>,
     org: String,
-) -> Result<List<UsersAnswer>, ApiError> {
+) -> Result<List<UsersResponse>, ApiError> {
     if org != caller.org && matches!(caller.role, Role::Root | Role::HubAdmin) {
         return Err(ApiError::invalid_input("the organization in the path is not that of the caller"));
     }
@@ -71,7 +71,7 @@ async fn answer(
     caller: Arc<Caller>,
     org: String,
     name: Option<String>,
-) -> Result<List<UsersAnswer>, ApiError> {
+) -> Result<List<UsersResponse>, ApiError> {
     let wanted = Arc::new((org, name));
     pages::list(r#"{"users":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), caller.clone(), wanted.clone(), after)
@@ -105,8 +105,8 @@ async fn page(
     Ok(page)
 }
 
-fn user(account: AccountRow, apikeys: Vec<ApiKeySummary>) -> UserAnswer {
-    UserAnswer {
+fn user(account: AccountRow, apikeys: Vec<ApiKeySummary>) -> UserResponse {
+    UserResponse {
         admin: account.is_admin,
         apikeys,
         email: account.email,
