@@ -18,7 +18,7 @@ fn committed_reference_is_what_the_program_prints() {
     let committed = std::fs::read_to_string(page).expect("docs/reference/cli.md is read");
     assert!(
         reference() == committed,
-        "docs/reference/cli.md is not up to date: WRITE_REFERENCE=1 cargo test -p evenkeel-cli the_committed_reference"
+        "docs/reference/cli.md is not up to date: WRITE_REFERENCE=1 cargo test -p evenkeel-cli committed_reference"
     );
 }
 

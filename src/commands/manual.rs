@@ -85,6 +85,10 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0015-agbots-tail-a-log-of-records.md",
     "adr/0016-agbot-effects-go-through-an-outbox.md",
     "adr/0017-parts-of-our-own.md",
+    "adr/0018-slow-hashes-wait-in-a-queue.md",
+    "adr/0019-supply-chain-checks-are-tests.md",
+    "adr/0020-log-lines-name-their-request-without-a-span.md",
+    "adr/0021-yaml-is-written-by-hand.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];

@@ -45,6 +45,8 @@ mod scenarios;
 #[cfg(test)]
 mod scenarios_agent;
 #[cfg(test)]
+mod scenarios_claim;
+#[cfg(test)]
 mod scenarios_drain;
 #[cfg(test)]
 mod scenarios_failover;

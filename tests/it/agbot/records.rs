@@ -43,13 +43,13 @@ async fn agreement_of_one_agbot_is_in_the_model_of_the_other_within_a_second() {
     assert!(slowest < Duration::from_secs(1), "{lags:?}");
 
     // Each explains what the other decides about.
-    eventually("both agbots tell how every pair stands", || async {
-        let tells = |agbot: &Agbot| {
+    eventually("both agbots explain every pair", || async {
+        let explains = |agbot: &Agbot| {
             let placements = agbot.context().placements("o", None, 100);
             placements.len() == nodes.len()
                 && placements.iter().all(|(_, placement)| !matches!(placement, Placement::NotPlaced { .. }))
         };
-        agbots.all.iter().all(tells).then_some(())
+        agbots.all.iter().all(explains).then_some(())
     })
     .await;
 

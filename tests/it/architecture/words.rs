@@ -76,8 +76,9 @@ fn identifiers_use_the_standard_terms() {
     }
     let golden = must(std::fs::read_to_string(root().join(GOLDEN)), GOLDEN);
     let expected: BTreeSet<String> = golden.lines().map(str::to_owned).collect();
-    let (added, _removed) = differences(&found, &expected);
+    let (added, removed) = differences(&found, &expected);
     assert!(added.is_empty(), "use the standard terms after the colons: {added:#?}");
+    assert!(removed.is_empty(), "no longer used, remove these lines from {GOLDEN}: {removed:#?}");
 }
 
 /// Returns the term to use instead, if `identifier` has a word that is not used.
