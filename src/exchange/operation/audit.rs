@@ -46,39 +46,60 @@ pub(crate) enum Subject {
     ManagementPolicy,
 }
 
+/// The kinds with their names in the database's function `audit_state`.
+const KINDS: &[(Subject, &str)] = &[
+    (Subject::Organization, "organization"),
+    (Subject::AgentFileVersion, "agent_file_version"),
+    (Subject::Account, "account"),
+    (Subject::ApiKey, "api_key"),
+    (Subject::Node, "node"),
+    (Subject::NodeOrchestration, "node_orchestration"),
+    (Subject::NodePolicy, "node_policy"),
+    (Subject::NodeStatus, "node_status"),
+    (Subject::NodeError, "node_error"),
+    (Subject::NodeAgreement, "node_agreement"),
+    (Subject::NodeManagementStatus, "node_management_status"),
+    (Subject::Agbot, "agbot"),
+    (Subject::AgbotAgreement, "agbot_agreement"),
+    (Subject::AgbotPattern, "agbot_pattern"),
+    (Subject::AgbotPolicy, "agbot_policy"),
+    (Subject::HaGroup, "ha_group"),
+    (Subject::Service, "service"),
+    (Subject::ServicePolicy, "service_policy"),
+    (Subject::ServiceKey, "service_key"),
+    (Subject::ServiceDockauth, "service_dockauth"),
+    (Subject::Pattern, "pattern"),
+    (Subject::PatternKey, "pattern_key"),
+    (Subject::DeploymentPolicy, "deployment_policy"),
+    (Subject::ManagementPolicy, "management_policy"),
+];
+
 impl From<Subject> for &'static str {
-    /// The kind as the database's function `audit_state` knows it.
     fn from(subject: Subject) -> &'static str {
-        match subject {
-            Subject::Organization => "organization",
-            Subject::AgentFileVersion => "agent_file_version",
-            Subject::Account => "account",
-            Subject::ApiKey => "api_key",
-            Subject::Node => "node",
-            Subject::NodeOrchestration => "node_orchestration",
-            Subject::NodePolicy => "node_policy",
-            Subject::NodeStatus => "node_status",
-            Subject::NodeError => "node_error",
-            Subject::NodeAgreement => "node_agreement",
-            Subject::NodeManagementStatus => "node_management_status",
-            Subject::Agbot => "agbot",
-            Subject::AgbotAgreement => "agbot_agreement",
-            Subject::AgbotPattern => "agbot_pattern",
-            Subject::AgbotPolicy => "agbot_policy",
-            Subject::HaGroup => "ha_group",
-            Subject::Service => "service",
-            Subject::ServicePolicy => "service_policy",
-            Subject::ServiceKey => "service_key",
-            Subject::ServiceDockauth => "service_dockauth",
-            Subject::Pattern => "pattern",
-            Subject::PatternKey => "pattern_key",
-            Subject::DeploymentPolicy => "deployment_policy",
-            Subject::ManagementPolicy => "management_policy",
-        }
+        KINDS.iter().find(|(kind, _)| *kind == subject).map_or("", |(_, name)| name)
     }
 }
 
 impl Subject {
+    /// The kind that a row names.
+    fn named(name: &str) -> Option<Subject> {
+        KINDS.iter().find(|(_, other)| *other == name).map(|(kind, _)| *kind)
+    }
+
+    /// Whether it is a whole resource that a POST creates: that succeeds only when there was none.
+    fn is_created_whole(self) -> bool {
+        matches!(
+            self,
+            Subject::Organization
+                | Subject::Account
+                | Subject::HaGroup
+                | Subject::Service
+                | Subject::Pattern
+                | Subject::DeploymentPolicy
+                | Subject::ManagementPolicy
+        )
+    }
+
     /// A resource of this kind.
     pub(crate) fn of(self, org: &str, id: &str) -> store::Subject {
         store::Subject { kind: self.into(), org: org.to_owned(), id: id.to_owned(), part: String::new() }
@@ -95,14 +116,14 @@ pub(crate) struct AuditedOperation {
     name: &'static str,
     /// Status of its success.
     status: u16,
-    subject: Option<&'static str>,
+    subject: Option<Subject>,
 }
 
 impl AuditedOperation {
     /// Every write but those that say why not.
     pub(crate) fn of(operation: &Operation) -> Option<AuditedOperation> {
         let success = operation.answers.iter().map(|answer| answer.status).find(|status| *status < 300);
-        let (name, subject) = (operation.operation, operation.subject);
+        let (name, subject) = (operation.operation, operation.subject.and_then(Subject::named));
         let audited = AuditedOperation { name, status: success.unwrap_or(200), subject };
         operation.is_audited().then_some(audited)
     }
@@ -147,7 +168,7 @@ impl AuditedRequest {
     /// What a login itself writes: the account that a person of an identity provider gets here.
     pub(crate) fn of_login(caller: Caller, address: Option<IpAddr>) -> AuditedRequest {
         let path = ResourcePath { org: caller.org.clone(), id: caller.id.clone() };
-        let kind = Some(Subject::Account.into());
+        let kind = Some(Subject::Account);
         AuditedRequest {
             address: address.map(|address| address.to_string()).unwrap_or_default(),
             id: String::new(),
@@ -170,7 +191,7 @@ impl AuditedRequest {
     pub(crate) fn finds_nothing(&self) -> bool {
         self.method == Method::POST
             && self.operation.name.starts_with("create_")
-            && self.subject.as_ref().is_some_and(|subject| is_created_whole(subject.kind))
+            && self.operation.subject.is_some_and(Subject::is_created_whole)
     }
 
     /// Whether success means that there is nothing any more.
@@ -224,29 +245,15 @@ impl AuditedRequest {
 }
 
 /// The resource of a write; `None` when the path does not name it, or when it has no state of its own (messages, actions).
-fn subject(kind: Option<&'static str>, path: &impl PathParameters) -> Option<store::Subject> {
+fn subject(kind: Option<Subject>, path: &impl PathParameters) -> Option<store::Subject> {
     let (kind, org) = (kind?, path.org()?.to_owned());
     let (id, part) = match kind {
-        "organization" | "agent_file_version" => (org.clone(), ""),
+        Subject::Organization | Subject::AgentFileVersion => (org.clone(), ""),
         // The member is in the group: its own name is no part of the state.
-        "ha_group" => (path.id()?.to_owned(), ""),
+        Subject::HaGroup => (path.id()?.to_owned(), ""),
         _ => (path.id()?.to_owned(), path.part().unwrap_or_default()),
     };
-    Some(store::Subject { kind, org, id, part: part.to_owned() })
-}
-
-/// A whole resource that a POST creates: it succeeds only when there was none.
-fn is_created_whole(kind: &str) -> bool {
-    matches!(
-        kind,
-        "organization"
-            | "account"
-            | "ha_group"
-            | "service"
-            | "pattern"
-            | "deployment_policy"
-            | "management_policy"
-    )
+    Some(store::Subject { kind: kind.into(), org, id, part: part.to_owned() })
 }
 
 fn below_version(path: &str) -> &str {
@@ -288,6 +295,14 @@ mod tests {
     }
 
     #[test]
+    fn rows_name_known_kinds() {
+        for operation in crate::routes::all() {
+            let name = operation.subject.unwrap_or("organization");
+            assert!(Subject::named(name).is_some_and(|kind| <&str>::from(kind) == name), "{name}");
+        }
+    }
+
+    #[test]
     fn every_write_is_recorded_or_says_why_not() {
         for operation in crate::routes::all().iter().filter(|operation| operation.method != Method::GET) {
             let is_recorded = AuditedOperation::of(operation).is_some();
@@ -298,8 +313,7 @@ mod tests {
     #[test]
     fn member_of_a_group_is_no_part_of_its_state() {
         let path = PartPath { org: "o".into(), id: "a".into(), part: "b".into() };
-        let part =
-            |kind: Subject| subject(Some(kind.into()), &path).map(|subject| (subject.id, subject.part));
+        let part = |kind: Subject| subject(Some(kind), &path).map(|subject| (subject.id, subject.part));
         assert_eq!(part(Subject::HaGroup), Some(("a".to_owned(), String::new())));
         assert_eq!(part(Subject::NodeAgreement), Some(("a".to_owned(), "b".to_owned())));
         assert_eq!(part(Subject::Organization), Some(("o".to_owned(), String::new())));
