@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_wire::agent::refusal::RefusalResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
@@ -329,8 +330,14 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
 }
 
 fn unexpected(answer: &RawResponse) -> ClientError {
-    let reply: Option<ApiResponse> = serde_json::from_slice(&answer.body).ok();
-    let text = || String::from_utf8_lossy(&answer.body).chars().take(300).collect::<String>();
-    let reply = reply.unwrap_or_else(|| ApiResponse { code: String::new(), msg: text() });
-    ClientError::Status { status: answer.status.as_u16(), code: reply.code, msg: reply.msg }
+    let ApiResponse { code, msg } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    // The agent's local API explains in another form, and what is no server of ours in none of both.
+    let refusal: RefusalResponse = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let text = || String::from_utf8_lossy(&answer.body).chars().take(300).collect();
+    let msg = match (code.is_empty() && msg.is_empty(), refusal.error.is_empty()) {
+        (false, _) => msg,
+        (true, false) => refusal.error,
+        (true, true) => text(),
+    };
+    ClientError::Status { status: answer.status.as_u16(), code, msg }
 }

@@ -115,3 +115,22 @@ fn which_failures_may_pass_by_themselves() {
 fn addresses_of_other_schemes_are_refused() {
     assert!(matches!(Transport::http(HttpSettings::new("ftp://x")), Err(ClientError::Request(_))));
 }
+
+#[tokio::test]
+async fn refusal_is_explained_in_the_form_of_each_server() {
+    let refused = |body: Value| get(move || async move { (StatusCode::BAD_REQUEST, Json(body)) });
+    let router = Router::new()
+        .route("/hub", refused(json!({"code": "invalid-input", "msg": "of the hub"})))
+        .route("/agent", refused(json!({"error": "of the agent", "input": "container"})))
+        .route("/other", refused(json!("of another")));
+    let client = Client::anonymous(Transport::router(router), "");
+    for (path, code, msg) in [
+        ("hub", "invalid-input", "of the hub"),
+        ("agent", "", "of the agent"),
+        ("other", "", "\"of another\""),
+    ] {
+        let error = client.get::<Value>(crate::Path::new(&[path])).await.unwrap_err();
+        let expected = ClientError::Status { status: 400, code: code.to_owned(), msg: msg.to_owned() };
+        assert_eq!(error, expected);
+    }
+}
