@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, extract};
 use evenkeel_api::{Content, Documented, Endpoint, RequiredAccess, endpoint};
 use evenkeel_wire::agbot::upgrade::UpgradeRequest;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -31,10 +31,17 @@ pub(super) struct Op<P> {
 /// The response to a request that is not carried out.
 pub(super) struct Refusal(Box<Response>);
 
+/// The credentials that are accepted: those of the exchange.
+const CHALLENGE: &str = "Basic realm=\"Evenkeel\", charset=\"UTF-8\"";
+
 impl Refusal {
     /// A refusal with the API's body.
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
-        Refusal(Box::new((status, Json(said(status, message))).into_response()))
+        let mut response = (status, Json(said(status, message))).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
+        Refusal(Box::new(response))
     }
 
     /// The response of a rejecting extractor.

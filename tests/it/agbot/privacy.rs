@@ -153,6 +153,7 @@ async fn unauthenticated_clients_see_nothing_and_counts_are_for_users() {
         let anonymous =
             must(hub.client.get(format!("{}/v1/orgs/o/{list}", hub.url)).send().await, "an answer");
         assert_eq!(anonymous.status().as_u16(), 401, "{list}");
+        assert!(anonymous.headers().contains_key("www-authenticate"), "{list}");
     }
     let (_, known) = get(&hub, ("o/u", "secret-u"), "agbot/status").await;
     assert!(known["nodes"].is_number(), "{known}");

@@ -101,11 +101,19 @@ impl DockerDriver {
         gone_is_fine(self.engine().await?.remove_container(id, Some(remove)).await)
     }
 
-    async fn ensure_network(&self, key: &str) -> Result<(), DriverError> {
+    /// Returns the id of a service's network. The engine would take a name that it does not know for the beginning of an id.
+    async fn find_network(&self, key: &str) -> Result<Option<String>, DriverError> {
         let filters = HashMap::from([("name".to_owned(), vec![format!("^{key}$")])]);
         let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
         let found = self.engine().await?.list_networks(Some(options)).await.map_err(transient)?;
-        if found.iter().any(|network| network.name.as_deref() == Some(key)) {
+        Ok(found
+            .into_iter()
+            .find(|network| network.name.as_deref() == Some(key))
+            .and_then(|network| network.id))
+    }
+
+    async fn ensure_network(&self, key: &str) -> Result<(), DriverError> {
+        if self.find_network(key).await?.is_some() {
             return Ok(());
         }
         let labels = HashMap::from([
@@ -221,9 +229,9 @@ impl Driver for DockerDriver {
         let filters = HashMap::from([("label".to_owned(), vec![format!("{AGENT_LABEL}={}", self.agent)])]);
         let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
         for network in self.engine().await?.list_networks(Some(options)).await.map_err(transient)? {
-            let name = network.name.unwrap_or_default();
+            let (name, id) = (network.name.unwrap_or_default(), network.id.unwrap_or_default());
             if !wanted.iter().any(|service| service.key == name) {
-                gone_is_fine(self.engine().await?.remove_network(&name).await)?;
+                gone_is_fine(self.engine().await?.remove_network(&id).await)?;
             }
         }
         Ok(())
@@ -268,7 +276,9 @@ impl Driver for DockerDriver {
         self.exits.begin_stop(key);
         let containers = self.containers(Some(key)).await?;
         futures_util::future::try_join_all(containers.iter().map(|container| self.remove(container))).await?;
-        gone_is_fine(self.engine().await?.remove_network(key).await)?;
+        if let Some(network) = self.find_network(key).await? {
+            gone_is_fine(self.engine().await?.remove_network(&network).await)?;
+        }
         self.exits.forget(key);
         Ok(())
     }
