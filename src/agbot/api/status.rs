@@ -12,16 +12,14 @@ use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::Placement;
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::agreement::AgreementsResponse;
-use evenkeel_wire::agbot::event::{AgbotEvent, EventsResponse};
+use evenkeel_wire::agbot::event::{AgbotEvent, EventsQuery, EventsResponse};
 use evenkeel_wire::agbot::reason::ReasonsResponse;
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutsResponse};
 use evenkeel_wire::agbot::status::AgbotStatus;
 use evenkeel_wire::agbot::upgrade::{UpgradesResponse, WaitingMember};
 use http::StatusCode;
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::IntoParams;
 
 use super::caller::SeenNodes;
 use super::permission::{Permission, right};
@@ -182,22 +180,7 @@ pub(super) async fn list_rollouts(
     Ok(Json(RolloutsResponse { rollouts }))
 }
 
-/// Which events are meant.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OfEvents {
-    /// Only those of this HA group.
-    group: Option<String>,
-    /// Only those of this node.
-    node: Option<String>,
-    /// Only those of this deployment policy.
-    policy: Option<String>,
-    /// At most so many, 1 to 500.
-    #[param(minimum = 1, maximum = 500)]
-    limit: Option<i64>,
-}
-
-impl KnownQuery for OfEvents {
+impl KnownQuery for EventsQuery {
     const REFUSAL: &'static str = "the query may hold group, node, policy and limit only, each once";
 }
 
@@ -205,7 +188,7 @@ impl KnownQuery for OfEvents {
 pub(super) async fn list_events(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
-    Query(of): Query<OfEvents>,
+    Query(of): Query<EventsQuery>,
 ) -> Result<Json<EventsResponse>, Refusal> {
     let Op { context, path: OrgPath { organization: org } } = op;
     let seen = permission.into_proof();

@@ -39,16 +39,9 @@ pub(crate) fn rotate(path: &Path, limit: u64) -> io::Result<bool> {
 
 /// Returns the last lines of a log, at most `count`; none when there is no log.
 pub(crate) fn last_lines(path: &Path, count: usize) -> io::Result<Vec<String>> {
-    let mut file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    let length = file.metadata()?.len();
-    let wanted = (count * LONGEST_LINE) as u64;
-    file.seek(SeekFrom::Start(length.saturating_sub(wanted)))?;
-    let mut text = Vec::new();
-    file.take(wanted).read_to_end(&mut text)?;
-    Ok(lines_of(&String::from_utf8_lossy(&text), count))
+    let wanted = (count * LONGEST_LINE).min(LARGEST_LOG_PART) as u64;
+    let part = read_from(path, |length| length.saturating_sub(wanted))?;
+    Ok(lines_of(&part.text, count))
 }
 
 /// Reads the last lines of a log, and returns where the next part begins.
