@@ -27,6 +27,7 @@
 pub mod compatibility;
 pub mod constraint;
 pub mod deployment_policy;
+pub mod expression;
 pub mod external;
 pub mod internal;
 pub mod node_policy;
