@@ -82,7 +82,7 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             let errors = errors.clone();
             Box::pin(async move {
                 let hub = hub(&context)?;
-                let list = errors.iter().map(crate::step::SurfaceError::document).collect();
+                let list = errors.iter().map(|error| serde_json::json!(error.record())).collect();
                 hub.exchange
                     .put_node_errors(&hub.org, &hub.id, &PutNodeErrors { errors: list })
                     .await

@@ -6,8 +6,9 @@ use axum::{
     http::StatusCode,
     routing::{delete, get},
 };
+use evenkeel_wire::agent::ByAge;
+use evenkeel_wire::agent::agreement::{LocalAgreement, LocalAgreements};
 use evenkeel_wire::agreement::reason;
-use serde_json::{Value, json};
 
 use super::{Api, Refusal};
 use crate::step::{Agreement, Event};
@@ -16,53 +17,44 @@ pub(super) fn routes() -> Router<Api> {
     Router::new().route("/agreement", get(list)).route("/agreement/{id}", delete(cancel).get(refuse_single))
 }
 
-fn record(agreement: &Agreement) -> Value {
+fn record(agreement: &Agreement) -> LocalAgreement {
     let (reason_code, ended_at) = agreement.ending.map_or((0, 0), |ending| (ending.reason, ending.at));
     let description = if reason_code == 0 { "" } else { reason::describe(reason_code) };
-    let workload = &agreement.workload;
-    json!({
-        "name": agreement.name,
-        "dependent_services": agreement.dependencies.iter().map(|one| json!({"url": one.service.url,
-            "org": one.service.org, "version": one.service.version, "arch": one.service.arch})).collect::<Vec<_>>(),
-        "archived": agreement.is_archived(),
-        "current_agreement_id": agreement.id,
-        "consumer_id": agreement.agbot,
-        "counterparty_address": "",
-        "agreement_creation_time": agreement.created_at,
-        "agreement_accepted_time": agreement.accepted_at.unwrap_or(0),
-        "agreement_bc_update_ack_time": 0,
-        "agreement_finalized_time": agreement.finalized_at.unwrap_or(0),
-        "agreement_terminated_time": ended_at,
-        "agreement_force_terminated_time": 0,
-        "agreement_execution_start_time": agreement.started_at.unwrap_or(0),
-        "agreement_data_received_time": 0,
-        "current_deployment": {},
-        "extended_deployment": null,
-        "proposal": "",
-        "proposal_sig": "",
-        "agreement_protocol": "Basic",
-        "protocol_version": agreement.protocol_version,
-        "requested_cluster_namespace": "",
-        "terminated_reason": reason_code,
-        "terminated_description": description,
-        "agreement_protocol_terminated_time": ended_at,
-        "workload_terminated_time": if agreement.is_stopped { ended_at } else { 0 },
-        "workload_to_run": {"url": workload.url, "org": workload.org, "version": workload.version, "arch": workload.arch},
-        "agreement_timeout": agreement.timeout_secs,
-        "service_definition_id": agreement.service_id,
-        "failed_verification_attempts": agreement.verification.unanswered,
-        "last_verification_update_time": agreement.verification.sent_at,
-    })
+    LocalAgreement {
+        name: agreement.name.clone(),
+        dependent_services: agreement.dependencies.iter().map(|one| (&one.service).into()).collect(),
+        archived: agreement.is_archived(),
+        current_agreement_id: agreement.id.clone(),
+        consumer_id: agreement.agbot.clone(),
+        agreement_creation_time: agreement.created_at,
+        agreement_accepted_time: agreement.accepted_at.unwrap_or(0),
+        agreement_finalized_time: agreement.finalized_at.unwrap_or(0),
+        agreement_terminated_time: ended_at,
+        agreement_execution_start_time: agreement.started_at.unwrap_or(0),
+        agreement_protocol: "Basic".to_owned(),
+        protocol_version: agreement.protocol_version,
+        terminated_reason: reason_code,
+        terminated_description: description.to_owned(),
+        agreement_protocol_terminated_time: ended_at,
+        workload_terminated_time: if agreement.is_stopped { ended_at } else { 0 },
+        workload_to_run: (&agreement.workload).into(),
+        agreement_timeout: agreement.timeout_secs,
+        service_definition_id: agreement.service_id.clone(),
+        failed_verification_attempts: agreement.verification.unanswered,
+        last_verification_update_time: agreement.verification.sent_at,
+        ..LocalAgreement::default()
+    }
 }
 
-async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn list(State(api): State<Api>) -> Result<Json<LocalAgreements<LocalAgreement>>, Refusal> {
     let journal = api.journal().await?;
     let (mut active, mut archived): (Vec<_>, Vec<_>) =
         journal.state.agreements.values().partition(|agreement| agreement.is_live());
     active.sort_by_key(|agreement| agreement.created_at);
     archived.sort_by_key(|agreement| agreement.ending.map_or(0, |ending| ending.at));
     let records = |list: &[&Agreement]| list.iter().map(|agreement| record(agreement)).collect::<Vec<_>>();
-    Ok(Json(json!({"agreements": {"active": records(&active), "archived": records(&archived)}})))
+    let agreements = ByAge { active: records(&active), archived: records(&archived) };
+    Ok(Json(LocalAgreements { agreements }))
 }
 
 async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<StatusCode, Refusal> {

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{delete, get},
 };
+use evenkeel_wire::agent::event_log::{EventLogEntry, MessageMeta, SurfacedError};
 use serde_json::{Value, json};
 
 use super::{Api, Refusal};
@@ -26,23 +27,24 @@ pub(super) fn routes() -> Router<Api> {
         .route("/eventlog/surface", get(surface))
 }
 
-fn document(entry: &LogEntry) -> Value {
-    json!({
-        "record_id": entry.id.to_string(),
-        "timestamp": entry.at,
-        "severity": "info",
-        "message": entry.message,
-        "event_code": "",
-        "source_type": "agreement",
-        "message_meta": {"message_key": entry.message, "message_args": []},
-        "event_source": {},
-    })
+fn record(entry: &LogEntry) -> EventLogEntry {
+    EventLogEntry {
+        record_id: entry.id.to_string(),
+        timestamp: entry.at,
+        severity: "info".to_owned(),
+        message: entry.message.clone(),
+        source_type: "agreement".to_owned(),
+        message_meta: MessageMeta { message_key: entry.message.clone(), message_args: Vec::new() },
+        ..EventLogEntry::default()
+    }
 }
 
 /// Returns whether an entry meets every condition: `value` is equality, `~value` containment, `<value` and `>value` compare numbers.
-fn is_selected(document: &Value, conditions: &Conditions) -> bool {
+fn is_selected(record: &EventLogEntry, conditions: &Conditions) -> bool {
+    // Conditions name members as the API spells them.
+    let members = json!(record);
     conditions.iter().all(|(attribute, condition)| {
-        let found = match document.get(attribute) {
+        let found = match members.get(attribute) {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
             None => return false,
@@ -60,41 +62,52 @@ fn is_selected(document: &Value, conditions: &Conditions) -> bool {
     })
 }
 
-fn selected(journal: &Journal, from: u64, conditions: &Conditions) -> Vec<Value> {
-    let entries = journal.log.iter().filter(|entry| entry.id >= from).map(document);
-    entries.filter(|document| is_selected(document, conditions)).collect()
+fn selected(journal: &Journal, from: u64, conditions: &Conditions) -> Vec<EventLogEntry> {
+    let entries = journal.log.iter().filter(|entry| entry.id >= from).map(record);
+    entries.filter(|record| is_selected(record, conditions)).collect()
 }
 
 /// Entries since the node was last unregistered.
 async fn list_current(
     State(api): State<Api>,
     Query(conditions): Query<Conditions>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Vec<EventLogEntry>>, Refusal> {
     let journal = api.journal().await?;
-    Ok(Json(selected(&journal, journal.first_entry, &conditions).into()))
+    Ok(Json(selected(&journal, journal.first_entry, &conditions)))
 }
 
 async fn list_all(
     State(api): State<Api>,
     Query(conditions): Query<Conditions>,
-) -> Result<Json<Value>, Refusal> {
-    Ok(Json(selected(&api.journal().await?, 0, &conditions).into()))
+) -> Result<Json<Vec<EventLogEntry>>, Refusal> {
+    Ok(Json(selected(&api.journal().await?, 0, &conditions)))
 }
 
-async fn remove(State(api): State<Api>, Query(conditions): Query<Conditions>) -> Result<Response, Refusal> {
-    remove_where(&api, move |_, entry| is_selected(&document(entry), &conditions)).await
+async fn remove(State(api): State<Api>, Query(conditions): Query<Conditions>) -> Result<Removed, Refusal> {
+    remove_where(&api, move |_, entry| is_selected(&record(entry), &conditions)).await
 }
 
 /// Removes the entries of earlier registrations.
-async fn prune(State(api): State<Api>) -> Result<Response, Refusal> {
+async fn prune(State(api): State<Api>) -> Result<Removed, Refusal> {
     remove_where(&api, |first_entry, entry| entry.id < first_entry).await
 }
 
-/// Returns 200 with the number of removed entries, and 204 when there were none.
+/// The number of removed entries: status 204 for none.
+struct Removed(usize);
+
+impl IntoResponse for Removed {
+    fn into_response(self) -> Response {
+        match self.0 {
+            0 => StatusCode::NO_CONTENT.into_response(),
+            count => Json(count).into_response(),
+        }
+    }
+}
+
 async fn remove_where(
     api: &Api,
     is_obsolete: impl Fn(u64, &LogEntry) -> bool + Send + 'static,
-) -> Result<Response, Refusal> {
+) -> Result<Removed, Refusal> {
     let count = api
         .handle
         .with(move |journal| {
@@ -103,12 +116,12 @@ async fn remove_where(
             before - journal.log.len()
         })
         .await?;
-    Ok(if count == 0 { StatusCode::NO_CONTENT.into_response() } else { Json(count).into_response() })
+    Ok(Removed(count))
 }
 
-async fn surface(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn surface(State(api): State<Api>) -> Result<Json<Vec<SurfacedError>>, Refusal> {
     let journal = api.journal().await?;
-    Ok(Json(journal.state.errors.iter().map(SurfaceError::document).collect()))
+    Ok(Json(journal.state.errors.iter().map(SurfaceError::record).collect()))
 }
 
 #[cfg(test)]

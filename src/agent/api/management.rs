@@ -1,12 +1,14 @@
 //! `/nodemanagement`: agent upgrades.
 
+use std::collections::BTreeMap;
+
 use axum::{
     Json, Router,
     extract::{Path, State},
     http::StatusCode,
     routing::{get, put},
 };
-use serde_json::{Map, Value, json};
+use evenkeel_wire::agent::management::{LocalManagementStatus, LocalUpgradeStatus, UpgradeInternals};
 
 use super::{Api, Refusal};
 use crate::step::management::{Job, Phase};
@@ -22,51 +24,57 @@ pub(super) fn routes() -> Router<Api> {
         .route("/nodemanagement/reset/{org}/{name}", put(reset_in_org))
 }
 
-fn document(job: &Job) -> Value {
-    let mut document = json!(job.status());
-    document["agentUpgradePolicyStatus"]["agentUpgradeInternal"] = json!({
-        "allowDowngrade": job.allows_downgrade,
-        "manifest": job.manifest,
-        "scheduledUnixTime": job.scheduled_at,
-        "downloadAttempts": job.downloads,
-    });
-    document
+/// Statuses by `org/policy`.
+type Statuses = BTreeMap<String, LocalManagementStatus>;
+
+fn status(job: &Job) -> LocalManagementStatus {
+    LocalManagementStatus {
+        agent_upgrade_policy_status: LocalUpgradeStatus {
+            reported: job.status().agent_upgrade_policy_status,
+            agent_upgrade_internal: UpgradeInternals {
+                allow_downgrade: job.allows_downgrade,
+                manifest: job.manifest.clone(),
+                scheduled_unix_time: job.scheduled_at,
+                download_attempts: job.downloads,
+            },
+        },
+    }
 }
 
-async fn jobs(api: &Api, keeps: impl Fn(&str, &Job) -> bool) -> Result<Map<String, Value>, Refusal> {
+async fn jobs(api: &Api, keeps: impl Fn(&str, &Job) -> bool) -> Result<Statuses, Refusal> {
     let journal = api.journal().await?;
     let org = journal.registration.map(|registration| registration.org).unwrap_or_default();
     let chosen = journal.jobs.iter().filter(|(name, job)| keeps(name, job));
-    Ok(chosen.map(|(name, job)| (format!("{org}/{name}"), document(job))).collect())
+    Ok(chosen.map(|(name, job)| (format!("{org}/{name}"), status(job))).collect())
 }
 
-async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn list(State(api): State<Api>) -> Result<Json<Statuses>, Refusal> {
     let all = jobs(&api, |_, _| true).await?;
     if all.is_empty() {
         return Err(Refusal::NotFound("no management policy concerns this node".to_owned()));
     }
-    Ok(Json(Value::Object(all)))
+    Ok(Json(all))
 }
 
-async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
+async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<Statuses>, Refusal> {
     let found = jobs(&api, |job, _| job == name).await?;
     if found.is_empty() {
         return Err(Refusal::NotFound(format!("management policy {name} does not concern this node")));
     }
-    Ok(Json(Value::Object(found)))
+    Ok(Json(found))
 }
 
 async fn show_in_org(
     api: State<Api>,
     Path((_, name)): Path<(String, String)>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Statuses>, Refusal> {
     show(api, Path(name)).await
 }
 
 /// Returns the next job for an installer outside the agent: none, because the agent installs itself.
-async fn next_job(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn next_job(State(api): State<Api>) -> Result<Json<Statuses>, Refusal> {
     let ready = jobs(&api, |_, job| job.phase == Phase::Downloaded).await?;
-    Ok(Json(Value::Object(ready.into_iter().take(1).collect())))
+    Ok(Json(ready.into_iter().take(1).collect()))
 }
 
 async fn reset(api: &Api, name: Option<String>) -> Result<(StatusCode, String), Refusal> {

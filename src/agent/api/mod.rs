@@ -21,7 +21,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use serde_json::{Value, json};
+use evenkeel_wire::agent::refusal::RefusalResponse;
+use evenkeel_wire::agent::status::{AgentStatus, Attributes, Configuration, WorkerStatus, WorkersStatus};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -65,7 +66,7 @@ pub(crate) enum Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let explained = |status: StatusCode, error: String, input: &str| {
-            (status, Json(json!({"error": error, "input": input}))).into_response()
+            (status, Json(RefusalResponse { error, input: input.to_owned() })).into_response()
         };
         match self {
             Self::Input(error, input) => explained(StatusCode::BAD_REQUEST, error, input),
@@ -105,7 +106,7 @@ pub(crate) fn router(api: Api) -> Router {
     Router::new()
         .route("/status", get(status))
         .route("/status/workers", get(workers))
-        .route("/attribute", get(|| async { Json(json!({"attributes": []})) }))
+        .route("/attribute", get(|| async { Json(Attributes::default()) }))
         .merge(node::routes())
         .merge(agreement::routes())
         .merge(event_log::routes())
@@ -124,40 +125,36 @@ async fn as_json(mut request: Request) -> Request {
     request
 }
 
-async fn status(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn status(State(api): State<Api>) -> Result<Json<AgentStatus>, Refusal> {
     let exchange_version = match api.hub().await {
         Ok(hub) => hub.exchange.exchange_version().await.unwrap_or_default(),
         Err(_) => String::new(),
     };
-    Ok(Json(json!({
-        "configuration": {
-            "exchange_api": format!("{}/v1/", api.settings.hub_root()),
-            "exchange_version": exchange_version,
-            "required_minimum_exchange_version": REQUIRED_EXCHANGE,
-            "preferred_exchange_version": PREFERRED_EXCHANGE,
-            "mms_api": "",
-            "architecture": api.machine.arch,
-            "horizon_version": api.settings.software_version,
-            "cert_file_version": "",
-            "config_file_version": "",
-        },
-        "liveHealth": null,
-    })))
+    let configuration = Configuration {
+        exchange_api: format!("{}/v1/", api.settings.hub_root()),
+        exchange_version,
+        required_minimum_exchange_version: REQUIRED_EXCHANGE.to_owned(),
+        preferred_exchange_version: PREFERRED_EXCHANGE.to_owned(),
+        architecture: api.machine.arch.to_owned(),
+        horizon_version: api.settings.software_version.clone(),
+        ..Configuration::default()
+    };
+    Ok(Json(AgentStatus { configuration, live_health: None }))
 }
 
-async fn workers(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn workers(State(api): State<Api>) -> Result<Json<WorkersStatus>, Refusal> {
     let is_joined = api.handle.with(|journal| journal.state.is_joined).await?;
-    let worker = |name: &str, is_running: bool| {
-        let word = if is_running { "initialized" } else { "waiting" };
-        json!({"name": name, "status": word, "subworker_status": {}})
+    let worker = |(name, is_running): (&str, bool)| {
+        let status = if is_running { "initialized" } else { "waiting" };
+        let worker =
+            WorkerStatus { name: name.to_owned(), status: status.to_owned(), ..WorkerStatus::default() };
+        (name.to_owned(), worker)
     };
-    Ok(Json(json!({
-        "workers": {
-            "Agreement": worker("Agreement", is_joined),
-            "ChangesWorker": worker("ChangesWorker", is_joined),
-            "Container": worker("Container", true),
-            "NodeManagement": worker("NodeManagement", is_joined),
-        },
-        "worker_status_log": [],
-    })))
+    let all = [
+        ("Agreement", is_joined),
+        ("ChangesWorker", is_joined),
+        ("Container", true),
+        ("NodeManagement", is_joined),
+    ];
+    Ok(Json(WorkersStatus { workers: all.into_iter().map(worker).collect(), ..WorkersStatus::default() }))
 }

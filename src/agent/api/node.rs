@@ -6,16 +6,19 @@ use axum::{
     Json, Router,
     extract::{Query, State, rejection::JsonRejection},
     http::StatusCode,
-    response::{IntoResponse, Response},
     routing::get,
 };
 use evenkeel_client::{Client, ClientError, Credentials};
+use evenkeel_domain::policy::NodePolicy;
 use evenkeel_wire::RawJson;
+use evenkeel_wire::agent::node::{
+    CONFIGURED, CONFIGURING, ConfigState, LocalNode, PostNode, PutConfigState, RandomToken, UnregisterQuery,
+};
 use evenkeel_wire::agreement::reason;
 use evenkeel_wire::exchange::node::PatchNode;
 use evenkeel_wire::exchange::node_part::PutNodeStatus;
 use rand::{Rng, distr::Alphanumeric};
-use serde::Deserialize;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::{sync::oneshot, time::Instant};
 
@@ -47,56 +50,34 @@ pub(super) fn routes() -> Router<Api> {
         .route("/token/random", get(random_token))
 }
 
-fn config_state(journal: &Journal) -> Value {
-    match &journal.registration {
-        None => json!({"state": "unconfigured", "last_update_time": 0}),
-        Some(registration) => {
-            let word = if registration.is_configured { "configured" } else { "configuring" };
-            json!({"state": word, "last_update_time": registration.changed_at})
-        }
-    }
-}
-
-fn device(journal: &Journal) -> Value {
-    let Some(registration) = &journal.registration else {
-        return json!({"id": "", "organization": null, "pattern": null, "clusterNamespace": null,
-                      "configstate": config_state(journal)});
-    };
-    let facts = &journal.state.facts;
-    let pattern = if facts.pattern.is_empty() { &registration.pattern } else { &facts.pattern };
-    json!({
-        "id": registration.id,
-        "organization": registration.org,
-        "pattern": pattern,
-        "name": registration.name,
-        "nodeType": "device",
-        "clusterNamespace": "",
-        "NamespaceScoped": false,
-        "token_last_valid_time": registration.changed_at,
-        "token_valid": true,
-        "ha_group": facts.ha_group.clone().unwrap_or_default(),
-        "configstate": config_state(journal),
+fn config_state(journal: &Journal) -> ConfigState {
+    journal.registration.as_ref().map_or_else(ConfigState::default, |registration| {
+        let state = if registration.is_configured { CONFIGURED } else { CONFIGURING };
+        ConfigState { state: state.to_owned(), last_update_time: registration.changed_at }
     })
 }
 
-async fn show(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
-    Ok(Json(device(&api.journal().await?)))
+fn node(journal: &Journal) -> LocalNode {
+    let Some(registration) = journal.registration.clone() else { return LocalNode::default() };
+    let facts = &journal.state.facts;
+    let pattern = if facts.pattern.is_empty() { registration.pattern } else { facts.pattern.clone() };
+    LocalNode {
+        id: registration.id,
+        organization: Some(registration.org),
+        pattern: Some(pattern),
+        name: Some(registration.name),
+        node_type: Some("device".to_owned()),
+        cluster_namespace: Some(String::new()),
+        is_namespace_scoped: Some(false),
+        token_last_valid_time: Some(registration.changed_at),
+        token_valid: Some(true),
+        ha_group: Some(facts.ha_group.clone().unwrap_or_default()),
+        configstate: config_state(journal),
+    }
 }
 
-#[derive(Deserialize)]
-struct Device {
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    token: Option<String>,
-    #[serde(default)]
-    organization: Option<String>,
-    #[serde(default)]
-    pattern: Option<String>,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default, rename = "nodeType")]
-    node_type: Option<String>,
+async fn show(State(api): State<Api>) -> Result<Json<LocalNode>, Refusal> {
+    Ok(Json(node(&api.journal().await?)))
 }
 
 /// Letters, digits and the characters that the contract allows; slashes only where a pattern names its organization.
@@ -110,9 +91,9 @@ fn check_name(text: &str, field: &'static str) -> Result<(), Refusal> {
 
 async fn register(
     State(api): State<Api>,
-    body: Result<Json<Device>, JsonRejection>,
-) -> Result<Response, Refusal> {
-    let Json(device_body) = body.map_err(|error| Refusal::Input(error.body_text(), "device"))?;
+    body: Result<Json<PostNode>, JsonRejection>,
+) -> Result<(StatusCode, Json<LocalNode>), Refusal> {
+    let Json(wanted) = body.map_err(|error| Refusal::Input(error.body_text(), "device"))?;
     if api.handle.with(|journal| journal.registration.is_some()).await? {
         return Err(Refusal::Conflict("the node is registered already".to_owned()));
     }
@@ -120,19 +101,19 @@ async fn register(
         Some(text) => check_name(&text, field).map(|()| text),
         None => Err(Refusal::Input(format!("{field} is missing"), field)),
     };
-    let org = required(device_body.organization, "device.organization")?;
-    let id = required(device_body.id, "device.id")?;
-    let token = device_body.token.filter(|token| !token.is_empty());
+    let org = required(wanted.organization, "device.organization")?;
+    let id = required(wanted.id, "device.id")?;
+    let token = wanted.token.filter(|token| !token.is_empty());
     let token = token.ok_or_else(|| Refusal::Input("the token is missing".to_owned(), "device.token"))?;
-    let pattern = device_body.pattern.unwrap_or_default();
+    let pattern = wanted.pattern.unwrap_or_default();
     check_name(&pattern, "device.pattern")?;
     let pattern = qualified(&org, pattern);
-    if device_body.node_type.as_deref().is_some_and(|kind| !matches!(kind, "" | "device")) {
+    if wanted.node_type.as_deref().is_some_and(|kind| !matches!(kind, "" | "device")) {
         return Err(Refusal::Input("this agent runs on devices only".to_owned(), "device.nodeType"));
     }
     check_at_hub(&api, &org, &id, &token, &pattern).await?;
     let registration = Registration {
-        name: device_body.name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.clone()),
+        name: wanted.name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.clone()),
         org,
         id,
         pattern,
@@ -141,7 +122,7 @@ async fn register(
         was_known: true,
     };
     order(&api, |done| Order::Register(registration, token, done)).await?;
-    Ok((StatusCode::CREATED, Json(device(&api.journal().await?))).into_response())
+    Ok((StatusCode::CREATED, Json(node(&api.journal().await?))))
 }
 
 /// Returns a pattern with its organization, by default that of the node.
@@ -184,57 +165,44 @@ async fn check_at_hub(api: &Api, org: &str, id: &str, token: &str, pattern: &str
     }
 }
 
-#[derive(Deserialize)]
-struct ConfigState {
-    state: String,
-}
-
-async fn show_state(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn show_state(State(api): State<Api>) -> Result<Json<ConfigState>, Refusal> {
     Ok(Json(config_state(&api.journal().await?)))
 }
 
 async fn configure(
     State(api): State<Api>,
-    body: Result<Json<ConfigState>, JsonRejection>,
-) -> Result<Response, Refusal> {
+    body: Result<Json<PutConfigState>, JsonRejection>,
+) -> Result<(StatusCode, Json<ConfigState>), Refusal> {
     let Json(wanted) = body.map_err(|error| Refusal::Input(error.body_text(), "configstate"))?;
-    if !matches!(wanted.state.as_str(), "configured" | "configuring") {
+    if !matches!(wanted.state.as_str(), CONFIGURED | CONFIGURING) {
         return Err(Refusal::Input(format!("\"{}\" is no state", wanted.state), "configstate.state"));
     }
     let journal = api.journal().await?;
     let Some(registration) = &journal.registration else { return Err(Refusal::NotRegistered) };
-    if wanted.state == "configured" && !registration.is_configured {
+    if wanted.state == CONFIGURED && !registration.is_configured {
         order(&api, Order::Configure).await?;
     }
-    Ok((StatusCode::CREATED, Json(config_state(&api.journal().await?))).into_response())
+    Ok((StatusCode::CREATED, Json(config_state(&api.journal().await?))))
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct Farewell {
-    block: Option<String>,
-    remove_node: Option<String>,
-}
-
-fn is_yes(value: &Option<String>) -> bool {
-    value.as_deref() == Some("true")
-}
-
-async fn unregister(State(api): State<Api>, Query(farewell): Query<Farewell>) -> Result<Response, Refusal> {
+async fn unregister(
+    State(api): State<Api>,
+    Query(query): Query<UnregisterQuery>,
+) -> Result<StatusCode, Refusal> {
     if api.handle.with(|journal| journal.registration.is_none()).await? {
         return Err(Refusal::NotRegistered);
     }
-    let removes_node = is_yes(&farewell.remove_node);
-    if farewell.block.as_deref() == Some("false") {
+    let removes_node = query.remove_node.as_deref() == Some("true");
+    if query.block.as_deref() == Some("false") {
         tokio::spawn(async move {
             if let Err(refusal) = leave(&api, removes_node).await {
                 tracing::warn!(?refusal, "the node could not be unregistered cleanly");
             }
         });
-        return Ok(StatusCode::NO_CONTENT.into_response());
+        return Ok(StatusCode::NO_CONTENT);
     }
     leave(&api, removes_node).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Ends every agreement, deletes the node's data at the hub if it responds, and removes the registration.
@@ -313,38 +281,47 @@ async fn show_policy(State(api): State<Api>) -> Result<Json<RawJson>, Refusal> {
     }
 }
 
+/// A document as it was written.
+type Created = (StatusCode, Json<RawJson>);
+
+fn created(document: RawJson) -> Created {
+    (StatusCode::CREATED, Json(document))
+}
+
 async fn set_policy(
     State(api): State<Api>,
-    body: Result<Json<Value>, JsonRejection>,
-) -> Result<Response, Refusal> {
+    body: Result<Json<RawJson>, JsonRejection>,
+) -> Result<Created, Refusal> {
     let Json(policy) = body.map_err(|error| Refusal::Input(error.body_text(), "policy"))?;
     write_policy(&api, policy).await
 }
 
 async fn patch_policy(
     State(api): State<Api>,
-    body: Result<Json<Value>, JsonRejection>,
-) -> Result<Response, Refusal> {
+    body: Result<Json<RawJson>, JsonRejection>,
+) -> Result<Created, Refusal> {
     let Json(patch) = body.map_err(|error| Refusal::Input(error.body_text(), "policy"))?;
     let hub = api.hub().await?;
     let stored = hub.exchange.node_policy(&hub.org, &hub.id).await.map_err(unavailable)?;
     let mut policy = stored.map_or_else(|| json!({}), RawJson::into_value);
     let parts = ["properties", "constraints", "deployment", "management"];
+    let patch = patch.as_value();
     let given: Vec<_> = parts.iter().filter(|part| patch.get(**part).is_some()).collect();
     let [part] = given.as_slice() else {
         return Err(Refusal::Input("exactly one part of the policy must be given".to_owned(), "policy"));
     };
     policy[**part] = patch[**part].clone();
-    write_policy(&api, policy).await
+    write_policy(&api, policy.into()).await
 }
 
 /// Written to the exchange first; the agent then sees the change there like any other.
-async fn write_policy(api: &Api, mut policy: Value) -> Result<Response, Refusal> {
-    let mut parsed: evenkeel_domain::policy::NodePolicy = serde_json::from_value(policy.clone())
-        .map_err(|error| Refusal::Input(error.to_string(), "policy"))?;
+async fn write_policy(api: &Api, policy: RawJson) -> Result<Created, Refusal> {
+    let mut parsed: NodePolicy =
+        policy.read().map_err(|error| Refusal::Input(error.to_string(), "policy"))?;
     parsed.validate_and_normalize().map_err(|error| Refusal::Input(error.to_string(), "policy"))?;
     let mut properties = parsed.common.properties.clone();
     crate::step::merge_builtin(&mut properties, &api.machine.properties());
+    let mut policy = policy.into_value();
     if let Some(members) = policy.as_object_mut() {
         members.insert("properties".to_owned(), json!(properties));
         members.insert("nodePolicyVersion".to_owned(), json!("v2"));
@@ -352,68 +329,80 @@ async fn write_policy(api: &Api, mut policy: Value) -> Result<Response, Refusal>
     }
     let hub = api.hub().await?;
     hub.exchange.put_node_policy(&hub.org, &hub.id, &policy).await.map_err(unavailable)?;
-    Ok((StatusCode::CREATED, Json(policy)).into_response())
+    Ok(created(policy.into()))
 }
 
-async fn drop_policy(State(api): State<Api>) -> Result<Response, Refusal> {
+async fn drop_policy(State(api): State<Api>) -> Result<StatusCode, Refusal> {
     let hub = api.hub().await?;
     hub.exchange.delete_node_policy(&hub.org, &hub.id).await.map_err(unavailable)?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(StatusCode::NO_CONTENT)
 }
 
-async fn show_input(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
-    let Ok(hub) = api.hub().await else { return Ok(Json(json!([]))) };
+fn no_input() -> RawJson {
+    json!([]).into()
+}
+
+async fn show_input(State(api): State<Api>) -> Result<Json<RawJson>, Refusal> {
+    let Ok(hub) = api.hub().await else { return Ok(Json(no_input())) };
     let node = hub.exchange.node(&hub.org, &hub.id).await.map_err(unavailable)?;
-    Ok(Json(json!(node.unwrap_or_default().user_input)))
+    Ok(Json(json!(node.unwrap_or_default().user_input).into()))
 }
 
 async fn set_input(
     State(api): State<Api>,
-    body: Result<Json<Value>, JsonRejection>,
-) -> Result<Response, Refusal> {
+    body: Result<Json<RawJson>, JsonRejection>,
+) -> Result<Created, Refusal> {
     let Json(input) = body.map_err(|error| Refusal::Input(error.body_text(), "userinput"))?;
-    if !input.is_array() {
+    if !input.as_value().is_array() {
         return Err(Refusal::Input("user input is a list".to_owned(), "userinput"));
     }
-    write_input(&api, input.clone()).await?;
-    Ok((StatusCode::CREATED, Json(input)).into_response())
+    write_input(&api, &input).await?;
+    Ok(created(input))
 }
 
 /// Merges values into the stored ones.
 async fn patch_input(
     State(api): State<Api>,
     body: Result<Json<Vec<Value>>, JsonRejection>,
-) -> Result<Response, Refusal> {
+) -> Result<Created, Refusal> {
     let Json(change) = body.map_err(|error| Refusal::Input(error.body_text(), "userinput"))?;
     let hub = api.hub().await?;
     let node = hub.exchange.node(&hub.org, &hub.id).await.map_err(unavailable)?.unwrap_or_default();
     let Value::Array(stored) = json!(node.user_input) else {
         return Err(Refusal::Unavailable("the stored user input is not a list".to_owned()));
     };
-    let input = Value::Array(super::user_input::merged(stored, change));
-    write_input(&api, input.clone()).await?;
-    Ok((StatusCode::CREATED, Json(input)).into_response())
+    let input = Value::Array(super::user_input::merged(stored, change)).into();
+    write_input(&api, &input).await?;
+    Ok(created(input))
 }
 
-async fn drop_input(State(api): State<Api>) -> Result<Response, Refusal> {
-    write_input(&api, json!([])).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+async fn drop_input(State(api): State<Api>) -> Result<StatusCode, Refusal> {
+    write_input(&api, &no_input()).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
-async fn write_input(api: &Api, input: Value) -> Result<(), Refusal> {
+/// Replaces the node's user input as it was written: members that this version does not know are kept.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PatchUserInput<'a> {
+    user_input: &'a RawJson,
+}
+
+async fn write_input(api: &Api, input: &RawJson) -> Result<(), Refusal> {
     // Before the registration is complete there is no session; an empty list changes nothing then.
     let hub = match api.hub().await {
-        Err(Refusal::NotRegistered) if input == json!([]) => return Ok(()),
+        Err(Refusal::NotRegistered) if *input == no_input() => return Ok(()),
         other => other?,
     };
-    hub.exchange.patch_node(&hub.org, &hub.id, &json!({"userInput": input})).await.map_err(unavailable)?;
+    let change = PatchUserInput { user_input: input };
+    hub.exchange.patch_node(&hub.org, &hub.id, &change).await.map_err(unavailable)?;
     api.handle
         .apply(Event::CancelRequested { agreement: None, reason: reason::NODE_USER_INPUT_CHANGED })
         .await?;
     Ok(())
 }
 
-async fn random_token() -> Json<Value> {
-    let token: String = rand::rng().sample_iter(Alphanumeric).take(64).map(char::from).collect();
-    Json(json!({"token": token}))
+async fn random_token() -> Json<RandomToken> {
+    let token = rand::rng().sample_iter(Alphanumeric).take(64).map(char::from).collect();
+    Json(RandomToken { token })
 }

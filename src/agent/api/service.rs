@@ -10,10 +10,15 @@ use axum::{
 };
 use evenkeel_client::ClientError;
 use evenkeel_wire::RawJson;
-use serde_json::{Map, Value, json};
+use evenkeel_wire::agent::ByAge;
+use evenkeel_wire::agent::service::{
+    ConfigStates, Container, InstancePathElement, LocalServices, NeededService, ServiceConfigState,
+    ServiceConfigurations, ServiceDefinition, ServiceInstance,
+};
+use serde_json::Value;
 
 use super::{Api, Refusal};
-use crate::step::{Agreement, Instance, State as Steps, WorkloadName};
+use crate::step::{Agreement, ContainerState, Dependency, Instance, State as Steps, WorkloadName};
 
 /// The default log driver of the container engine.
 const ENGINE_LOG_DRIVER: &str = "json-file";
@@ -21,110 +26,91 @@ const ENGINE_LOG_DRIVER: &str = "json-file";
 pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/service", get(list))
-        .route("/service/config", get(|| async { Json(json!({"config": []})) }))
+        .route("/service/config", get(|| async { Json(ServiceConfigurations::default()) }))
         .route("/service/configstate", get(config_states).post(set_config_state))
         .route("/service/policy", get(policies))
 }
 
-fn containers(key: &str, state: &Steps) -> Vec<Value> {
+fn containers(key: &str, state: &Steps) -> Vec<Container> {
     state.observed.get(key).map_or_else(Vec::new, |observation| {
-        let container = |one: &crate::step::ContainerState| {
-            json!({"Names": [format!("/{key}-{}", one.name)], "Image": one.image,
-                   "Created": one.created_at, "State": one.state.word()})
+        let container = |one: &ContainerState| Container {
+            names: vec![format!("/{key}-{}", one.name)],
+            image: one.image.clone(),
+            created: one.created_at,
+            state: one.state.word().to_owned(),
         };
         observation.containers.iter().map(container).collect()
     })
 }
 
-fn instance(agreement: &Agreement, state: &Steps) -> Value {
-    let workload = &agreement.workload;
-    json!({
-        "ref_url": workload.url,
-        "organization": workload.org,
-        "version": workload.version,
-        "arch": workload.arch,
-        "instance_id": agreement.id,
-        "archived": agreement.is_archived(),
-        "instance_creation_time": agreement.accepted_at.unwrap_or(0),
-        "execution_start_time": agreement.started_at.unwrap_or(0),
-        "execution_failure_code": 0,
-        "execution_failure_desc": "",
-        "cleanup_start_time": agreement.ending.map_or(0, |ending| ending.at),
-        "associated_agreements": [agreement.id],
-        "microservicedef_id": agreement.service_id,
-        "service_instance_path": [[{"url": workload.url, "org": workload.org, "version": workload.version}]],
-        "agreement_less": false,
-        "max_retries": 0,
-        "max_retry_duration": 0,
-        "current_retry_count": 0,
-        "retry_start_time": 0,
-        "env_vars": {},
-        "top_level_service": true,
-        "containers": containers(&agreement.id, state),
-    })
+fn path_element(service: &WorkloadName) -> InstancePathElement {
+    let WorkloadName { url, org, version, .. } = service.clone();
+    InstancePathElement { url, org, version }
+}
+
+/// Returns an instance without what depends on why it runs.
+fn service_instance(key: &str, service: &WorkloadName, state: &Steps) -> ServiceInstance {
+    ServiceInstance {
+        ref_url: service.url.clone(),
+        organization: service.org.clone(),
+        version: service.version.clone(),
+        arch: service.arch.clone(),
+        instance_id: key.to_owned(),
+        containers: containers(key, state),
+        ..ServiceInstance::default()
+    }
+}
+
+fn instance(agreement: &Agreement, state: &Steps) -> ServiceInstance {
+    ServiceInstance {
+        archived: agreement.is_archived(),
+        instance_creation_time: agreement.accepted_at.unwrap_or(0),
+        execution_start_time: agreement.started_at.unwrap_or(0),
+        cleanup_start_time: agreement.ending.map_or(0, |ending| ending.at),
+        associated_agreements: vec![agreement.id.clone()],
+        microservicedef_id: agreement.service_id.clone(),
+        service_instance_path: vec![vec![path_element(&agreement.workload)]],
+        top_level_service: true,
+        ..service_instance(&agreement.id, &agreement.workload, state)
+    }
 }
 
 /// Describes a service that others need.
-fn needed_instance(key: &str, instance: &Instance, state: &Steps) -> Value {
+fn needed_instance(key: &str, instance: &Instance, state: &Steps) -> ServiceInstance {
     let service = &instance.dependency.service;
-    let path: Vec<Value> = state
-        .needing(key)
-        .map(|agreement| {
-            let top = &agreement.workload;
-            json!([{"url": top.url, "org": top.org, "version": top.version},
-                   {"url": service.url, "org": service.org, "version": service.version}])
-        })
-        .collect();
-    json!({
-        "ref_url": service.url,
-        "organization": service.org,
-        "version": service.version,
-        "arch": service.arch,
-        "instance_id": key,
-        "archived": false,
-        "instance_creation_time": 0,
-        "execution_start_time": instance.started_at.unwrap_or(0),
-        "execution_failure_code": 0,
-        "execution_failure_desc": "",
-        "cleanup_start_time": 0,
-        "associated_agreements": state.needing(key).map(|agreement| &agreement.id).collect::<Vec<_>>(),
-        "microservicedef_id": instance.dependency.service_id,
-        "service_instance_path": path,
-        "agreement_less": false,
-        "max_retries": 0,
-        "max_retry_duration": 0,
-        "current_retry_count": 0,
-        "retry_start_time": 0,
-        "env_vars": {},
-        "top_level_service": false,
-        "containers": containers(key, state),
-    })
+    let path = |agreement: &Agreement| vec![path_element(&agreement.workload), path_element(service)];
+    ServiceInstance {
+        execution_start_time: instance.started_at.unwrap_or(0),
+        associated_agreements: state.needing(key).map(|agreement| agreement.id.clone()).collect(),
+        microservicedef_id: instance.dependency.service_id.clone(),
+        service_instance_path: state.needing(key).map(path).collect(),
+        ..service_instance(key, service, state)
+    }
 }
 
-fn definition(agreement: &Agreement) -> Value {
-    let required = agreement.dependencies.iter().map(|one| {
-        json!({"url": one.service.url, "org": one.service.org, "versionRange": one.service.version, "arch": one.service.arch})
-    });
-    let mut found = defined(&agreement.service_id, &agreement.workload, &agreement.deployment);
-    found["archived"] = Value::Bool(!agreement.is_live());
-    found["requiredServices"] = required.collect();
-    found
+fn definition(agreement: &Agreement) -> ServiceDefinition {
+    let required = |one: &Dependency| {
+        let WorkloadName { url, org, version, arch } = one.service.clone();
+        NeededService { url, org, version_range: version, arch }
+    };
+    ServiceDefinition {
+        archived: !agreement.is_live(),
+        required_services: agreement.dependencies.iter().map(required).collect(),
+        ..defined(&agreement.service_id, &agreement.workload, &agreement.deployment)
+    }
 }
 
 /// Describes a definition by id, name and deployment.
-fn defined(id: &str, service: &WorkloadName, deployment: &str) -> Value {
-    json!({
-        "record_id": id,
-        "specRef": service.url,
-        "organization": service.org,
-        "version": service.version,
-        "arch": service.arch,
-        "deployment": shown_deployment(deployment),
-        "archived": false,
-        "name": "",
-        "userInput": [],
-        "requiredServices": [],
-    })
+fn defined(id: &str, service: &WorkloadName, deployment: &str) -> ServiceDefinition {
+    ServiceDefinition {
+        record_id: id.to_owned(),
+        spec_ref: service.url.clone(),
+        organization: service.org.clone(),
+        version: service.version.clone(),
+        arch: service.arch.clone(),
+        deployment: shown_deployment(deployment),
+        ..ServiceDefinition::default()
+    }
 }
 
 /// Returns the deployment with the default log driver filled in: a client that shows output needs to know it.
@@ -141,7 +127,9 @@ fn shown_deployment(text: &str) -> String {
     deployment.to_string()
 }
 
-async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn list(
+    State(api): State<Api>,
+) -> Result<Json<LocalServices<ServiceInstance, ServiceDefinition>>, Refusal> {
     let journal = api.journal().await?;
     if journal.registration.is_none() {
         return Err(Refusal::NotRegistered);
@@ -157,19 +145,19 @@ async fn list(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
         let needed = &instance.dependency;
         defined(&needed.service_id, &needed.service, &needed.deployment)
     });
-    let definitions = |list: &[&Agreement]| list.iter().map(|one| definition(one)).collect::<Vec<Value>>();
+    let definitions = |list: &[&Agreement]| list.iter().map(|one| definition(one)).collect::<Vec<_>>();
     let active_definitions = definitions(&live).into_iter().chain(needed);
-    Ok(Json(json!({
-        "config": [],
-        "instances": {"active": active, "archived": instances(&ended)},
-        "definitions": {
-            "active": without_repeats(active_definitions),
-            "archived": without_repeats(definitions(&ended).into_iter()),
+    Ok(Json(LocalServices {
+        config: Vec::new(),
+        instances: ByAge { active, archived: instances(&ended) },
+        definitions: ByAge {
+            active: without_repeats(active_definitions),
+            archived: without_repeats(definitions(&ended).into_iter()),
         },
-    })))
+    }))
 }
 
-async fn config_states(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+async fn config_states(State(api): State<Api>) -> Result<Json<ConfigStates>, Refusal> {
     let registered = match api.hub().await {
         Ok(hub) => {
             let node = hub.exchange.node(&hub.org, &hub.id).await;
@@ -179,15 +167,21 @@ async fn config_states(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
         }
         Err(_) => Vec::new(),
     };
-    let states: Vec<Value> = registered
-        .iter()
+    let configstates = registered
+        .into_iter()
         .map(|service| {
             let (org, url) = service.url.split_once('/').unwrap_or_default();
-            let word = if service.config_state.is_empty() { "active" } else { &service.config_state };
-            json!({"url": url, "org": org, "version": service.version, "configState": word})
+            let state =
+                if service.config_state.is_empty() { "active".to_owned() } else { service.config_state };
+            ServiceConfigState {
+                url: url.to_owned(),
+                org: org.to_owned(),
+                version: service.version,
+                config_state: state,
+            }
         })
         .collect();
-    Ok(Json(json!({"configstates": states})))
+    Ok(Json(ConfigStates { configstates }))
 }
 
 async fn set_config_state(
@@ -206,27 +200,25 @@ async fn set_config_state(
 }
 
 /// Returns each definition once, in the order of the services' ids.
-fn without_repeats(definitions: impl Iterator<Item = Value>) -> Vec<Value> {
-    let by_id: BTreeMap<String, Value> =
-        definitions.map(|one| (one["record_id"].as_str().unwrap_or_default().to_owned(), one)).collect();
+fn without_repeats(definitions: impl Iterator<Item = ServiceDefinition>) -> Vec<ServiceDefinition> {
+    let by_id: BTreeMap<String, ServiceDefinition> =
+        definitions.map(|one| (one.record_id.clone(), one)).collect();
     by_id.into_values().collect()
 }
 
-/// Lists the policies of live agreements, by name.
-async fn policies(State(api): State<Api>) -> Result<Json<Value>, Refusal> {
+/// Returns the policies of live agreements, by name.
+async fn policies(State(api): State<Api>) -> Result<Json<BTreeMap<String, RawJson>>, Refusal> {
     let journal = api.journal().await?;
-    let found: Map<String, Value> = journal
-        .state
-        .live()
-        .filter_map(|agreement| {
-            Some((agreement.name.clone(), serde_json::from_str(&agreement.producer_policy).ok()?))
-        })
-        .collect();
-    Ok(Json(Value::Object(found)))
+    let found = journal.state.live().filter_map(|agreement| {
+        Some((agreement.name.clone(), serde_json::from_str(&agreement.producer_policy).ok()?))
+    });
+    Ok(Json(found.collect()))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -242,7 +234,7 @@ mod tests {
 
     #[test]
     fn service_that_several_need_is_defined_once() {
-        let one = |id: &str| json!({ "record_id": id });
+        let one = |id: &str| ServiceDefinition { record_id: id.to_owned(), ..ServiceDefinition::default() };
         let listed = without_repeats([one("b"), one("a"), one("b")].into_iter());
         assert_eq!(listed, [one("a"), one("b")]);
     }

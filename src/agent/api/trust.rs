@@ -8,9 +8,9 @@ use axum::{
     http::StatusCode,
     routing::get,
 };
+use evenkeel_wire::agent::trust::{ListedKey, SubjectNames, TrustedKey, TrustedKeys};
 use evenkeel_wire::signature::certificate_facts;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::{Api, Refusal};
 use crate::files;
@@ -45,7 +45,7 @@ struct Detail {
 }
 
 /// Lists the names of the keys; with `verbose`, the content of their certificates.
-async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<Value> {
+async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<TrustedKeys<ListedKey>> {
     let mut names: Vec<String> = std::fs::read_dir(directory(&api))
         .into_iter()
         .flatten()
@@ -54,35 +54,35 @@ async fn list(State(api): State<Api>, Query(detail): Query<Detail>) -> Json<Valu
         .filter(|name| name.ends_with(".pem"))
         .collect();
     names.sort();
-    if !detail.verbose {
-        return Json(json!({"pem": names}));
-    }
-    let read = |name: &String| {
+    let listed = |name: String| {
+        if !detail.verbose {
+            return Some(ListedKey::Name(name));
+        }
         // A key that was removed meanwhile is not listed.
-        let pem = std::fs::read_to_string(directory(&api).join(name)).ok()?;
-        Some(described(name, &pem))
+        let pem = std::fs::read_to_string(directory(&api).join(&name)).ok()?;
+        Some(ListedKey::Described(Box::new(described(name, pem))))
     };
-    Json(json!({"pem": names.iter().filter_map(read).collect::<Vec<Value>>()}))
+    Json(TrustedKeys { pem: names.into_iter().filter_map(listed).collect() })
 }
 
 /// Describes a key in the form of the reference, whose clients need both names and both instants even for a key without a
 /// certificate.
-fn described(name: &str, pem: &str) -> Value {
-    let facts = certificate_facts(pem).unwrap_or_default();
+fn described(name: String, pem: String) -> TrustedKey {
+    let facts = certificate_facts(&pem).unwrap_or_default();
     let instant = |secs: u64| {
         let instant = i64::try_from(secs).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
         instant.unwrap_or_default().to_string()
     };
-    json!({
-        "id": name,
-        "type": "KeyPairSimple",
-        "serial_number": facts.serial_number,
-        "subject_names": {"commonName (CN)": facts.common_name, "organizationName (O)": facts.organization},
-        "have_private_key": false,
-        "not_valid_before": instant(facts.not_before_secs),
-        "not_valid_after": instant(facts.not_after_secs),
-        "public_key": pem,
-    })
+    TrustedKey {
+        id: name,
+        kind: "KeyPairSimple".to_owned(),
+        serial_number: facts.serial_number,
+        subject_names: SubjectNames { common_name: facts.common_name, organization: facts.organization },
+        have_private_key: false,
+        not_valid_before: instant(facts.not_before_secs),
+        not_valid_after: instant(facts.not_after_secs),
+        public_key: pem,
+    }
 }
 
 async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<String, Refusal> {
@@ -113,11 +113,13 @@ async fn remove(State(api): State<Api>, Path(name): Path<String>) -> Result<Stat
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn key_without_a_certificate_has_every_member_that_clients_read() {
-        let shown = described("k.pem", "-----BEGIN PUBLIC KEY-----\n");
+        let shown = json!(described("k.pem".to_owned(), "-----BEGIN PUBLIC KEY-----\n".to_owned()));
         assert_eq!(shown["id"], "k.pem");
         assert_eq!(shown["subject_names"], json!({"commonName (CN)": "", "organizationName (O)": ""}));
         let instant = shown["not_valid_after"].as_str().expect("a text");

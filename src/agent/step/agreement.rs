@@ -1,5 +1,6 @@
 //! One agreement in the node's state.
 
+use evenkeel_wire::agent::ServiceName;
 use serde::{Deserialize, Serialize};
 
 use super::Dependency;
@@ -21,6 +22,13 @@ impl WorkloadName {
     /// The service as `org/url`, the form that the exchange compares.
     pub fn qualified_url(&self) -> String {
         format!("{}/{}", self.org, self.url)
+    }
+}
+
+impl From<&WorkloadName> for ServiceName {
+    fn from(name: &WorkloadName) -> Self {
+        let WorkloadName { url, org, version, arch } = name.clone();
+        Self { url, org, version, arch }
     }
 }
 

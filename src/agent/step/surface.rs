@@ -1,8 +1,8 @@
 //! Errors of services shown to users in the exchange (agreement protocol 5.6).
 
+use evenkeel_wire::agent::event_log::SurfacedError;
 use evenkeel_wire::agreement::reason;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{State, WorkloadName};
 
@@ -24,19 +24,18 @@ pub struct SurfaceError {
 
 impl SurfaceError {
     /// Returns the entry of the exchange's error list.
-    pub fn document(&self) -> Value {
+    pub fn record(&self) -> SurfacedError {
         let time = i64::try_from(self.at).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
-        let time =
+        let timestamp =
             time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%S +0000 UTC").to_string());
-        json!({
-            "record_id": self.id.to_string(),
-            "message": self.message,
-            "event_code": self.code,
-            "hidden": false,
-            "workload": {"url": self.workload.url, "org": self.workload.org,
-                         "version": self.workload.version, "arch": self.workload.arch},
-            "timestamp": time,
-        })
+        SurfacedError {
+            record_id: self.id.to_string(),
+            message: self.message.clone(),
+            event_code: self.code.clone(),
+            hidden: false,
+            workload: (&self.workload).into(),
+            timestamp,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel_client::Credentials;
-use evenkeel_wire::agent::node::{PostNode, PutConfigState};
+use evenkeel_wire::agent::node::{CONFIGURED, PostNode, PutConfigState};
 use evenkeel_wire::agent::status::Configuration;
 use serde_json::{Value, json};
 
@@ -175,7 +175,7 @@ async fn configure(agent: &Server, identity: &Identity, group: Option<&str>, inp
         let input = input.clone().into();
         agent.call("setting the node's user input", client.register_user_input(&input, STEP_LIMIT)).await?;
     }
-    let configured = PutConfigState { state: "configured".to_owned() };
+    let configured = PutConfigState { state: CONFIGURED.to_owned() };
     agent.call("completing the registration", client.put_config_state(&configured, STEP_LIMIT)).await
 }
 

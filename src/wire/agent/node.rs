@@ -6,6 +6,10 @@ use crate::exchange::response::or_default;
 
 /// State of an agent that is not registered.
 pub const UNCONFIGURED: &str = "unconfigured";
+/// State of an agent whose registration is not complete.
+pub const CONFIGURING: &str = "configuring";
+/// State of an agent whose registration is complete.
+pub const CONFIGURED: &str = "configured";
 
 /// The node as its agent knows it.
 ///

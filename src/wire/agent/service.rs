@@ -139,6 +139,14 @@ pub struct NeededService {
     pub arch: String,
 }
 
+/// Configurations of the node's services, which agents of this contract do not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceConfigurations {
+    /// Always empty.
+    pub config: Vec<String>,
+}
+
 /// Configuration states of the node's services.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -40,6 +40,14 @@ pub struct Configuration {
     pub config_file_version: String,
 }
 
+/// Attributes of the node, which agents of this contract do not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Attributes {
+    /// Always empty.
+    pub attributes: Vec<String>,
+}
+
 /// Workers of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

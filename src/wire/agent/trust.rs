@@ -2,12 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Keys that the node trusts, of which each is a `K`: a file name, or a [`TrustedKey`].
+/// Keys that the node trusts, of which each is a `K`, such as a [`ListedKey`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustedKeys<K> {
     /// The keys.
     #[serde(default = "Vec::new")]
     pub pem: Vec<K>,
+}
+
+/// A key in a list, in the level of detail that the query asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ListedKey {
+    /// File name.
+    Name(String),
+    /// The key with its certificate.
+    Described(Box<TrustedKey>),
 }
 
 /// A key and the certificate around it.
