@@ -72,7 +72,7 @@ pub struct AgentArguments {
     /// Seconds between polls of an exchange that does not park them
     #[arg(long, env = "EVENKEEL_POLL_INTERVAL", value_name = "SECONDS", default_value_t = 20)]
     poll_interval: u64,
-    /// Seconds between observation_count at management policies
+    /// Seconds between checks of management policies
     #[arg(long, env = "EVENKEEL_MANAGEMENT_INTERVAL", value_name = "SECONDS", default_value_t = 60)]
     management_interval: u64,
     /// Directory with further signing keys to trust (*.pem)

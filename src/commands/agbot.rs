@@ -126,7 +126,11 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     setup.serve(
         &lifecycle,
         listener,
-        agbot.router().merge(setup.health.router()).merge(super::home::router(&setup.health, "agbot", false)),
+        agbot.router().merge(setup.health.router()).merge(evenkeel_manual::router(
+            &setup.health,
+            "agbot",
+            false,
+        )),
     );
     tracing::info!(agbot.url = %setup.url(address), "the agbot is ready");
     lifecycle.shutdown().cancelled().await;

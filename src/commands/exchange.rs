@@ -83,7 +83,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let tls = tls.map(|tls| tls.start(exchange.workers(), &lifecycle.shutdown()));
     let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
     super::metrics::observe_exchange(&setup.metrics, exchange);
-    let others = setup.health.router().merge(super::home::router(&setup.health, "exchange", true));
+    let others = setup.health.router().merge(evenkeel_manual::router(&setup.health, "exchange", true));
     let router = exchange.router_beside(&[], others);
     setup.serve(&lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.fast_path()));
     tracing::info!(exchange.url = %setup.url(address), "the exchange is ready");

@@ -3,12 +3,10 @@
 mod agbot;
 mod agbot_metrics;
 mod exchange;
-mod home;
 mod hub;
 mod hzn;
 mod import;
 mod limits;
-mod manual;
 mod metrics;
 mod migrate;
 mod oidc;
@@ -66,7 +64,7 @@ enum Command {
     /// The server that benchmarks compare with.
     #[command(hide = true)]
     BenchHello,
-    /// Drives the deciding part of the agbot through faulty schedules and observation_count for a broken promise.
+    /// Drives the deciding part of the agbot through faulty schedules and looks for a broken promise.
     Simulate(simulate::SimulateArguments),
 }
 

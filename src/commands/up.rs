@@ -155,7 +155,7 @@ async fn serve(
         setup.serve(
             lifecycle,
             listener,
-            api.router().merge(setup.health.router()).merge(super::home::router(
+            api.router().merge(setup.health.router()).merge(evenkeel_manual::router(
                 &setup.health,
                 "agbot",
                 false,
@@ -163,7 +163,7 @@ async fn serve(
         );
     }
     // The exchange responds at once; at its first start the agbot creates its keys meanwhile.
-    let home = super::home::router(&setup.health, "hub", true);
+    let home = evenkeel_manual::router(&setup.health, "hub", true);
     let others = api.router().merge(setup.health.router()).merge(home);
     let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
     setup.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.fast_path()));

@@ -22,7 +22,7 @@ pub struct Seen {
     pub observation_count: u64,
 }
 
-/// A thread that observation_count every 20 ms.
+/// A thread that observes every 20 ms.
 pub struct Observer {
     seen: Arc<Mutex<Seen>>,
     counts: Arc<AtomicBool>,

@@ -1,7 +1,7 @@
 //! Watches one connection: what it waits for, and since when.
 //!
 //! A slow client is found by three ages: of a request head that has begun, of silence, and of a write that does not move. Requests read no
-//! clock for this: they count, and who observation_count now and then sees what has not moved since.
+//! clock for this: they count, and who reads now and then sees what has not moved since.
 
 use std::io;
 use std::pin::Pin;

@@ -12,12 +12,14 @@ mod row;
 mod source;
 mod stage;
 mod table;
+mod terminal;
 
 use sqlx::{Connection, PgConnection};
 use thiserror::Error;
 
-pub use source::{SCHEMA_LEVEL, Source};
+use source::{SCHEMA_LEVEL, Source};
 use table::Table;
+pub use terminal::import_and_print;
 
 use evenkeel_store::{Database, StoreError};
 
@@ -54,7 +56,7 @@ const TABLES: &[&Table] = &[
 ];
 
 /// Data that is not imported, with the reason.
-pub const LEFT_OUT: &[(&str, &str)] = &[
+const LEFT_OUT: &[(&str, &str)] = &[
     ("users.password of root/root", "this hub has a password of its own for root"),
     ("users.created_at, apikeys.created_at", "nothing reads the instant of creation"),
     (
@@ -103,44 +105,43 @@ pub struct ImportOptions {
 
 /// A row that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+struct Refusal {
     /// Table at the source.
-    pub table: &'static str,
+    table: &'static str,
     /// Key of the row.
-    pub key: String,
+    key: String,
     /// The reason.
-    pub reason: String,
+    reason: String,
 }
 
 /// Counts of one table's rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TableCount {
+struct TableCount {
     /// Table at the source.
-    pub table: &'static str,
+    table: &'static str,
     /// Rows read.
-    pub read: u64,
+    read: u64,
     /// Rows that were not imported.
-    pub refused: u64,
+    refused: u64,
     /// Rows inserted here.
-    pub inserted: u64,
+    inserted: u64,
     /// Rows that were older here and updated.
-    pub updated: u64,
+    updated: u64,
     /// Rows that are newer here and kept.
-    pub newer_here: u64,
+    newer_here: u64,
     /// Rows removed here, because the source does not have them.
-    pub removed: u64,
+    removed: u64,
 }
 
 impl TableCount {
     /// Rows that already existed here.
-    #[must_use]
-    pub fn unchanged(&self) -> u64 {
+    fn unchanged(&self) -> u64 {
         self.read.saturating_sub(self.refused + self.inserted + self.updated + self.newer_here)
     }
 }
 
 /// Receives the progress of an import.
-pub trait Observer {
+trait Observer {
     /// A table begins, with its number of rows.
     fn begin(&mut self, table: &'static str, rows: u64);
     /// Rows were read.
@@ -153,7 +154,7 @@ pub trait Observer {
 ///
 /// # Errors
 /// Any error rolls everything back.
-pub async fn import(
+async fn import(
     source: &mut Source,
     database: &Database,
     options: ImportOptions,

@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("api", &["ids"]),
     ("oidc", &["domain"]),
     ("runtime", &["domain", "metrics"]),
+    ("manual", &["runtime"]),
     ("embedded-postgres", &["domain", "runtime"]),
     ("http-server", &["domain", "metrics", "runtime"]),
     // SQL.

@@ -1,4 +1,4 @@
-//! An administrator observation_count at the audit record by command, notes its end, and finds out that somebody has altered it.
+//! An administrator reads the audit record by command, notes its end, and finds out that somebody has altered it.
 
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor};

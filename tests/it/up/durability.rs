@@ -25,7 +25,7 @@ async fn restart_loses_nothing() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// Kills the hub while it writes, three times on one directory, and observation_count for every write that was answered with 201.
+/// Kills the hub while it writes, three times on one directory, and looks for every write that was accepted with 201.
 #[tokio::test]
 async fn kill_loses_no_acknowledged_write() {
     let scratch = Scratch::new();

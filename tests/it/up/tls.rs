@@ -46,7 +46,7 @@ fn either(builder: ClientBuilder) -> ClientBuilder {
 #[tokio::test]
 async fn new_certificate_is_served_without_a_restart_while_open_connections_go_on() {
     let scratch = Scratch::new();
-    // In the directory where the support code observation_count for what to trust.
+    // In the directory where the support code looks for what to trust.
     let authority = Authority::new(scratch.join("hub/tls"));
     let names = |name: &str| vec!["127.0.0.1".to_owned(), name.to_owned()];
     must(authority.certify(&names("first"), Timestamp::now()), "a certificate");

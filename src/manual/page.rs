@@ -1,13 +1,13 @@
-//! The manual: the pages of `docs/`, as every listener serves them below `/manual/`.
+//! The pages of `docs/`, as every listener serves them below `/manual/`.
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 /// A file of `docs/`.
-pub struct Page {
+pub(crate) struct Page {
     /// Path below `docs/`, which is also the path below `/manual/`.
-    pub path: &'static str,
+    pub(crate) path: &'static str,
     text: &'static str,
 }
 
@@ -18,7 +18,7 @@ macro_rules! pages {
 }
 
 /// The kinds of pages, in the order of the start page.
-pub const SECTIONS: [(&str, &[Page]); 4] = [
+pub(crate) const SECTIONS: [(&str, &[Page]); 4] = [
     ("Tutorial", pages!["tutorial/five-minutes.md", "tutorial/containers.md", "tutorial/second-hub.md"]),
     (
         "How to",
@@ -108,7 +108,7 @@ const MOVED: [(&str, &str); 9] = [
 
 impl Page {
     /// Returns the first heading of the page.
-    pub fn title(&self) -> &'static str {
+    pub(crate) fn title(&self) -> &'static str {
         self.text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(self.path)
     }
 
@@ -126,7 +126,7 @@ fn all() -> impl Iterator<Item = &'static Page> {
 }
 
 /// Serves `GET /manual/{path}`; the extension `.md` may be left out.
-pub async fn get_manual(Path(path): Path<String>) -> Response {
+pub(crate) async fn get_manual(Path(path): Path<String>) -> Response {
     let name = path.strip_suffix(".md").unwrap_or(&path);
     if let Some(page) = all().find(|page| page.path == path || page.path.strip_suffix(".md") == Some(name)) {
         return ([(header::CONTENT_TYPE, page.content_type())], page.text).into_response();
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
+    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
     fn files(directory: &FilePath, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(directory).expect("a directory of the manual").flatten() {

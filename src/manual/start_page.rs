@@ -9,7 +9,7 @@ use axum::routing::get;
 use evenkeel_runtime::health::Health;
 use serde_json::{Value, json};
 
-use crate::commands::manual::{self, get_manual};
+use crate::page::{Page, SECTIONS, get_manual};
 
 #[derive(Clone)]
 struct Home {
@@ -38,7 +38,7 @@ async fn get_home(State(home): State<Home>, headers: HeaderMap) -> Response {
 
 impl Home {
     fn summary(&self, report: &Value) -> Value {
-        let pages = manual::SECTIONS.iter().flat_map(|(_, pages)| pages.iter());
+        let pages = SECTIONS.iter().flat_map(|(_, pages)| pages.iter());
         let manual: Vec<String> = pages.map(|page| format!("/manual/{}", page.path)).collect();
         let mut summary = json!({
             "name": "evenkeel",
@@ -54,12 +54,11 @@ impl Home {
     }
 
     fn page(&self, report: &Value) -> String {
-        let manual: String = manual::SECTIONS
+        let manual: String = SECTIONS
             .iter()
             .map(|(title, pages)| {
-                let link = |page: &manual::Page| {
-                    format!("<li><a href=\"/manual/{}\">{}</a></li>", page.path, page.title())
-                };
+                let link =
+                    |page: &Page| format!("<li><a href=\"/manual/{}\">{}</a></li>", page.path, page.title());
                 format!("<h3>{title}</h3><ul>{}</ul>", pages.iter().map(link).collect::<String>())
             })
             .collect();
