@@ -4,6 +4,7 @@
 //! See the design, "The agbot" and "How it is tested".
 
 pub mod causes;
+pub mod orchestration;
 pub mod policy;
 #[cfg(any(test, feature = "vectors"))]
 pub mod vectors_reader;

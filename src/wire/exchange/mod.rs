@@ -12,7 +12,6 @@ pub mod ha_group;
 pub mod lenient;
 pub mod management_policy;
 pub mod map_order;
-pub mod members;
 pub mod message;
 pub mod node;
 pub mod node_orchestration;

@@ -2,11 +2,10 @@
 //!
 //! Source: orchestration 1.7, B9.
 
+use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
-
-use super::members::{Members, MembersError, Object};
 
 const SPEC: Members = Members {
     known: &["availability"],

@@ -3,6 +3,7 @@
 //! Every member may be left out and then is the hub's. Members of the specification that the engine cannot honour are refused by
 //! name: storing and ignoring them would promise something. Source: orchestration 0.3, 0.6, 1.2, 1.3.
 
+use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::openapi::RefOr;
@@ -10,8 +11,6 @@ use utoipa::openapi::schema::{
     AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
-
-use super::members::{Members, MembersError, Object};
 
 /// Longest wait that a member may ask for, seconds.
 const MOST_SECONDS: u64 = 604_800;

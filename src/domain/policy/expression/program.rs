@@ -67,8 +67,8 @@ pub(super) enum Operation {
 /// A parsed expression.
 ///
 /// # Shape
-/// Immutable; cloning it shares nothing. The empty text is the expression that is always true.
-#[derive(Debug, Clone, PartialEq)]
+/// Immutable; cloning it shares nothing. The empty text, the default, is the expression that is always true.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Expression {
     pub(super) operations: Vec<Operation>,
     text: String,

@@ -1,23 +1,26 @@
-//! Objects whose members are taken out one by one, so that a refusal names the member and the rule.
+//! JSON objects whose members are taken out one by one, so that an error names the member and the rule that it breaks.
 //!
-//! Members and words of the specification that the engine cannot honour are refused by name: storing and ignoring them would promise
-//! something. Source: orchestration 0.3, 0.6.
+//! Source: orchestration 0.3, 0.6.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Letters in which a name may differ from the one that was probably meant.
+/// Greatest edit distance between a name and the one that was probably meant.
 const MISSPELT_BY: usize = 2;
+/// Longest name of an object, in bytes.
+pub(super) const MAX_NAME: usize = 512;
 
-/// Members of one object: those that are honoured, and those that the specification has beside them.
+/// Members of one object: those that are read, and those of the specification that are not supported.
 pub struct Members {
-    /// Those that are honoured.
+    /// Members that are read.
     pub known: &'static [&'static str],
-    /// Those that are refused by name.
+    /// Members that are refused by name, because storing and ignoring them would promise something.
     pub unsupported: &'static [&'static str],
 }
 
-/// Says which member breaks which rule.
+/// A member that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{path} {rule}")]
 pub struct MembersError {
@@ -34,7 +37,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Takes an object apart, if it holds known members only; `path` is empty for a whole body.
+    /// Opens an object that has known members only; `path` is empty for a whole body.
     pub fn open(path: String, value: Value, known: &Members) -> Result<Self, MembersError> {
         let Value::Object(members) = value else {
             let path = if path.is_empty() { "the body".to_owned() } else { path };
@@ -60,7 +63,7 @@ impl Object {
         Ok(object)
     }
 
-    /// The refusal of a member.
+    /// Returns the error of a member that breaks a rule.
     pub fn broken(&self, member: &str, rule: &str) -> MembersError {
         let member: String = member.chars().take(64).collect();
         MembersError { path: self.path_of(&member), rule: rule.to_owned() }
@@ -79,6 +82,64 @@ impl Object {
     pub fn object(&mut self, name: &str, known: &Members) -> Result<Option<Self>, MembersError> {
         let path = self.path_of(name);
         self.take(name).map(|value| Self::open(path, value, known)).transpose()
+    }
+
+    /// Returns whether a member is there and is not `null`.
+    pub fn has(&self, name: &str) -> bool {
+        self.members.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    /// Takes true or false.
+    pub fn boolean(&mut self, name: &str) -> Result<Option<bool>, MembersError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| self.broken(name, "must be true or false"))
+    }
+
+    /// Takes a number from 0 to 1.
+    pub fn ratio(&mut self, name: &str) -> Result<Option<f64>, MembersError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let ratio = value.as_f64().filter(|ratio| (0.0..=1.0).contains(ratio));
+        ratio.map(Some).ok_or_else(|| self.broken(name, "must be a number from 0 to 1"))
+    }
+
+    /// Takes a text of a bounded length.
+    pub fn text(&mut self, name: &str, max_bytes: usize) -> Result<Option<String>, MembersError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if text.len() <= max_bytes => Ok(Some(text)),
+            Some(Value::String(_)) => {
+                Err(self.broken(name, &format!("must not be longer than {max_bytes} bytes")))
+            }
+            Some(_) => Err(self.broken(name, "must be a text")),
+        }
+    }
+
+    /// Takes a list of different names; `of` says what they name.
+    pub fn names(
+        &mut self,
+        name: &str,
+        counts: std::ops::RangeInclusive<usize>,
+        of: &str,
+    ) -> Result<Option<Vec<String>>, MembersError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let list = || self.broken(name, &format!("must be a list of names of {of}"));
+        let Value::Array(items) = value else { return Err(list()) };
+        if !counts.contains(&items.len()) {
+            let rule = format!("must hold {} to {} names", counts.start(), counts.end());
+            return Err(self.broken(name, &rule));
+        }
+        let mut seen = BTreeSet::new();
+        for item in &items {
+            let Value::String(item) = item else { return Err(list()) };
+            if item.is_empty() || item.len() > MAX_NAME {
+                return Err(self.broken(name, &format!("must hold names of 1 to {MAX_NAME} bytes")));
+            }
+            if !seen.insert(item) {
+                return Err(self.broken(name, "must not hold a name twice"));
+            }
+        }
+        let text = |item| if let Value::String(text) = item { Some(text) } else { None };
+        Ok(Some(items.into_iter().filter_map(text).collect()))
     }
 
     /// Takes an integer in a range.
@@ -101,7 +162,7 @@ impl Object {
         }
     }
 
-    /// Takes a word; words without a meaning are those that the specification has and the engine cannot honour.
+    /// Takes a word; words without a meaning are not supported.
     pub fn word<T: Copy>(
         &mut self,
         name: &str,
@@ -121,7 +182,7 @@ impl Object {
     }
 }
 
-/// The words as a person would list them.
+/// Lists words for a message.
 fn one_of(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),

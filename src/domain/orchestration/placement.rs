@@ -1,0 +1,175 @@
+//! Which node an instance is placed on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::{Mode, WorkloadReference};
+use crate::policy::expression::Expression;
+
+/// Which node comes first, and which never.
+///
+/// # Source
+/// Orchestration 1.2, A3 to A5, D5 to D9.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    /// How nodes are ranked; `None` with the mode `global`, which ranks none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PlacementPolicy>,
+    /// Nodes that come first, in this order; without an organization in that of the policy.
+    pub nodes_order: Vec<String>,
+    /// Rotation of the order with the policy `shift`; `None` is the number that the policy's name begins with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shift: Option<u32>,
+    /// True on the nodes that may run an instance.
+    #[serde(serialize_with = "expression_text")]
+    pub expression: Expression,
+    /// Workloads on the same node.
+    pub affinity: Affinity,
+    /// What happens to an instance on a node that it would not be placed on any more.
+    pub on_violation: OnViolation,
+    /// Fault domains and upgrade domains.
+    pub domains: Domains,
+    /// Priorities of constraints; one that is missing is the organization's.
+    pub constraint_priorities: BTreeMap<Constraint, i8>,
+    /// Whether instances move to nodes that rank better.
+    pub rebalance: bool,
+}
+
+impl Placement {
+    pub(super) fn of_mode(mode: Mode) -> Self {
+        Self {
+            policy: match mode {
+                Mode::Global => None,
+                Mode::Replicated => Some(PlacementPolicy::LeastInstances),
+                Mode::Failover | Mode::Flex => Some(PlacementPolicy::NodesOrder),
+            },
+            nodes_order: Vec::new(),
+            shift: None,
+            expression: Expression::default(),
+            affinity: Affinity::default(),
+            on_violation: if mode.is_topology() { OnViolation::Report } else { OnViolation::Move },
+            domains: Domains::default(),
+            constraint_priorities: BTreeMap::new(),
+            rebalance: false,
+        }
+    }
+}
+
+fn expression_text<S: Serializer>(expression: &Expression, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(expression.as_str())
+}
+
+/// How nodes are ranked.
+///
+/// # Source
+/// Orchestration A3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementPolicy {
+    /// By `nodesOrder`, then by the order of the scope.
+    NodesOrder,
+    /// By load, the smallest first.
+    LoadAvg,
+    /// By a hash of workload and node.
+    Spread,
+    /// By a score of load and free memory.
+    Score,
+    /// By the time of the last start, the latest first.
+    LastStart,
+    /// By `nodesOrder`, rotated.
+    Shift,
+    /// By the number of instances.
+    LeastInstances,
+    /// Not at all: nothing starts automatically.
+    None,
+}
+
+/// Workloads that an instance must, must not, should or should not share its node with.
+///
+/// # Source
+/// Orchestration A4.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Affinity {
+    /// Must run on the node.
+    pub hard: Vec<WorkloadReference>,
+    /// Must not run on the node.
+    pub hard_anti: Vec<WorkloadReference>,
+    /// Should run on the node.
+    pub soft: Vec<WorkloadReference>,
+    /// Should not run on the node.
+    pub soft_anti: Vec<WorkloadReference>,
+}
+
+impl Affinity {
+    /// Returns each list with the name of its member.
+    pub(super) fn lists(&self) -> [(&'static str, &[WorkloadReference]); 4] {
+        [
+            ("hard", &self.hard),
+            ("hardAnti", &self.hard_anti),
+            ("soft", &self.soft),
+            ("softAnti", &self.soft_anti),
+        ]
+    }
+}
+
+/// What happens to an instance on a node that it would not be placed on any more.
+///
+/// # Source
+/// Orchestration A5.6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnViolation {
+    /// It stays, with a warning.
+    Report,
+    /// It moves as soon as another node can run it.
+    Move,
+}
+
+/// Fault domains and upgrade domains of the nodes of a unit.
+///
+/// # Source
+/// Orchestration D6, D8.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Domains {
+    /// Whether two instances may never share a domain.
+    pub require_domain_distribution: bool,
+    /// The fault domain in which the primary instance should run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferred_domain: Option<String>,
+}
+
+/// A constraint on placement whose priority can be set: 0 hard, 1 soft, 2 an optimization, -1 off.
+///
+/// # Source
+/// Orchestration D5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Constraint {
+    /// `placement.expression`.
+    PlacementConstraint,
+    /// Loads and capacities.
+    NodeCapacity,
+    /// Hard affinity.
+    Affinity,
+    /// Distribution over fault domains.
+    FaultDomain,
+    /// Distribution over upgrade domains.
+    UpgradeDomain,
+    /// The preferred domain, and the origin of an instance that moved.
+    PreferredLocation,
+}
+
+impl Constraint {
+    /// Every constraint by its name, and by the name that ends in `ConstraintPriority`.
+    pub(super) const NAMES: [(&str, &str, Self); 6] = [
+        ("PlacementConstraint", "PlacementConstraintPriority", Self::PlacementConstraint),
+        ("NodeCapacity", "CapacityConstraintPriority", Self::NodeCapacity),
+        ("Affinity", "AffinityConstraintPriority", Self::Affinity),
+        ("FaultDomain", "FaultDomainConstraintPriority", Self::FaultDomain),
+        ("UpgradeDomain", "UpgradeDomainConstraintPriority", Self::UpgradeDomain),
+        ("PreferredLocation", "PreferredLocationConstraintPriority", Self::PreferredLocation),
+    ];
+}

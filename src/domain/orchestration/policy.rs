@@ -1,0 +1,297 @@
+//! `orchestration` of a deployment policy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::supervisor::{Restart, Update};
+use super::{InstanceReference, Placement};
+
+/// How many instances of a workload there are, where they run and how they are replaced.
+///
+/// # Shape
+/// Every member has its value; `None` stands for a default that the hub, the organization or the number of nodes decides, as each
+/// member says. Written as JSON, it reads back as the same value.
+///
+/// # Source
+/// Orchestration 1.2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", try_from = "Value")]
+pub struct Orchestration {
+    /// Version of the document, 1.
+    pub version: u32,
+    /// The kind of count.
+    pub mode: Mode,
+    /// Whether instances are started and moved automatically.
+    pub orchestrate: Orchestrate,
+    /// The nodes to choose from.
+    pub scope: Scope,
+    /// Instances in each unit; present with the mode `replicated` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+    /// Bounds on the number of instances in each unit; present with the mode `flex` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flex: Option<Flex>,
+    /// Instances that one node may run.
+    pub max_per_node: u32,
+    /// Which node comes first, and which never.
+    pub placement: Placement,
+    /// Instances that must be up before one starts.
+    pub parents: Vec<InstanceReference>,
+    /// Instances that must be down before one stops.
+    pub children: Vec<InstanceReference>,
+    /// What an instance takes of each capacity of its node.
+    pub loads: BTreeMap<String, f64>,
+    /// What happens when an instance ends.
+    pub restart: Restart,
+    /// How instances are replaced by those of another version; what is `None` is the hub's.
+    pub update: Update,
+    /// How a failed update is reverted; what is `None` is the hub's.
+    pub rollback: Update,
+    /// What must hold in an HA group before an instance may stop for a planned change; what is `None` is the hub's.
+    pub ha: Ha,
+    /// Whether different compatibility versions of the agents suspend automatic decisions.
+    pub compat_gate: CompatGate,
+    /// Times to wait.
+    pub timers: Timers,
+    /// Order in full work queues; smaller is first.
+    pub priority: u8,
+}
+
+impl Default for Orchestration {
+    fn default() -> Self {
+        Self {
+            version: 1,
+            mode: Mode::Global,
+            orchestrate: Orchestrate::Ha,
+            scope: Scope::Eligible,
+            replicas: None,
+            flex: None,
+            max_per_node: 1,
+            placement: Placement::of_mode(Mode::Global),
+            parents: Vec::new(),
+            children: Vec::new(),
+            loads: BTreeMap::new(),
+            restart: Restart::of_mode(Mode::Global),
+            update: Update::default(),
+            rollback: Update::default(),
+            ha: Ha::default(),
+            compat_gate: CompatGate::Off,
+            timers: Timers::of_mode(Mode::Global),
+            priority: 50,
+        }
+    }
+}
+
+impl Orchestration {
+    /// Returns the defaults of a mode.
+    pub fn of_mode(mode: Mode) -> Self {
+        let topology = mode.is_topology();
+        Self {
+            mode,
+            orchestrate: if topology { Orchestrate::No } else { Orchestrate::Ha },
+            replicas: (mode == Mode::Replicated).then_some(1),
+            flex: (mode == Mode::Flex).then(Flex::default),
+            placement: Placement::of_mode(mode),
+            restart: Restart::of_mode(mode),
+            compat_gate: if topology { CompatGate::Members } else { CompatGate::Off },
+            timers: Timers::of_mode(mode),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the policies that its parents name.
+    pub fn parent_policies(&self, policy: &PolicyId) -> BTreeSet<PolicyId> {
+        policies_of(&self.parents, policy)
+    }
+
+    /// Returns the policies that its children name.
+    pub fn child_policies(&self, policy: &PolicyId) -> BTreeSet<PolicyId> {
+        policies_of(&self.children, policy)
+    }
+}
+
+fn policies_of(references: &[InstanceReference], policy: &PolicyId) -> BTreeSet<PolicyId> {
+    references.iter().filter_map(|reference| reference.workload.policy(policy.org())).collect()
+}
+
+/// The kind of count.
+///
+/// # Source
+/// Orchestration A2, B1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One instance on every node of the scope that the policy selects.
+    #[default]
+    Global,
+    /// A fixed number of instances in each unit.
+    Replicated,
+    /// One instance in each unit, never two.
+    Failover,
+    /// A number of instances between bounds in each unit.
+    Flex,
+}
+
+impl Mode {
+    /// Returns whether the mode is one of the topologies, failover or flex, whose defaults are their own.
+    pub fn is_topology(self) -> bool {
+        matches!(self, Self::Failover | Self::Flex)
+    }
+}
+
+/// Whether instances are started and moved automatically.
+///
+/// # Source
+/// Orchestration A1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Orchestrate {
+    /// Only users start instances.
+    No,
+    /// An instance is started on its natural leader only.
+    Start,
+    /// An instance is started on the best available node.
+    Ha,
+}
+
+/// The nodes to choose from, beside properties and constraints.
+///
+/// # Source
+/// Orchestration 1.3.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "type")]
+pub enum Scope {
+    /// Every node that the policy selects.
+    #[default]
+    Eligible,
+    /// These nodes, in this order.
+    Nodes {
+        /// Ids; without an organization in that of the policy.
+        nodes: Vec<String>,
+    },
+    /// The members of these HA groups, each group a unit of its own.
+    HaGroups {
+        /// Names; without an organization in that of the policy. `*` alone is every group.
+        #[serde(rename = "haGroups")]
+        ha_groups: Vec<String>,
+    },
+}
+
+/// Matches every HA group in the list of a scope.
+pub(super) const EVERY_GROUP: &str = "*";
+
+impl Scope {
+    /// Returns the listed nodes of a policy in that organization; none when the scope lists no nodes.
+    pub fn node_ids(&self, org: &str) -> Option<Vec<NodeId>> {
+        let Self::Nodes { nodes } = self else { return None };
+        Some(nodes.iter().map(|name| NodeId::from_text(&qualified(org, name))).collect())
+    }
+
+    /// Returns the listed groups of a policy in that organization; none for other scopes and for every group.
+    pub fn group_ids(&self, org: &str) -> Option<Vec<GroupId>> {
+        let Self::HaGroups { ha_groups } = self else { return None };
+        let is_every = ha_groups.iter().any(|name| name == EVERY_GROUP);
+        let groups = || ha_groups.iter().map(|name| GroupId::from_text(&qualified(org, name))).collect();
+        (!is_every).then(groups)
+    }
+}
+
+fn qualified(org: &str, name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { format!("{org}/{name}") }
+}
+
+/// Bounds on the number of instances in each unit.
+///
+/// # Source
+/// Orchestration A2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Flex {
+    /// Fewer raise a warning.
+    pub min: u32,
+    /// More raise a warning; 0 is unlimited. `None` is the number of nodes in the unit's scope.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+    /// The number that is kept automatically.
+    pub target: u32,
+}
+
+impl Default for Flex {
+    fn default() -> Self {
+        Self { min: 1, max: None, target: 1 }
+    }
+}
+
+/// What must hold in an HA group before an instance may stop for a planned change.
+///
+/// # Source
+/// Orchestration E4.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ha {
+    /// Instances that must run on other members; more than there are other members is all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_running: Option<u32>,
+    /// What happens while other members are down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offline_peer_policy: Option<OfflinePeerPolicy>,
+}
+
+/// What happens while other members are down.
+///
+/// # Source
+/// Orchestration E4.4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OfflinePeerPolicy {
+    /// The last running instance stays.
+    Wait,
+    /// Members that are down do not count.
+    Proceed,
+}
+
+/// Whether different compatibility versions of the agents suspend automatic decisions.
+///
+/// # Source
+/// Orchestration A7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompatGate {
+    /// They do, within a unit.
+    #[serde(rename = "unit")]
+    Members,
+    /// They do not.
+    Off,
+}
+
+/// Times to wait.
+///
+/// # Units
+/// Seconds.
+///
+/// # Source
+/// Orchestration 1.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timers {
+    /// Time that a node must stay ready before an instance starts there; `None` is the organization's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_period_seconds: Option<u64>,
+    /// Time in which an instance must stop.
+    pub stop_timeout_seconds: u64,
+    /// Longest wait for a workload that soft affinity names.
+    pub affinity_wait_seconds: u64,
+}
+
+impl Timers {
+    pub(super) fn of_mode(mode: Mode) -> Self {
+        Self {
+            ready_period_seconds: (!mode.is_topology()).then_some(0),
+            stop_timeout_seconds: 120,
+            affinity_wait_seconds: 60,
+        }
+    }
+}

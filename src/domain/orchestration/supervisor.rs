@@ -1,0 +1,110 @@
+//! What restarts instances that end, and what replaces instances by those of another version.
+
+use serde::{Deserialize, Serialize};
+
+use super::Mode;
+
+/// What happens when an instance ends.
+///
+/// # Source
+/// Orchestration B10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restart {
+    /// When it is started again.
+    pub condition: RestartCondition,
+    /// Time before it is started again, in seconds.
+    pub delay_seconds: u64,
+    /// Restarts that one slot may have; 0 is unlimited.
+    pub max_attempts: u32,
+    /// Age up to which restarts count, in seconds; 0 counts all.
+    pub window_seconds: u64,
+    /// What follows the last attempt.
+    pub on_exhausted: OnExhausted,
+}
+
+impl Restart {
+    pub(super) fn of_mode(mode: Mode) -> Self {
+        Self {
+            condition: RestartCondition::Any,
+            delay_seconds: 5,
+            max_attempts: 0,
+            window_seconds: 0,
+            on_exhausted: if mode.is_topology() { OnExhausted::Switch } else { OnExhausted::None },
+        }
+    }
+}
+
+/// When an instance that ended is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartCondition {
+    /// Never.
+    None,
+    /// Unless it completed.
+    OnFailure,
+    /// Always.
+    Any,
+}
+
+/// What follows the last attempt to restart an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnExhausted {
+    /// The slot stays down.
+    None,
+    /// Another node is tried.
+    Switch,
+}
+
+/// How instances are replaced; what is `None` is the hub's.
+///
+/// # Source
+/// Orchestration B11.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Update {
+    /// Slots in work at once; 0 is all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<u32>,
+    /// Time between two slots, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_seconds: Option<u64>,
+    /// What comes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// Time in which a new instance that fails counts as a failure of the update, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor_seconds: Option<u64>,
+    /// Share of failures that is tolerated, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_failure_ratio: Option<f64>,
+    /// What more failures do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_action: Option<FailureAction>,
+    /// Time in which a new instance must be seen running, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_timeout_seconds: Option<u64>,
+}
+
+/// What comes first when an instance is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The old instance stops before the new one starts.
+    StopFirst,
+    /// The new instance is seen running before the old one stops.
+    StartFirst,
+}
+
+/// What failures beyond the tolerated share do to an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureAction {
+    /// It is paused.
+    Pause,
+    /// It continues.
+    Continue,
+    /// It is reverted.
+    Rollback,
+}
