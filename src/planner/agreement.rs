@@ -24,8 +24,6 @@ impl CancelReason {
     pub const POLICY_CHANGED: Self = Self(204);
     /// A user asked the agbot to cancel.
     pub const USER_REQUESTED: Self = Self(206);
-    /// A user requested a forced upgrade.
-    pub const FORCED_UPGRADE: Self = Self(207);
     /// The node's heartbeat is missing.
     pub const HEARTBEAT_MISSING: Self = Self(208);
     /// The node does not have the agreement.

@@ -122,13 +122,6 @@ impl RetryRecord {
         Self { retry_count: self.retry_count.saturating_add(1), latest_retry_at: now, ..self }
     }
 
-    /// Records that the version in use cannot be proposed, so that the next choice continues with the next rank.
-    #[must_use]
-    pub fn exhaust(self, priority: WorkloadPriority, now: u64) -> Self {
-        let retry_count = priority.retries.saturating_add(1);
-        Self { retry_count, latest_retry_at: now, ..Self::begin(priority, now) }
-    }
-
     /// Returns the input of [`choose_workload`] for the next proposal.
     pub fn next_tries(&self) -> Tries {
         let count = self.retry_count.saturating_add(1);

@@ -71,14 +71,6 @@ pub mod builtin {
         )
     }
 
-    /// Returns whether a property is one that the agbot reports of a service.
-    pub fn is_service_property(name: &str) -> bool {
-        matches!(
-            name,
-            SERVICE_URL | SERVICE_NAME | SERVICE_ORG | SERVICE_VERSION | SERVICE_ARCH | ALLOW_PRIVILEGED
-        )
-    }
-
     /// Returns whether an agent overwrites this property of its node.
     pub fn is_read_only(name: &str) -> bool {
         is_node_property(name) && name != ALLOW_PRIVILEGED

@@ -211,7 +211,7 @@ fn collect_failing<'a>(
 /// Builds the terms and conditions of an agreement: the consumer's policy with one workload, named after both sides.
 ///
 /// # Shape
-/// `workload` carries deployment, signatures and hashed password already, see [`Workload::password_to_hash`].
+/// `workload` carries deployment, signatures and hashed password already.
 /// # Units
 /// `default_interval_secs`: the wait for data where verification is enabled and neither side sets one.
 /// # Errors

@@ -90,28 +90,6 @@ pub(crate) fn is_same_list(left: &[UserInput], right: &[UserInput]) -> bool {
     is_same_set(left, right, UserInput::is_same)
 }
 
-/// Merges two lists: an entry of `preferred` is merged into the first entry for the same service, else appended.
-///
-/// # Shape
-/// Organization, name and architecture (or one of the two missing) identify a service; versions are ignored.
-pub fn merge_lists(base: &[UserInput], preferred: &[UserInput]) -> Vec<UserInput> {
-    let is_same_service = |one: &UserInput, two: &UserInput| {
-        one.service_orgid == two.service_orgid
-            && one.service_url == two.service_url
-            && (one.service_arch == two.service_arch
-                || one.service_arch.is_empty()
-                || two.service_arch.is_empty())
-    };
-    let mut merged = base.to_vec();
-    for entry in preferred {
-        match merged.iter_mut().take(base.len()).find(|existing| is_same_service(existing, entry)) {
-            Some(existing) => *existing = existing.overlay(entry),
-            None => merged.push(entry.clone()),
-        }
-    }
-    merged
-}
-
 /// The service whose variables are searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceVersion<'a> {

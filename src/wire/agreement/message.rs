@@ -8,8 +8,6 @@ use crate::json_fields::{FieldError, Fields};
 pub const PROTOCOL: &str = "Basic";
 /// The only protocol version in use.
 pub const VERSION: i64 = 1;
-/// `updateType` of an update that carries new secret values.
-pub const UPDATE_SECRET: &str = "basicagreementupdatesecret";
 /// `updateType` of an update that carries new terms; the doubled letter t is what travels.
 pub const UPDATE_POLICY: &str = "basicagreementtupdatepolicychange";
 
@@ -109,7 +107,7 @@ pub enum Body {
     },
     /// New secrets or new terms.
     Update {
-        /// [`UPDATE_SECRET`] or [`UPDATE_POLICY`].
+        /// [`UPDATE_POLICY`], or `basicagreementupdatesecret`.
         update_type: String,
         /// What changes, by update type.
         metadata: Option<Value>,

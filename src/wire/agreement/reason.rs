@@ -32,26 +32,8 @@ pub const NODE_UNREGISTERED: u64 = 116;
 pub const SERVICE_SUSPENDED: u64 = 119;
 /// The node's user input changed.
 pub const NODE_USER_INPUT_CHANGED: u64 = 120;
-/// The node's pattern changed.
-pub const NODE_PATTERN_CHANGED: u64 = 121;
 /// The agbot did not answer repeated verifications.
 pub const VERIFICATION_FAILED: u64 = 122;
-/// The node did not answer the proposal.
-pub const NO_REPLY: u64 = 201;
-/// The node refused the proposal.
-pub const NEGATIVE_REPLY: u64 = 202;
-/// The deployment, service or node policy, or the pattern, changed.
-pub const POLICY_CHANGED: u64 = 204;
-/// A user of the agbot asked for it.
-pub const AGBOT_USER_REQUESTED: u64 = 206;
-/// An upgrade was requested by force.
-pub const FORCED_UPGRADE: u64 = 207;
-/// The node's heartbeat is missing.
-pub const HEARTBEAT_MISSING: u64 = 208;
-/// The node does not know the agreement.
-pub const MISSING_ON_NODE: u64 = 209;
-/// The node refused an update of the agreement.
-pub const UPDATE_REJECTED: u64 = 210;
 /// No reason is defined.
 pub const UNDEFINED: u64 = 999;
 

@@ -201,12 +201,6 @@ impl InternalPolicy {
         merged.constraints.merge(&addition.constraints);
         merged
     }
-
-    /// Replaces every value of a secret with asterisks, for display.
-    pub fn mask_secret_details(&mut self) {
-        let values = self.secret_details.iter_mut().flat_map(|binding| &mut binding.secrets);
-        values.flat_map(|secret| secret.values_mut()).for_each(|value| *value = "********".to_owned());
-    }
 }
 
 /// Returns the name of a node's producer policy.

@@ -35,13 +35,6 @@ fn text_reads_back_as_the_same_policy_whatever_the_case_of_its_names() {
 }
 
 #[test]
-fn values_of_secrets_are_masked() {
-    let mut masked = policy(json!({"secretDetails": [{"secrets": [{"pw": "c2VjcmV0"}]}]}));
-    masked.mask_secret_details();
-    assert_eq!(masked.secret_details[0].secrets[0]["pw"], "********");
-}
-
-#[test]
 fn namespace_of_a_node_that_is_not_text_is_refused() {
     let node: NodePolicy = serde_json::from_value(
         json!({"properties": [{"name": "openhorizon.kubernetesNamespace", "value": 5}]}),
@@ -90,13 +83,4 @@ fn offered_dependencies_must_be_required_and_in_range() {
     assert_eq!(support_required_specs(&offered, &[spec("gps", "[1.0.0,2.0.0)")]), Ok(()));
     assert_eq!(support_required_specs(&offered, &[spec("gps", "2.0.0")]), Err(Some(&offered[0])));
     assert_eq!(support_required_specs(&[], &[spec("gps", "1.0.0")]), Err(None));
-}
-
-#[test]
-fn password_is_the_configured_one_with_the_agreement_id_cut_to_what_can_be_hashed() {
-    let workload = Workload { password: "own".into(), ..Workload::default() };
-    assert_eq!(workload.password_to_hash("", "id").unwrap(), b"ownid");
-    assert_eq!(workload.password_to_hash("set", "id").unwrap(), b"setid");
-    assert_eq!(workload.password_to_hash("set", &"0".repeat(100)).unwrap().len(), 72);
-    assert_eq!(Workload::default().password_to_hash("", "id"), None);
 }

@@ -76,18 +76,6 @@ impl Workload {
             && self.deployment_overrides == other.deployment_overrides
             && self.deployment_overrides_signature == other.deployment_overrides_signature
     }
-
-    /// Returns the text to hash (bcrypt, default cost) into the password of the proposal: the configured password, else that of
-    /// the policy, followed by the agreement id, cut to 72 bytes; `None` when there is no password.
-    pub fn password_to_hash(&self, configured: &str, agreement_id: &str) -> Option<Vec<u8>> {
-        let password = if configured.is_empty() { self.password.as_str() } else { configured };
-        if password.is_empty() {
-            return None;
-        }
-        let mut bytes = [password.as_bytes(), agreement_id.as_bytes()].concat();
-        bytes.truncate(72);
-        Some(bytes)
-    }
 }
 
 /// Returns whether an architecture matches every other.

@@ -123,10 +123,7 @@ fn builtin_names_are_distinguished() {
         builtin::is_node_property(builtin::ALLOW_PRIVILEGED)
             && !builtin::is_read_only(builtin::ALLOW_PRIVILEGED)
     );
-    assert!(
-        builtin::is_service_property(builtin::SERVICE_URL)
-            && !builtin::is_node_property(builtin::SERVICE_URL)
-    );
+    assert!(!builtin::is_node_property(builtin::SERVICE_URL));
     assert!(!builtin::is_node_property(builtin::HA_GROUP));
 }
 

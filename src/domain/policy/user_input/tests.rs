@@ -71,11 +71,3 @@ fn environment_starts_with_defaults_and_ends_with_the_node() {
     let expected = [("LIST", "a b"), ("MODE", "slow"), ("N", "7"), ("ON", "true"), ("RATE", "2.500000")];
     assert!(environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(expected));
 }
-
-#[test]
-fn lists_are_merged_service_by_service() {
-    let other = UserInput { service_url: "lamp".into(), ..entry("", json!([])) };
-    let base = [entry("", json!([{"name": "A", "value": 1}]))];
-    let merged = merge_lists(&base, &[entry("", json!([{"name": "A", "value": 2}])), other.clone()]);
-    assert_eq!(merged, [entry("", json!([{"name": "A", "value": 2}])), other]);
-}
