@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn error_of_a_later_page_breaks_the_answer_off() {
+    async fn error_of_a_later_page_ends_the_response() {
         let load = |after: Option<u32>| async move {
             match after {
                 None => numbers(None, 9).await,

@@ -54,7 +54,7 @@ pub enum Target {
 pub struct Row {
     measure: String,
     value: f64,
-    unit: &'static str,
+    dimension: &'static str,
     comparison: Option<(String, f64)>,
     target: Option<Target>,
     holds_always: bool,
@@ -62,11 +62,11 @@ pub struct Row {
 
 impl Row {
     /// A measure without comparison and target.
-    pub fn new(measure: impl Into<String>, value: f64, unit: &'static str) -> Row {
-        Row { measure: measure.into(), value, unit, comparison: None, target: None, holds_always: false }
+    pub fn new(measure: impl Into<String>, value: f64, dimension: &'static str) -> Row {
+        Row { measure: measure.into(), value, dimension, comparison: None, target: None, holds_always: false }
     }
 
-    /// What it is compared with, in the same unit.
+    /// What it is compared with, in the same dimension.
     pub fn beside(mut self, what: impl Into<String>, value: f64) -> Row {
         self.comparison = Some((what.into(), value));
         self
@@ -107,7 +107,7 @@ impl Row {
         let beside = self
             .comparison
             .as_ref()
-            .map(|(what, value)| format!("{} {what}", quantity(*value, self.unit)))
+            .map(|(what, value)| format!("{} {what}", quantity(*value, self.dimension)))
             .unwrap_or_default();
         let ratio = self.ratio().map(|ratio| format!("{}×", number(ratio))).unwrap_or_default();
         let verdict = match self.is_met() {
@@ -117,13 +117,13 @@ impl Row {
             None => "",
         };
         let target = match self.target {
-            Some(Target::AtMost(bound)) => format!("≤ {}: {verdict}", quantity(bound, self.unit)),
-            Some(Target::AtLeast(bound)) => format!("≥ {}: {verdict}", quantity(bound, self.unit)),
+            Some(Target::AtMost(bound)) => format!("≤ {}: {verdict}", quantity(bound, self.dimension)),
+            Some(Target::AtLeast(bound)) => format!("≥ {}: {verdict}", quantity(bound, self.dimension)),
             Some(Target::RatioAtLeast(bound)) => format!("≥ {}×: {verdict}", number(bound)),
             Some(Target::RatioAtMost(bound)) => format!("≤ {}×: {verdict}", number(bound)),
             None => String::new(),
         };
-        [self.measure.clone(), quantity(self.value, self.unit), beside, ratio, target]
+        [self.measure.clone(), quantity(self.value, self.dimension), beside, ratio, target]
     }
 
     fn json(&self) -> Value {
@@ -138,7 +138,7 @@ impl Row {
         });
         let comparison = self.comparison.as_ref().map(|(what, value)| json!({"what": what, "value": value}));
         json!({
-            "measure": self.measure, "value": self.value, "unit": self.unit, "comparison": comparison,
+            "measure": self.measure, "value": self.value, "unit": self.dimension, "comparison": comparison,
             "ratio": self.ratio(), "target": target,
         })
     }
@@ -224,8 +224,8 @@ pub fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }
 }
 
-fn quantity(value: f64, unit: &str) -> String {
-    if unit.is_empty() { number(value) } else { format!("{} {unit}", number(value)) }
+fn quantity(value: f64, dimension: &str) -> String {
+    if dimension.is_empty() { number(value) } else { format!("{} {dimension}", number(value)) }
 }
 
 /// Three digits that count, thousands without a fraction.

@@ -49,13 +49,13 @@ fn confirm_with(
 mod tests {
     use super::*;
 
-    fn answer(text: &str) -> Outcome<bool> {
+    fn response(text: &str) -> Outcome<bool> {
         confirm_with("-f", "remove it?", &mut text.as_bytes(), &mut Vec::new())
     }
 
     #[test]
     fn only_yes_is_yes_and_silence_is_a_failure() {
-        assert_eq!((answer("y\n"), answer("n\n"), answer("\n")), (Ok(true), Ok(false), Ok(false)));
-        assert_eq!(answer("").map_err(|error| error.exit), Err(crate::exit::Exit::Input));
+        assert_eq!((response("y\n"), response("n\n"), response("\n")), (Ok(true), Ok(false), Ok(false)));
+        assert_eq!(response("").map_err(|error| error.exit), Err(crate::exit::Exit::Input));
     }
 }

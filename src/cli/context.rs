@@ -209,15 +209,15 @@ impl Context {
         Ok(Server { client, url, source, is_dry_run: self.is_dry_run })
     }
 
-    /// Shows what `look` finds, once or for as long as `watch` says.
+    /// Shows what `reading` returns, once or for as long as `watch` says.
     ///
     /// # Errors
-    /// Those of `look`.
-    pub async fn show_watched(&self, watch: &Watch, look: impl AsyncFn() -> Outcome<View>) -> Outcome {
-        let Some(seconds) = watch.seconds else { return self.screen.show(&look().await?) };
+    /// Those of `reading`.
+    pub async fn show_watched(&self, watch: &Watch, reading: impl AsyncFn() -> Outcome<View>) -> Outcome {
+        let Some(seconds) = watch.seconds else { return self.screen.show(&reading().await?) };
         let mut shown = None;
         loop {
-            let view = look().await?;
+            let view = reading().await?;
             if shown.as_ref() != Some(&view) {
                 self.screen.show_again(&view)?;
                 shown = Some(view);
@@ -286,8 +286,8 @@ mod tests {
 
     #[test]
     fn token_comes_before_a_password_of_the_environment_and_after_options() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("token");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("token");
         std::fs::write(&file, "a.b.c\n").expect("a file");
         let context = context(&[
             (settings::ORG, "acme"),

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_is_told_in_three_lines_whatever_the_hub_says() {
+    fn failure_has_three_lines_whatever_the_hub_returns() {
         let error = ClientError::Status { status: 409, code: "x".into(), msg: "one\ntwo\u{1b}[2J".into() };
         let text =
             CliError::call("making a group failed", &error, "http://h", "HZN_EXCHANGE_URL").to_string();

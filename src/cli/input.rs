@@ -242,9 +242,9 @@ mod tests {
 
     #[test]
     fn yaml_is_taken_wherever_json_is() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let read = |name: &str, text: &str| {
-            let path = folder.path().join(name);
+            let path = directory.path().join(name);
             std::fs::write(&path, text).expect("a file");
             read_json(&path, &Settings::default()).map_err(|error| error.exit)
         };
@@ -261,8 +261,8 @@ mod tests {
 
     #[test]
     fn error_names_file_and_variable() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("x.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("x.json");
         std::fs::write(&path, r#"{"version": "$VERSION"}"#).expect("a file");
         let error = read_json(&path, &Settings::default()).expect_err("an unset variable");
         assert_eq!(error.exit, Exit::Input);
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn files_that_are_missing_or_no_json_have_their_own_status() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("x.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("x.json");
         let settings = Settings::default();
         assert_eq!(read_json(&path, &settings).map_err(|error| error.exit), Err(Exit::File));
         std::fs::write(&path, "{").expect("a file");

@@ -87,10 +87,10 @@ impl KeyPaths {
             Some(_) => public.map(Path::to_owned),
             None => named(public, settings::PUBLIC_KEY_FILE),
         };
-        let private_path = private_named.clone().unwrap_or_else(|| settings.key_folder().join(PRIVATE));
+        let private_path = private_named.clone().unwrap_or_else(|| settings.key_directory().join(PRIVATE));
         let beside = match &private_named {
             Some(path) => public_beside(path),
-            None => settings.key_folder().join(PUBLIC),
+            None => settings.key_directory().join(PUBLIC),
         };
         Self {
             is_explicit: private.is_some(),
@@ -180,9 +180,9 @@ pub fn now_secs() -> u64 {
 pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
     match command {
         KeyCommand::Create { length, output_dir, private_key, public_key, force, .. } => {
-            let folder = output_dir.unwrap_or_else(|| context.settings.key_folder());
-            let private = private_key.unwrap_or_else(|| folder.join(PRIVATE));
-            let public = public_key.unwrap_or_else(|| folder.join(PUBLIC));
+            let directory = output_dir.unwrap_or_else(|| context.settings.key_directory());
+            let private = private_key.unwrap_or_else(|| directory.join(PRIVATE));
+            let public = public_key.unwrap_or_else(|| directory.join(PUBLIC));
             create(context, length, &private, &public, force)
         }
         KeyCommand::List { name, all } => list(context, name.as_deref(), all).await,
@@ -230,8 +230,8 @@ fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forc
 fn write_key(path: &Path, text: &str, mode: u32) -> Outcome {
     use std::os::unix::fs::OpenOptionsExt;
     let failed = |error: std::io::Error| CliError::file("writing", path, &error);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(failed)?;
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
@@ -271,14 +271,14 @@ mod tests {
 
     #[test]
     fn private_key_is_readable_by_its_owner_only_and_never_replaced_by_accident() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let context = Context {
             settings: Settings::default(),
             screen: crate::output::Screen { format: None },
             is_verbose: false,
             is_dry_run: false,
         };
-        let (private, public) = (folder.path().join("new/a.key"), folder.path().join("new/a.pem"));
+        let (private, public) = (directory.path().join("new/a.key"), directory.path().join("new/a.pem"));
         create(&context, 2048, &private, &public, false).expect("keys");
         assert_eq!(std::fs::metadata(&private).expect("a file").permissions().mode() & 0o777, 0o600);
         let first = std::fs::read_to_string(&private).expect("a key");

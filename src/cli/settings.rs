@@ -85,8 +85,8 @@ impl Settings {
 
     /// A setting that is not empty.
     pub fn find(&self, name: &str) -> Option<&str> {
-        let places = std::iter::once(&self.environment).chain(&self.files);
-        places.filter_map(|place| place.get(name)).map(String::as_str).find(|value| !value.is_empty())
+        let sources = std::iter::once(&self.environment).chain(&self.files);
+        sources.filter_map(|source| source.get(name)).map(String::as_str).find(|value| !value.is_empty())
     }
 
     /// A variable of the environment.
@@ -100,8 +100,8 @@ impl Settings {
     /// With status 4 when that file cannot be read.
     pub fn find_secret(&self, name: &str) -> Outcome<Option<String>> {
         let file_name = format!("{name}_FILE");
-        for place in std::iter::once(&self.environment).chain(&self.files) {
-            let setting = |name: &str| place.get(name).filter(|value| !value.is_empty());
+        for source in std::iter::once(&self.environment).chain(&self.files) {
+            let setting = |name: &str| source.get(name).filter(|value| !value.is_empty());
             if let Some(value) = setting(name) {
                 return Ok(Some(value.clone()));
             }
@@ -120,7 +120,7 @@ impl Settings {
     }
 
     /// The folder of the user's signing keys.
-    pub fn key_folder(&self) -> PathBuf {
+    pub fn key_directory(&self) -> PathBuf {
         Path::new(self.variable("HOME").unwrap_or(".")).join(".hzn/keys")
     }
 }
@@ -175,11 +175,12 @@ mod tests {
 
     #[test]
     fn environment_wins_over_files_and_the_first_file_over_the_next() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         for sub in ["default", "horizon"] {
-            std::fs::create_dir(folder.path().join(sub)).expect("a folder");
+            std::fs::create_dir(directory.path().join(sub)).expect("a directory");
         }
-        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+        let write =
+            |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect("a file");
         write(
             "default/horizon",
             "# comment\nexport HZN_ORG_ID='from default'\nHZN_EXCHANGE_URL=http://one\n",
@@ -187,27 +188,27 @@ mod tests {
         write("horizon/anax.json", r#"{"Edge":{"ExchangeURL":"http://two","AgbotURL":"http://agbot"}}"#);
         write("horizon/hzn.json", r#"{"HZN_ORG_ID":"x","HZN_EXCHANGE_NODE_AUTH":"n:t"}"#);
         write("user.json", r#"{"HZN_EXCHANGE_NODE_AUTH":"user's"}"#);
-        let user = folder.path().join("user.json");
+        let user = directory.path().join("user.json");
         let settings =
-            Settings::read(environment(&[(ORG, "mine"), (AGBOT_URL, "")]), folder.path(), Some(&user));
+            Settings::read(environment(&[(ORG, "mine"), (AGBOT_URL, "")]), directory.path(), Some(&user));
         assert_eq!(settings.find(ORG), Some("mine"));
         assert_eq!(settings.find(EXCHANGE_URL), Some("http://one"));
         assert_eq!(settings.find(AGBOT_URL), Some("http://agbot"), "an empty variable is not set");
         assert_eq!(settings.find(NODE_AUTH), Some("user's"));
-        let settings = Settings::read(environment(&[]), folder.path(), None);
+        let settings = Settings::read(environment(&[]), directory.path(), None);
         assert_eq!(settings.find(ORG), Some("from default"));
     }
 
     #[test]
     fn secret_is_read_from_the_file_that_is_named() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("secret");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("secret");
         std::fs::write(&path, "ann:pass word\n").expect("a file");
         let path = path.to_string_lossy().into_owned();
-        let user_file = folder.path().join("hzn.json");
+        let user_file = directory.path().join("hzn.json");
         std::fs::write(&user_file, r#"{"HZN_EXCHANGE_USER_AUTH":"bob:other"}"#).expect("a file");
         let variables = environment(&[("HZN_EXCHANGE_USER_AUTH_FILE", &path)]);
-        let settings = Settings::read(variables, folder.path(), Some(&user_file));
+        let settings = Settings::read(variables, directory.path(), Some(&user_file));
         assert_eq!(settings.find_secret(USER_AUTH), Ok(Some("ann:pass word".to_owned())));
         assert_eq!(settings.find_secret(NODE_AUTH), Ok(None));
     }

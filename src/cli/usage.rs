@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_words_are_told_in_three_lines_with_what_was_meant() {
+    fn error_about_wrong_words_has_three_lines_with_what_was_meant() {
         let error = refused("hzn exchange hagruop list").expect("a failure");
         assert_eq!((error.exit, error.to_string().lines().count()), (Exit::Input, 3));
         assert!(error.why.contains("'hagruop'") && error.advice.contains("'hagroup'"), "{error}");

@@ -90,11 +90,11 @@ impl Client {
     /// # Errors
     /// [`ClientError`] for every status but 200 and 404.
     pub async fn get<T: DeserializeOwned>(&self, path: Path) -> Result<Option<T>, ClientError> {
-        let answer = self.send(Method::GET, &path, None).await?;
-        match answer.status {
-            StatusCode::OK => decode(&answer.body).map(Some),
+        let response = self.send(Method::GET, &path, None).await?;
+        match response.status {
+            StatusCode::OK => decode(&response.body).map(Some),
             StatusCode::NOT_FOUND => Ok(None),
-            _ => Err(unexpected(&answer)),
+            _ => Err(unexpected(&response)),
         }
     }
 
@@ -103,10 +103,10 @@ impl Client {
     /// # Errors
     /// [`ClientError`] for every status but 200.
     pub(crate) async fn get_existing<T: DeserializeOwned>(&self, path: Path) -> Result<T, ClientError> {
-        let answer = self.send(Method::GET, &path, None).await?;
-        match answer.status {
-            StatusCode::OK => decode(&answer.body),
-            _ => Err(unexpected(&answer)),
+        let response = self.send(Method::GET, &path, None).await?;
+        match response.status {
+            StatusCode::OK => decode(&response.body),
+            _ => Err(unexpected(&response)),
         }
     }
 
@@ -115,11 +115,11 @@ impl Client {
     /// # Errors
     /// [`ClientError`] for every status but 200 and 404.
     pub async fn get_text(&self, path: Path) -> Result<Option<String>, ClientError> {
-        let answer = self.send(Method::GET, &path, None).await?;
-        match answer.status {
-            StatusCode::OK => Ok(Some(String::from_utf8_lossy(&answer.body).into_owned())),
+        let response = self.send(Method::GET, &path, None).await?;
+        match response.status {
+            StatusCode::OK => Ok(Some(String::from_utf8_lossy(&response.body).into_owned())),
             StatusCode::NOT_FOUND => Ok(None),
-            _ => Err(unexpected(&answer)),
+            _ => Err(unexpected(&response)),
         }
     }
 
@@ -190,11 +190,11 @@ impl Client {
     /// # Errors
     /// [`ClientError`] for every status but 200, 204 and 404.
     pub async fn delete(&self, path: Path) -> Result<bool, ClientError> {
-        let answer = self.send(Method::DELETE, &path, None).await?;
-        match answer.status {
+        let response = self.send(Method::DELETE, &path, None).await?;
+        match response.status {
             StatusCode::OK | StatusCode::NO_CONTENT => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
-            _ => Err(unexpected(&answer)),
+            _ => Err(unexpected(&response)),
         }
     }
 
@@ -207,11 +207,11 @@ impl Client {
         path: Path,
         body: &B,
     ) -> Result<Option<T>, ClientError> {
-        let answer = self.send(Method::POST, &path, Some(encode(body)?)).await?;
-        match answer.status {
-            StatusCode::OK | StatusCode::CREATED => decode(&answer.body).map(Some),
+        let response = self.send(Method::POST, &path, Some(encode(body)?)).await?;
+        match response.status {
+            StatusCode::OK | StatusCode::CREATED => decode(&response.body).map(Some),
             StatusCode::NOT_FOUND => Ok(None),
-            _ => Err(unexpected(&answer)),
+            _ => Err(unexpected(&response)),
         }
     }
 
@@ -279,8 +279,8 @@ impl Client {
         path: &Path,
         body: Option<Bytes>,
     ) -> Result<ApiResponse, ClientError> {
-        let answer = self.send(method, path, body).await?;
-        answer.accepted()
+        let response = self.send(method, path, body).await?;
+        response.accepted()
     }
 }
 
@@ -329,15 +329,15 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
     Ok(serde_json::from_slice(body)?)
 }
 
-fn unexpected(answer: &RawResponse) -> ClientError {
-    let ApiResponse { code, msg } = serde_json::from_slice(&answer.body).unwrap_or_default();
+fn unexpected(response: &RawResponse) -> ClientError {
+    let ApiResponse { code, msg } = serde_json::from_slice(&response.body).unwrap_or_default();
     // The agent's local API explains in another form, and what is no server of ours in none of both.
-    let refusal: RefusalResponse = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let text = || String::from_utf8_lossy(&answer.body).chars().take(300).collect();
+    let refusal: RefusalResponse = serde_json::from_slice(&response.body).unwrap_or_default();
+    let text = || String::from_utf8_lossy(&response.body).chars().take(300).collect();
     let msg = match (code.is_empty() && msg.is_empty(), refusal.error.is_empty()) {
         (false, _) => msg,
         (true, false) => refusal.error,
         (true, true) => text(),
     };
-    ClientError::Status { status: answer.status.as_u16(), code, msg }
+    ClientError::Status { status: response.status.as_u16(), code, msg }
 }

@@ -67,8 +67,8 @@ async fn exercise(client: Client) {
     assert!(client.delete_node_errors("acme", "n").await.unwrap());
     assert_eq!(client.exchange_version().await.unwrap(), "2.154.0");
     let request = ChangesRequest { change_id: 7, max_records: 100, ..ChangesRequest::default() };
-    let (answer, _) = client.wait_for_changes("acme", &request, Duration::from_secs(30)).await.unwrap();
-    assert_eq!(answer.most_recent_change_id, 7);
+    let (response, _) = client.wait_for_changes("acme", &request, Duration::from_secs(30)).await.unwrap();
+    assert_eq!(response.most_recent_change_id, 7);
 }
 
 #[tokio::test]

@@ -147,7 +147,7 @@ async fn send_http(
     timeout: Duration,
 ) -> Result<Response<Bytes>, ClientError> {
     let (parts, body) = request.into_parts();
-    let answer = client
+    let received = client
         .request(parts.method, format!("{url}{}", parts.uri))
         .headers(parts.headers)
         .timeout(timeout)
@@ -155,10 +155,10 @@ async fn send_http(
         .send()
         .await
         .map_err(broken)?;
-    let status = answer.status();
-    let headers = answer.headers().clone();
-    let mut body = Vec::with_capacity(answer.content_length().unwrap_or(0).min(1 << 20) as usize);
-    let mut pieces = answer.bytes_stream();
+    let status = received.status();
+    let headers = received.headers().clone();
+    let mut body = Vec::with_capacity(received.content_length().unwrap_or(0).min(1 << 20) as usize);
+    let mut pieces = received.bytes_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(broken)?;
         if body.len() + piece.len() > MAX_RESPONSE_BYTES {

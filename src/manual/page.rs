@@ -178,20 +178,20 @@ mod tests {
     fn every_file_of_docs_is_served() {
         let mut found = BTreeSet::new();
         files(FilePath::new(DOCS), &mut found);
-        let served: BTreeSet<String> = all().map(|page| page.path.to_owned()).collect();
-        assert_eq!(served, found);
+        let paths: BTreeSet<String> = all().map(|page| page.path.to_owned()).collect();
+        assert_eq!(paths, found);
     }
 
     #[test]
     fn links_of_served_pages_lead_to_served_pages() {
-        let served: BTreeSet<&str> = all().map(|page| page.path).collect();
+        let paths: BTreeSet<&str> = all().map(|page| page.path).collect();
         for page in all().filter(|page| page.path.ends_with(".md")) {
             let targets = page.text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
             for (target, _) in targets.filter(|(target, _)| !target.contains("://")) {
                 let file = target.split('#').next().unwrap_or_default();
                 let resolved =
                     if file.is_empty() { Some(page.path.to_owned()) } else { resolve(page.path, file) };
-                let is_served = resolved.is_some_and(|path| served.contains(path.as_str()));
+                let is_served = resolved.is_some_and(|path| paths.contains(path.as_str()));
                 assert!(is_served, "{}: {target} is not served", page.path);
             }
         }

@@ -38,12 +38,13 @@ pub(crate) fn client(ca_file: Option<&Path>) -> Result<Client, OidcError> {
 /// Fetches a JSON document.
 pub(crate) async fn json<T: DeserializeOwned>(client: &Client, url: Url) -> Result<T, OidcError> {
     let failed = |why: String| OidcError::Unavailable(format!("{url}: {why}"));
-    let answer = client.get(url.clone()).send().await.map_err(|error| failed(chain(&error.without_url())))?;
-    if answer.status() != StatusCode::OK {
-        return Err(failed(format!("status {}", answer.status().as_u16())));
+    let response =
+        client.get(url.clone()).send().await.map_err(|error| failed(chain(&error.without_url())))?;
+    if response.status() != StatusCode::OK {
+        return Err(failed(format!("status {}", response.status().as_u16())));
     }
     let mut body = Vec::new();
-    let mut pieces = answer.bytes_stream();
+    let mut pieces = response.bytes_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| failed(chain(&error.without_url())))?;
         if body.len() + piece.len() > LARGEST {

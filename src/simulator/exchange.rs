@@ -139,8 +139,8 @@ impl Exchange {
             [Resource::Node(id.clone()), Resource::NodePolicy(id.clone()), Resource::NodeStatus(id.clone())]
         });
         let all: Vec<Resource> = services.chain(policies).chain(groups).chain(nodes).collect();
-        let served = Event::OrgsRead { orgs: [SERVED_ORG.parse().expect("an organization")].into() };
-        std::iter::once(served).chain(all.iter().map(|resource| self.read(resource))).collect()
+        let orgs_read = Event::OrgsRead { orgs: [SERVED_ORG.parse().expect("an organization")].into() };
+        std::iter::once(orgs_read).chain(all.iter().map(|resource| self.read(resource))).collect()
     }
 
     pub fn heartbeats(&self) -> Event {

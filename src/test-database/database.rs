@@ -90,15 +90,15 @@ pub struct TestDatabase {
 impl TestDatabase {
     /// Creates a database with the newest schema of `roles`, which are the same for all databases of a process, and no rows.
     pub async fn new(roles: Roles) -> Self {
-        Self::copy(server(roles).await, TEMPLATE).await
+        Self::create(server(roles).await, TEMPLATE).await
     }
 
     /// Creates a database without tables; `roles` are those of the other databases of the process.
     pub async fn empty(roles: Roles) -> Self {
-        Self::copy(server(roles).await, "template0").await
+        Self::create(server(roles).await, "template0").await
     }
 
-    async fn copy(server: &Server, template: &str) -> Self {
+    async fn create(server: &Server, template: &str) -> Self {
         let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         administrate(server, format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
         let url = url_of(&server.postgres, &name);

@@ -71,9 +71,9 @@ fn numbers(output: &str, table: &str) -> Vec<u64> {
 async fn get(hub: &Hub, login: &str, path: &str) -> (u16, Value) {
     let (name, secret) = login.split_once(':').expect("a login");
     let request = client().get(format!("{}/v1{path}", hub.url)).basic_auth(name, Some(secret));
-    let answer = must(request.send().await, "a request");
-    let status = answer.status().as_u16();
-    (status, answer.json().await.unwrap_or_default())
+    let response = must(request.send().await, "a request");
+    let status = response.status().as_u16();
+    (status, response.json().await.unwrap_or_default())
 }
 
 const REFUSALS: &[&str] = &[

@@ -66,11 +66,12 @@ fn examples_of_requests_are_read_by_the_handlers() {
 fn every_success_documents_its_body_with_an_example() {
     let examples = examples();
     for operation in operations() {
-        let successes = || operation.answers.iter().filter(|answer| (200..300).contains(&answer.status));
+        let successes =
+            || operation.responses.iter().filter(|response| (200..300).contains(&response.status));
         assert_eq!(successes().count(), 1, "{} succeeds in one way", operation.operation);
-        for answer in successes() {
-            assert_eq!(answer.status == 204, answer.content.is_none(), "{}", operation.operation);
-            for (name, example) in examples.of(&answer.content) {
+        for response in successes() {
+            assert_eq!(response.status == 204, response.content.is_none(), "{}", operation.operation);
+            for (name, example) in examples.of(&response.content) {
                 assert!(example.is_some(), "{name}, answered by {}, has no example", operation.operation);
             }
         }
@@ -82,7 +83,7 @@ fn every_example_is_shown() {
     let operations = operations();
     let contents = operations
         .iter()
-        .flat_map(|one| one.answers.iter().map(|answer| &answer.content).chain([&one.request]));
+        .flat_map(|one| one.responses.iter().map(|response| &response.content).chain([&one.request]));
     let examples = examples();
     let shown: BTreeSet<String> =
         contents.flat_map(|content| examples.of(content)).map(|(name, _)| name).collect();

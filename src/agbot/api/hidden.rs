@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn reason_tells_neither_names_nor_number_of_hidden_nodes() {
+    fn reason_holds_neither_names_nor_number_of_hidden_nodes() {
         let one = reason(minimum(&["a"]), &own());
         let three = reason(minimum(&["a", "b", "c"]), &own());
         assert_eq!(one, three);

@@ -288,7 +288,7 @@ fn messages_of_others_about_an_agreement_are_dropped() {
 }
 
 #[test]
-fn verifications_are_answered_correctly() {
+fn verifications_get_the_right_reply() {
     let mut state = running();
     state.apply(message("a1", Body::Verification), NOW);
     assert_eq!(send(&mut state, "a1"), Body::VerificationReply { exists: true });

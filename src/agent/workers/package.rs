@@ -121,7 +121,7 @@ pub(super) fn fetch(
         fs::remove_dir_all(&partial).map_err(at(&partial))?;
     }
     fs::create_dir_all(&partial).map_err(at(&partial))?;
-    copy_files(&from, &partial).map_err(at(&from))?;
+    install_files(&from, &partial).map_err(at(&from))?;
     verify(&partial, keys, now)?;
     let name = program_name(arch);
     let program = partial.join(&name);
@@ -140,7 +140,7 @@ pub(super) fn program(data_dir: &Path, version: &str, arch: &str) -> PathBuf {
     data_dir.join("packages").join(version).join(program_name(arch))
 }
 
-fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+fn install_files(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {

@@ -112,24 +112,25 @@ mod tests {
 
     #[test]
     fn documents_of_a_directory_are_applied_in_the_order_of_their_kinds() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+        let directory = tempfile::tempdir().expect("a directory");
+        let write =
+            |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect("a file");
         write(
             "a.yaml",
             "kind: policy\nname: p\nspec: {label: x}\n---\nkind: hagroup\nname: g\nspec: {members: [n1]}\n",
         );
         write("b.json", r#"[{"kind": "service", "spec": {"url": "s"}}]"#);
         write("README.md", "no document");
-        let documents = read(folder.path(), &Settings::default()).expect("documents");
+        let documents = read(directory.path(), &Settings::default()).expect("documents");
         let kinds: Vec<&str> = documents.iter().map(|document| document.kind.word()).collect();
         assert_eq!(kinds, ["service", "hagroup", "policy"]);
     }
 
     #[test]
     fn documents_without_name_or_with_unknown_members_are_refused() {
-        let folder = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("a directory");
         let exit = |text: &str| {
-            let file = folder.path().join("d.yaml");
+            let file = directory.path().join("d.yaml");
             std::fs::write(&file, text).expect("a file");
             read(&file, &Settings::default()).map_err(|error| error.exit).map(|documents| documents.len())
         };

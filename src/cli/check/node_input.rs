@@ -132,9 +132,9 @@ impl NodeInput {
 /// With status 7 when it cannot be understood.
 fn stored_policy(node: &str, stored: &RawJson) -> Outcome<NodePolicy> {
     let what = format!("the policy of node {node}");
-    let answer: NodePolicyResponse =
+    let response: NodePolicyResponse =
         stored.read().map_err(|error| not_understood(&what, &error.to_string()))?;
-    let version = answer.node_policy_version;
+    let version = response.node_policy_version;
     let policy: NodePolicy = understood(Some(stored), &what)?;
     NodePolicy::from_stored(policy, &version).map_err(|error| not_understood(&what, &error.to_string()))
 }

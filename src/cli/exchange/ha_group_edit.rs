@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn file_gives_name_and_members_and_the_argument_wins() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("g.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("g.json");
         std::fs::write(&file, r#"{"name":"in-file","description":"d","members":["n1"]}"#).expect("a file");
         let read = |name| Group::read(&arguments(name, &[], Some(&file)), &context()).expect("a group");
         assert_eq!(read(None).name, "in-file");
@@ -267,8 +267,8 @@ mod tests {
             |arguments: GroupArguments| Group::read(&arguments, &context()).map_err(|error| error.exit);
         assert_eq!(exit(arguments(None, &["n1"], None)), Err(Exit::Input));
         assert_eq!(exit(arguments(Some("g"), &[], None)), Err(Exit::Input));
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("g.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("g.json");
         std::fs::write(&file, r#"{"name":"g","description":"","members":["n1"]}"#).expect("a file");
         assert_eq!(exit(arguments(None, &[], Some(&file))), Err(Exit::Input));
     }

@@ -376,9 +376,9 @@ mod tests {
 
     #[test]
     fn signing_covers_the_text_that_is_sent() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let key = PrivateKey::generate(&mut rand::rng(), 2048).expect("a key");
-        let path = folder.path().join("private.key");
+        let path = directory.path().join("private.key");
         std::fs::write(&path, key.to_pkcs1_pem().expect("PEM")).expect("a file");
         let keys = KeyPaths::choose(Some(&path), None, &crate::settings::Settings::default());
         let file = json!({"url": "u", "version": "1.0.0", "arch": "a", "deployment": {"services": {}}});

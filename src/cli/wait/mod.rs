@@ -126,11 +126,11 @@ fn timed_out(change: &str, last: &Progress, limit: Duration) -> CliError {
 
 /// A span of time: a number of seconds, or one with the unit s, m or h.
 fn duration(given: &str) -> Result<Duration, String> {
-    let (number, unit) = match given.find(|letter: char| !letter.is_ascii_digit()) {
+    let (number, suffix) = match given.find(|letter: char| !letter.is_ascii_digit()) {
         Some(at) => given.split_at(at),
         None => (given, "s"),
     };
-    let factor = match unit {
+    let factor = match suffix {
         "s" => 1,
         "m" => 60,
         "h" => 3600,

@@ -92,11 +92,11 @@ impl Client {
         if let Some(group) = group {
             path = path.query("group", group);
         }
-        let answer = self.send(Method::POST, &path, None).await?;
-        match answer.status {
+        let response = self.send(Method::POST, &path, None).await?;
+        match response.status {
             StatusCode::NOT_FOUND => Ok(None),
-            status if status.is_success() => Ok(Some(answer.json().unwrap_or_default())),
-            _ => Err(answer.unexpected()),
+            status if status.is_success() => Ok(Some(response.json().unwrap_or_default())),
+            _ => Err(response.unexpected()),
         }
     }
 
@@ -127,11 +127,11 @@ impl Client {
         policy: &str,
     ) -> Result<bool, ClientError> {
         let path = Path::new(&["org", org, "hagroup", group, "nodemanagement", node, policy]);
-        let answer = self.send(Method::POST, &path, None).await?;
-        match answer.status.as_u16() {
-            201 => Ok(answer.json::<ApiResponse>()?.code == "201"),
+        let response = self.send(Method::POST, &path, None).await?;
+        match response.status.as_u16() {
+            201 => Ok(response.json::<ApiResponse>()?.code == "201"),
             409 => Ok(false),
-            _ => Err(answer.unexpected()),
+            _ => Err(response.unexpected()),
         }
     }
 

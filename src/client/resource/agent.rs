@@ -91,10 +91,10 @@ impl Client {
         wait: Duration,
     ) -> Result<Unregistered, ClientError> {
         let path = local(&["node"]).parameters(query)?;
-        let answer = self.send_with(Method::DELETE, &path, None, HeaderMap::new(), Some(wait)).await?;
-        match answer.status {
-            StatusCode::SERVICE_UNAVAILABLE => Ok(Unregistered::Incomplete(answer.text())),
-            _ => answer.accepted().map(|_| Unregistered::Clean),
+        let response = self.send_with(Method::DELETE, &path, None, HeaderMap::new(), Some(wait)).await?;
+        match response.status {
+            StatusCode::SERVICE_UNAVAILABLE => Ok(Unregistered::Incomplete(response.text())),
+            _ => response.accepted().map(|_| Unregistered::Clean),
         }
     }
 
@@ -178,10 +178,10 @@ impl Client {
         change: &PostConfigState,
     ) -> Result<ConfigStateChange, ClientError> {
         let path = local(&["service", "configstate"]);
-        let answer = self.send(Method::POST, &path, Some(encode(change)?)).await?;
-        match answer.status {
-            StatusCode::BAD_REQUEST => Ok(ConfigStateChange::Refused(answer.text())),
-            _ => answer.accepted().map(|_| ConfigStateChange::Changed),
+        let response = self.send(Method::POST, &path, Some(encode(change)?)).await?;
+        match response.status {
+            StatusCode::BAD_REQUEST => Ok(ConfigStateChange::Refused(response.text())),
+            _ => response.accepted().map(|_| ConfigStateChange::Changed),
         }
     }
 
@@ -197,11 +197,11 @@ impl Client {
 
     /// Restarts all management policies, or one, `[org/]policy`; false when it does not concern the node.
     pub async fn reset_local_management(&self, policy: Option<&str>) -> Result<bool, ClientError> {
-        let answer = self.send(Method::PUT, &management_path("reset", policy), None).await?;
-        match answer.status {
+        let response = self.send(Method::PUT, &management_path("reset", policy), None).await?;
+        match response.status {
             StatusCode::NOT_FOUND if policy.is_some() => Ok(false),
             StatusCode::OK | StatusCode::CREATED => Ok(true),
-            _ => Err(answer.unexpected()),
+            _ => Err(response.unexpected()),
         }
     }
 
@@ -233,8 +233,8 @@ impl Client {
     pub async fn put_trusted_key(&self, name: &str, pem: String) -> Result<(), ClientError> {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"))]);
         let body = Some(Bytes::from(pem));
-        let answer = self.send_with(Method::PUT, &local(&["trust", name]), body, headers, None).await?;
-        answer.accepted().map(drop)
+        let response = self.send_with(Method::PUT, &local(&["trust", name]), body, headers, None).await?;
+        response.accepted().map(drop)
     }
 
     /// Removes a key from those that the agent trusts; false when it was not there.
@@ -253,8 +253,9 @@ impl Client {
         body: &B,
         wait: Duration,
     ) -> Result<(), ClientError> {
-        let answer = self.send_with(method, path, Some(encode(body)?), HeaderMap::new(), Some(wait)).await?;
-        answer.accepted().map(drop)
+        let response =
+            self.send_with(method, path, Some(encode(body)?), HeaderMap::new(), Some(wait)).await?;
+        response.accepted().map(drop)
     }
 }
 

@@ -26,17 +26,17 @@ impl Client {
         wait: Duration,
     ) -> Result<(ChangesResponse, Duration), ClientError> {
         let mut headers = HeaderMap::new();
-        let wish = HeaderValue::try_from(format!("wait={}", wait.as_secs()))
+        let preference = HeaderValue::try_from(format!("wait={}", wait.as_secs()))
             .map_err(|error| ClientError::Request(error.to_string()))?;
-        headers.insert(HeaderName::from_static("prefer"), wish);
+        headers.insert(HeaderName::from_static("prefer"), preference);
         let body = serde_json::to_vec(request).map_err(|error| ClientError::Request(error.to_string()))?;
         let began = Instant::now();
         let path = Path::org(org, &["changes"]);
-        let answer =
+        let response =
             self.send_with(Method::POST, &path, Some(body.into()), headers, Some(wait + SLACK)).await?;
-        match answer.status {
-            StatusCode::OK | StatusCode::CREATED => Ok((answer.json()?, began.elapsed())),
-            _ => Err(answer.unexpected()),
+        match response.status {
+            StatusCode::OK | StatusCode::CREATED => Ok((response.json()?, began.elapsed())),
+            _ => Err(response.unexpected()),
         }
     }
 

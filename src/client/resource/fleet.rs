@@ -123,10 +123,10 @@ impl Client {
     /// [`ClientError`] when the credentials are rejected or the exchange does not respond.
     pub async fn may_read_all_nodes(&self, org: &str) -> Result<bool, ClientError> {
         let path = Path::org(org, &["business", "policies", NO_POLICY, "search"]);
-        let answer =
+        let response =
             self.send(Method::POST, &path, Some(Bytes::from_static(b"{\"changedSince\":0}"))).await?;
-        let error = answer.unexpected();
-        match (answer.status.as_u16(), &error) {
+        let error = response.unexpected();
+        match (response.status.as_u16(), &error) {
             (200 | 201, _) => Ok(true),
             // The search was allowed, but the policy does not exist.
             (400 | 404, ClientError::Status { msg, .. }) if msg.contains(NO_POLICY) => Ok(true),

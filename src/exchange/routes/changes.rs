@@ -174,14 +174,14 @@ fn answer(selection: Selection, limit: usize) -> ChangesResponse {
         _ => selection.last,
     };
     let mut changes: Vec<ChangedResource> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut positions = std::collections::HashMap::new();
     for change in &selection.changes {
         let key = (change.org.as_str(), change.id.as_str(), change.resource.as_str());
-        let place = *places.entry(key).or_insert_with(|| {
+        let position = *positions.entry(key).or_insert_with(|| {
             changes.push(changed_resource(change));
             changes.len() - 1
         });
-        let resource: &mut ChangedResource = &mut changes[place];
+        let resource: &mut ChangedResource = &mut changes[position];
         resource.operation.clone_from(&change.operation);
         resource.resource_changes.push(numbered_at(change));
     }

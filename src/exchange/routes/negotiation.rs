@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn named_format_with_the_greatest_weight_is_answered() {
+    fn named_format_with_the_greatest_weight_is_sent() {
         let of = |accept: &str| {
             let value = HeaderValue::from_str(accept).expect("ascii");
             Format::of(&HeaderMap::from_iter([(header::ACCEPT, value)]))

@@ -18,11 +18,11 @@ async fn stands(hub: &Hub) -> String {
 }
 
 async fn becomes(hub: &Hub, words: &str) -> String {
-    let look = || async {
+    let stands_so = || async {
         let text = stands(hub).await;
         text.contains(words).then_some(text)
     };
-    eventually(&format!("the rollout stands: {words}"), look).await
+    eventually(&format!("the rollout stands: {words}"), stands_so).await
 }
 
 /// Status of a call with somebody's password.
@@ -38,8 +38,8 @@ async fn call_as(hub: &Hub, method: &str, path: &str, who: Option<&str>) -> u16 
 
 async fn add_user(hub: &Hub, org: &str, name: &str, is_admin: bool) {
     let body = json!({"password": format!("secret of {org}/{name}"), "admin": is_admin, "email": "x@y.z"});
-    let answer = hub.call("POST", &format!("/orgs/{org}/users/{name}"), Some(body)).await;
-    assert_eq!(answer.0, 201, "{}", answer.1);
+    let response = hub.call("POST", &format!("/orgs/{org}/users/{name}"), Some(body)).await;
+    assert_eq!(response.0, 201, "{}", response.1);
 }
 
 #[tokio::test]

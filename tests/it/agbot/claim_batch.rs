@@ -73,10 +73,10 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     let (first, lease) = agbot(&database).await;
     let (second, other_lease) = agbot(&database).await;
 
-    let answers = ask_all(&[first.clone(), second.clone()], GROUPS).await;
-    let granted: BTreeMap<(String, String), u64> = answers
+    let responses = ask_all(&[first.clone(), second.clone()], GROUPS).await;
+    let granted: BTreeMap<(String, String), u64> = responses
         .iter()
-        .filter_map(|(upgrade, answer)| Some((upgrade, answer.as_ref().ok()?)))
+        .filter_map(|(upgrade, response)| Some((upgrade, response.as_ref().ok()?)))
         .map(|(upgrade, claim)| {
             assert_eq!((&claim.node, &claim.group), (&upgrade.node, &upgrade.group.id));
             ((claim.group.to_string(), claim.node.to_string()), claim.fencing)
@@ -85,10 +85,10 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     assert_eq!(granted.len(), GROUPS, "one holder a group: {granted:?}");
     let numbers: BTreeSet<u64> = granted.values().copied().collect();
     assert_eq!(numbers.len(), GROUPS, "no number twice");
-    for (upgrade, answer) in &answers {
+    for (upgrade, response) in &responses {
         let holder = granted.get(&(upgrade.group.id.to_string(), upgrade.node.to_string()));
         assert_eq!(
-            answer.as_ref().ok().map(|claim| claim.fencing),
+            response.as_ref().ok().map(|claim| claim.fencing),
             holder.copied(),
             "who asks again hears the same"
         );
@@ -100,7 +100,7 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     let waits: Vec<_> = waits.into_iter().flat_map(|group| group.waits).collect();
     assert_eq!(waits.len(), 2 * 7, "all others wait: {waits:?}");
 
-    let claims: Vec<Claim> = answers.into_iter().filter_map(|(_, answer)| answer.ok()).collect();
+    let claims: Vec<Claim> = responses.into_iter().filter_map(|(_, response)| response.ok()).collect();
     let mut ending = JoinSet::new();
     for claim in claims {
         let agbot = first.clone();
@@ -129,10 +129,10 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
     // Right after a release the member that waits longest goes first.
     let groups = must(claim::read_groups(&mut test.connection().await, &[&group_id(0)]).await, "who waits");
     let waits = &groups[0].waits;
-    let answers = ask_all(&[second], 1).await;
-    let next: BTreeSet<&str> = answers
+    let responses = ask_all(&[second], 1).await;
+    let next: BTreeSet<&str> = responses
         .iter()
-        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .filter_map(|(_, response)| response.as_ref().ok())
         .map(|claim| claim.node.as_str())
         .collect();
     assert_eq!(next, BTreeSet::from([waits[0].node.as_str()]));

@@ -73,12 +73,12 @@ async fn policy_that_selects_nothing_is_stored_with_a_warning_and_listed_or_refu
     for (method, path, _, body) in policies("camera == true") {
         // The first write of the two that POST creates.
         let method = if path.contains("policies/") { "POST" } else { method };
-        let (status, warning, answer) = send(&hub, method, &path, body).await;
-        assert!(status == 201 && warning.is_none(), "{path}: {answer}");
+        let (status, warning, response) = send(&hub, method, &path, body).await;
+        assert!(status == 201 && warning.is_none(), "{path}: {response}");
     }
     for (method, path, _, body) in policies("camera = = true") {
-        let (status, warning, answer) = send(&hub, method, &path, body).await;
-        assert_eq!((status, &answer["code"]), (201, &json!("ok")), "{path}: {answer}");
+        let (status, warning, response) = send(&hub, method, &path, body).await;
+        assert_eq!((status, &response["code"]), (201, &json!("ok")), "{path}: {response}");
         let warning = warning.unwrap_or_default();
         assert!(
             warning.starts_with("299 evenkeel \"") && warning.contains("character 10"),
@@ -98,10 +98,10 @@ async fn policy_that_selects_nothing_is_stored_with_a_warning_and_listed_or_refu
 
     let hub = Hub::start(&scratch, &["--invalid-constraints", "refuse"]).await;
     for (method, path, kind, body) in policies("camera = = true") {
-        let (status, _, answer) = send(&hub, method, &path, body).await;
+        let (status, _, response) = send(&hub, method, &path, body).await;
         let field = if kind == "node" { "management.constraints: " } else { "constraints: " };
-        let message = answer["msg"].as_str().unwrap_or_default().to_owned();
-        assert_eq!(status, 400, "{path}: {answer}");
+        let message = response["msg"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(status, 400, "{path}: {response}");
         assert!(message.contains(field) && message.contains("character 10"), "{path}: {message}");
     }
     eventually("what was stored before is still listed", || async {

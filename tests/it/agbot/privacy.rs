@@ -42,8 +42,8 @@ fn history() -> String {
 
 async fn get(hub: &Hub, login: (&str, &str), path: &str) -> (u16, Value) {
     let request = hub.client.get(format!("{}/v1/{path}", hub.url)).basic_auth(login.0, Some(login.1));
-    let answer = must(request.send().await, "an answer");
-    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    let response = must(request.send().await, "an answer");
+    (response.status().as_u16(), response.json().await.unwrap_or_default())
 }
 
 /// Everything the agbot tells a caller of the organization, as one text.
@@ -59,7 +59,7 @@ async fn reported(hub: &Hub, login: (&str, &str)) -> String {
 
 /// An organization with a node of each of two users, both in one group; `theirs` upgrades its agent, and `mine` must wait.
 async fn fill(hub: &Hub) {
-    let created = |answer: (u16, Value)| assert_eq!(answer.0, 201, "{}", answer.1);
+    let created = |response: (u16, Value)| assert_eq!(response.0, 201, "{}", response.1);
     created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
     for (name, is_admin) in [("admin", true), ("u", false), ("v", false), ("w", false)] {
         let body = json!({"password": format!("secret-{name}"), "email": "", "admin": is_admin});

@@ -14,9 +14,9 @@ async fn is_served(hub: &Hub, org: &str) -> bool {
 }
 
 async fn create(hub: &Hub, org: &str) {
-    let answer =
+    let response =
         hub.call("POST", &format!("/orgs/{org}"), Some(json!({"label": org, "description": org}))).await;
-    assert_eq!(answer.0, 201, "{}", answer.1);
+    assert_eq!(response.0, 201, "{}", response.1);
 }
 
 async fn served(hub: &Hub, org: &str) {

@@ -12,7 +12,7 @@ use crate::support::{Hub, Scratch, eventually, free_address};
 
 /// Makes an organization with nodes in one group and a management policy.
 pub(super) async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
-    let created = |answer: (u16, Value)| assert_eq!(answer.0, 201, "{}", answer.1);
+    let created = |response: (u16, Value)| assert_eq!(response.0, 201, "{}", response.1);
     created(hub.call("POST", "/orgs/o", Some(json!({"label": "o", "description": "o"}))).await);
     let nodes: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
     for node in &nodes {
@@ -36,14 +36,14 @@ pub(super) async fn ask(hub: &Hub, caller: &str, node: &str, body: Value) -> u16
 async fn ask_as_agents_do(hub: &Hub, caller: &str, group: &str, node: &str, policy: &str) -> (u16, Value) {
     let path = format!("{}/v1/org/o/hagroup/{group}/nodemanagement/{node}/{policy}", hub.url);
     let request = hub.client.post(path).basic_auth(format!("o/{caller}"), Some(format!("secret-{caller}")));
-    let answer = request.send().await.expect("an answer");
-    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    let response = request.send().await.expect("an answer");
+    (response.status().as_u16(), response.json().await.unwrap_or_default())
 }
 
 pub(super) async fn report(hub: &Hub, node: &str, status: &str) {
     let path = format!("/orgs/o/nodes/{node}/managementStatus/fw-9");
-    let answer = hub.call("PUT", &path, Some(management_status(status))).await;
-    assert_eq!(answer.0, 201, "{}", answer.1);
+    let response = hub.call("PUT", &path, Some(management_status(status))).await;
+    assert_eq!(response.0, 201, "{}", response.1);
 }
 
 fn management_status(status: &str) -> Value {
@@ -89,8 +89,8 @@ async fn upgrade_request_is_served_on_both_listeners_with_and_without_the_prefix
             for (path, yes) in [("node/n0/upgrade", 200), ("hagroup/g/nodemanagement/n0/fw-9", 201)] {
                 let url = format!("{base}{prefix}/org/o/{path}");
                 let request = hub.client.post(&url).basic_auth("o/n0", Some("secret-n0"));
-                let answer = request.json(&json!({"nmp": "fw-9"})).send().await.expect("an answer");
-                assert_eq!(answer.status(), yes, "{url}");
+                let response = request.json(&json!({"nmp": "fw-9"})).send().await.expect("an answer");
+                assert_eq!(response.status(), yes, "{url}");
             }
         }
     }
@@ -108,8 +108,9 @@ async fn wrong_callers_groups_and_bodies_are_refused_by_name() {
     assert_eq!(ask(&hub, "n0", "n0", json!({})).await, 400);
     assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": ""})).await, 400);
     assert_eq!(ask(&hub, "stranger", "stranger", json!({"nmp": "fw-9"})).await, 401);
-    let answer = hub.client.post(format!("{}/org/o/node/n0/upgrade", hub.url)).json(&json!({"nmp": "fw-9"}));
-    assert_eq!(answer.send().await.expect("an answer").status().as_u16(), 401);
+    let response =
+        hub.client.post(format!("{}/org/o/node/n0/upgrade", hub.url)).json(&json!({"nmp": "fw-9"}));
+    assert_eq!(response.send().await.expect("an answer").status().as_u16(), 401);
     assert_eq!(hub.stop().await, 0);
 }
 
@@ -151,9 +152,9 @@ async fn question_costs_the_same_reads_in_a_large_group() {
     let model_has_group = || async { agbots.all[0].context().model().group(&group).map(|_| ()) };
     eventually("the agbot has read the group, and the nodes before it", model_has_group).await;
     let before = agbots.calls();
-    let answers = join_all(nodes.iter().map(|node| agbots.ask_for_upgrade(node, "fw-9"))).await;
+    let responses = join_all(nodes.iter().map(|node| agbots.ask_for_upgrade(node, "fw-9"))).await;
     let calls = agbots.calls() - before;
-    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 1, "{answers:?}");
+    assert_eq!(responses.iter().filter(|status| **status == 200).count(), 1, "{responses:?}");
     // The followed feed and the claim that was granted cause some reads, too.
     assert!(calls <= 4 * MEMBERS, "{calls} requests for {MEMBERS} questions");
 }
@@ -168,9 +169,9 @@ async fn forty_members_asking_at_once_get_exactly_one_yes() {
     for node in &nodes {
         report(&hub, node, "ha node waiting").await;
     }
-    let answers = join_all(nodes.iter().map(|node| ask(&hub, node, node, json!({"nmp": "o/fw-9"})))).await;
+    let responses = join_all(nodes.iter().map(|node| ask(&hub, node, node, json!({"nmp": "o/fw-9"})))).await;
     let mut counted: BTreeMap<u16, usize> = BTreeMap::new();
-    for status in answers {
+    for status in responses {
         *counted.entry(status).or_default() += 1;
     }
     assert_eq!(counted, BTreeMap::from([(200, 1), (409, 39)]));

@@ -44,8 +44,11 @@ const WHOLE: &[(&[&str], &str)] = &[
 ];
 
 /// Identifiers of the standard library and of third-party crates.
-const FOREIGN: [&str; 11] = [
+const FOREIGN: [&str; 14] = [
     "Copy",
+    "copy",
+    "Unit",
+    "unit",
     "copy_bidirectional",
     "copy_from_slice",
     "copy_in_raw",

@@ -174,13 +174,17 @@ fn emptying_a_node(hzn: &Hzn) {
 /// E2-S7.
 fn checks_and_explanations(hzn: &Hzn) {
     // n1 and n2 lack a floor, n3 has the wrong site too.
-    let answer = hzn.run("deploycheck --checkHA -n n1 -b cameras");
-    assert_eq!(answer.status, 0, "{}", answer.errors);
-    let found: Value = serde_json::from_str(&answer.output).expect("JSON");
+    let response = hzn.run("deploycheck --checkHA -n n1 -b cameras");
+    assert_eq!(response.status, 0, "{}", response.errors);
+    let found: Value = serde_json::from_str(&response.output).expect("JSON");
     assert_eq!(hzn.run("deploycheck --checkHA -n n1 -b cameras --exit-code").status, 2);
     assert_eq!(found["allMembersCompatible"], json!(false));
     assert_eq!(found.as_object().map(serde_json::Map::len), Some(4), "three members and the summary");
-    assert!(answer.errors.contains("acme/n3 of HA group acme/pair will not get cam"), "{}", answer.errors);
+    assert!(
+        response.errors.contains("acme/n3 of HA group acme/pair will not get cam"),
+        "{}",
+        response.errors
+    );
     let policy = json!({"properties": [{"name": "site", "value": "north"}, {"name": "floor", "value": 2}]});
     hzn.write("policy.json", &policy);
     hzn.done("exchange node addpolicy n1 -f policy.json");

@@ -93,9 +93,9 @@ async fn documents_are_applied_with_their_changes_and_surplus_is_pruned() {
 
 fn names_of_the_hub(hzn: &Hzn) {
     let offered = |line: &str| {
-        let answer = hzn.run(&format!("__complete {line}"));
-        assert_eq!(answer.status, 0, "{}", answer.errors);
-        answer.output.lines().map(str::to_owned).collect::<Vec<String>>()
+        let response = hzn.run(&format!("__complete {line}"));
+        assert_eq!(response.status, 0, "{}", response.errors);
+        response.output.lines().map(str::to_owned).collect::<Vec<String>>()
     };
     assert_eq!(offered("hzn exchange node list n"), ["n1", "n2"]);
     assert_eq!(offered("hzn explain n1 cam"), ["cameras"]);

@@ -21,8 +21,8 @@ struct Hzn {
     settings: Vec<(&'static str, String)>,
 }
 
-/// What a command answered.
-struct Answer {
+/// Exit status and output of a command.
+struct Completed {
     status: i32,
     output: String,
     errors: String,
@@ -47,12 +47,12 @@ impl Hzn {
     }
 
     /// Runs a command whose words are separated by blanks, with nothing on standard input.
-    fn run(&self, line: &str) -> Answer {
+    fn run(&self, line: &str) -> Completed {
         self.run_with(line, "")
     }
 
     /// Runs a command with a text on standard input.
-    fn run_with(&self, line: &str, input: &str) -> Answer {
+    fn run_with(&self, line: &str, input: &str) -> Completed {
         let mut command = Command::new(&self.program);
         command.env_clear().env("HOME", &self.home).envs(self.settings.iter().cloned());
         command.args(line.split_whitespace()).current_dir(&self.home);
@@ -63,33 +63,38 @@ impl Hzn {
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         let output = must(child.wait_with_output(), "waiting for hzn");
-        Answer {
+        Completed {
             status: output.status.code().unwrap_or(-1),
             output: String::from_utf8_lossy(&output.stdout).into_owned(),
             errors: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }
 
-    /// Runs a command that must succeed and answers its data.
+    /// Runs a command that must succeed and returns its data.
     fn data(&self, line: &str) -> Value {
-        let answer = self.run(line);
-        assert_eq!(answer.status, 0, "hzn {line}: {}", answer.errors);
-        must(serde_json::from_str(&answer.output), &format!("hzn {line} writes JSON: {}", answer.output))
+        let response = self.run(line);
+        assert_eq!(response.status, 0, "hzn {line}: {}", response.errors);
+        must(serde_json::from_str(&response.output), &format!("hzn {line} writes JSON: {}", response.output))
     }
 
     /// Runs a command that must succeed and write no data.
     fn done(&self, line: &str) {
-        let answer = self.run(line);
-        assert_eq!((answer.status, answer.output.as_str()), (0, ""), "hzn {line}: {}", answer.errors);
+        let response = self.run(line);
+        assert_eq!((response.status, response.output.as_str()), (0, ""), "hzn {line}: {}", response.errors);
     }
 
     /// Runs a command that must fail with a status, told in three lines.
     fn refused(&self, status: i32, line: &str) -> String {
-        let answer = self.run(line);
-        assert_eq!((answer.status, answer.output.as_str()), (status, ""), "hzn {line}: {}", answer.errors);
-        let reported: Vec<&str> = answer.errors.lines().rev().take(3).collect();
-        assert!(reported.len() == 3 && reported[2].starts_with("Error: "), "hzn {line}: {}", answer.errors);
-        answer.errors
+        let response = self.run(line);
+        assert_eq!(
+            (response.status, response.output.as_str()),
+            (status, ""),
+            "hzn {line}: {}",
+            response.errors
+        );
+        let reported: Vec<&str> = response.errors.lines().rev().take(3).collect();
+        assert!(reported.len() == 3 && reported[2].starts_with("Error: "), "hzn {line}: {}", response.errors);
+        response.errors
     }
 
     /// Writes a file that commands can name.

@@ -101,10 +101,10 @@ async fn ask_all(world: &World, endpoint: &Operation, path: &str, aim: Aim) -> V
     let body = body(endpoint, aim);
     let mut statuses = Vec::new();
     for caller in CALLERS {
-        let (status, answer) = world.call(caller, &endpoint.method, path, body.as_ref()).await;
+        let (status, response) = world.call(caller, &endpoint.method, path, body.as_ref()).await;
         let is_explained = status != StatusCode::BAD_REQUEST || endpoint.operation.starts_with("ask_for_");
-        assert!(is_explained, "{} {path} as {}: {answer:?}", endpoint.method, caller.title);
-        assert!(!status.is_server_error(), "{} {path} as {}: {answer:?}", endpoint.method, caller.title);
+        assert!(is_explained, "{} {path} as {}: {response:?}", endpoint.method, caller.title);
+        assert!(!status.is_server_error(), "{} {path} as {}: {response:?}", endpoint.method, caller.title);
         statuses.push(status);
     }
     statuses
@@ -140,10 +140,10 @@ async fn walk(world: &mut World, endpoint: &Operation, template: &str, aim: Aim)
     let path = path(world, endpoint, template, aim);
     let body = body(endpoint, aim);
     for caller in CALLERS {
-        let (status, answer) = world.call(caller, &endpoint.method, &path, body.as_ref()).await;
+        let (status, response) = world.call(caller, &endpoint.method, &path, body.as_ref()).await;
         let is_explained = status != StatusCode::BAD_REQUEST || REFUSED_BY_RULE.contains(&endpoint.operation);
-        assert!(is_explained, "{} {path} as {}: {answer:?}", endpoint.method, caller.title);
-        assert!(!status.is_server_error(), "{} {path} as {}: {answer:?}", endpoint.method, caller.title);
+        assert!(is_explained, "{} {path} as {}: {response:?}", endpoint.method, caller.title);
+        assert!(!status.is_server_error(), "{} {path} as {}: {response:?}", endpoint.method, caller.title);
         if endpoint.method != Method::GET && status.is_success() {
             world.restore().await;
         }

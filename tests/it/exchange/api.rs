@@ -104,12 +104,12 @@ impl Api {
         }
     }
 
-    /// The same without headers; answers status and JSON (`null` without).
+    /// The same without headers; returns status and JSON (`null` without).
     pub async fn call(&self, login: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
-        answer(self.send(login, method, path, &[], &body).await).await
+        read_response(self.send(login, method, path, &[], &body).await).await
     }
 
-    /// A call that must be answered with this status; answers the body.
+    /// A call whose response must have this status; returns the body.
     pub async fn expect(&self, status: u16, login: &str, method: &str, path: &str, body: Value) -> Value {
         let (found, body) = self.call(login, method, path, body).await;
         assert_eq!(found, status, "{method} {path} as {login}: {body}");
@@ -133,8 +133,8 @@ impl Api {
     }
 }
 
-/// Status and JSON (`null` without) of an answer.
-pub async fn answer(response: Response<Body>) -> (u16, Value) {
+/// Status and JSON (`null` without) of a response.
+pub async fn read_response(response: Response<Body>) -> (u16, Value) {
     let status = response.status().as_u16();
     let bytes = must(response.into_body().collect().await, "a body").to_bytes();
     (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))

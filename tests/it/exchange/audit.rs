@@ -27,13 +27,13 @@ async fn start() -> (TestDatabase, Api) {
 }
 
 async fn records(api: &Api, login: &str, query: &str) -> Vec<AuditRecord> {
-    let answer = api.expect(200, login, "GET", &format!("/orgs/o/audit{query}"), Value::Null).await;
-    must(serde_json::from_value::<AuditResponse>(answer), "an answer").records
+    let response = api.expect(200, login, "GET", &format!("/orgs/o/audit{query}"), Value::Null).await;
+    must(serde_json::from_value::<AuditResponse>(response), "an answer").records
 }
 
 async fn verify(api: &Api, query: &str) -> AuditVerifyResponse {
-    let answer = api.expect(200, ADMIN, "GET", &format!("/orgs/o/audit/verify{query}"), Value::Null).await;
-    must(serde_json::from_value(answer), "an answer")
+    let response = api.expect(200, ADMIN, "GET", &format!("/orgs/o/audit/verify{query}"), Value::Null).await;
+    must(serde_json::from_value(response), "an answer")
 }
 
 /// Runs a statement behind the back of the exchange.
@@ -98,9 +98,9 @@ async fn newest(world: &World, org: &str) -> i64 {
 
 async fn list(world: &World, org: &str, after: i64) -> Vec<AuditRecord> {
     let path = format!("/orgs/{org}/audit?limit=1000&after={after}");
-    let (status, answer) = world.call(super::world::ROOT, &Method::GET, &path, None).await;
-    assert_eq!(status, 200, "{answer:?}");
-    must(serde_json::from_slice::<AuditResponse>(&answer), "an answer").records
+    let (status, response) = world.call(super::world::ROOT, &Method::GET, &path, None).await;
+    assert_eq!(status, 200, "{response:?}");
+    must(serde_json::from_slice::<AuditResponse>(&response), "an answer").records
 }
 
 #[tokio::test]
@@ -198,15 +198,15 @@ async fn concurrent_writes_on_two_exchanges_make_one_whole_chain_that_everybody_
     for record in &reported {
         walk.step(record).expect("the chain holds");
     }
-    let answer = verify(&first, "").await;
-    assert!(answer.intact && answer.checked == reported.len() as i64, "{answer:?}");
-    assert_eq!(&answer.end, walk.place());
+    let response = verify(&first, "").await;
+    assert!(response.intact && response.checked == reported.len() as i64, "{response:?}");
+    assert_eq!(&response.end, walk.place());
     // In parts it is the same.
     let part = verify(&first, "?limit=10").await;
     assert_eq!((part.intact, part.checked, part.next), (true, 10, Some(10)));
     let rest = verify(&first, "?after=10").await;
     assert_eq!((rest.intact, rest.checked), (true, reported.len() as i64 - 10));
-    assert_eq!(rest.end, answer.end);
+    assert_eq!(rest.end, response.end);
 }
 
 #[tokio::test]
@@ -243,9 +243,9 @@ async fn pruned_chain_can_still_be_checked() {
     let short = ExchangeSettings { audit_age: Some(Duration::ZERO), ..Api::settings() };
     let _pruning = Api::start_with(&database, short).await;
     let pruned = eventually("old records are removed", async || {
-        let answer = verify(&api, "").await;
-        assert!(answer.intact, "{answer:?}");
-        (answer.begin.number == whole.end.number).then_some(answer)
+        let response = verify(&api, "").await;
+        assert!(response.intact, "{response:?}");
+        (response.begin.number == whole.end.number).then_some(response)
     })
     .await;
     assert_eq!((pruned.checked, &pruned.begin), (0, &whole.end));
@@ -285,8 +285,8 @@ async fn lists_are_paged_and_filtered_and_refuse_what_makes_no_sense() {
     let mut paged = Vec::new();
     while let Some(from) = after {
         let path = format!("/orgs/o/audit?limit=2&after={from}");
-        let answer = api.expect(200, ADMIN, "GET", &path, Value::Null).await;
-        let page: AuditResponse = must(serde_json::from_value(answer), "an answer");
+        let response = api.expect(200, ADMIN, "GET", &path, Value::Null).await;
+        let page: AuditResponse = must(serde_json::from_value(response), "an answer");
         assert!(page.records.len() <= 2);
         paged.extend(page.records);
         after = page.next;

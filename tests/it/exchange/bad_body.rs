@@ -50,8 +50,8 @@ async fn what_is_no_json_of_the_right_kind_is_refused_everywhere() {
     for (endpoint, path) in readers(&world) {
         for (what, body) in &bodies {
             let started = Instant::now();
-            let (status, answer) = world.send(ROOT, &endpoint.method, &path, JSON, body.clone()).await;
-            let reported = String::from_utf8_lossy(&answer).into_owned();
+            let (status, response) = world.send(ROOT, &endpoint.method, &path, JSON, body.clone()).await;
+            let reported = String::from_utf8_lossy(&response).into_owned();
             assert_eq!(status, StatusCode::BAD_REQUEST, "{what} for {}: {reported}", endpoint.operation);
             assert!(reported.contains("invalid-input"), "{what} for {}: {reported}", endpoint.operation);
             assert!(started.elapsed() < RETRY_LIMIT, "{what} for {} took long", endpoint.operation);
@@ -70,8 +70,9 @@ async fn members_of_the_wrong_type_are_refused() {
         for name in good.keys().filter(|_| !free.contains(&endpoint.operation)) {
             let mut bad = good.clone();
             bad.insert(name.clone(), json!([[["wrong"]]]));
-            let (status, answer) = world.call(ROOT, &endpoint.method, &path, Some(&Value::Object(bad))).await;
-            assert_eq!(status, StatusCode::BAD_REQUEST, "{} {name}: {answer:?}", endpoint.operation);
+            let (status, response) =
+                world.call(ROOT, &endpoint.method, &path, Some(&Value::Object(bad))).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{} {name}: {response:?}", endpoint.operation);
         }
     }
     world.must_be_untouched("a member of the wrong type").await;
@@ -143,8 +144,8 @@ async fn absurd_constraints_are_refused_in_bounded_time() {
             (Method::PUT, "/orgs/acme/managementpolicies/pol", management),
         ] {
             let started = Instant::now();
-            let (status, answer) = world.call(ROOT, &method, path, Some(&body)).await;
-            let reported = String::from_utf8_lossy(&answer).into_owned();
+            let (status, response) = world.call(ROOT, &method, path, Some(&body)).await;
+            let reported = String::from_utf8_lossy(&response).into_owned();
             assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {path}: {reported}");
             assert!(
                 reported.contains("constraints: ") && reported.contains(rule),

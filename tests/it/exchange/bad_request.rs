@@ -33,7 +33,7 @@ async fn what_belongs_to_nothing_is_not_found() {
             }
             let absent = path.replace(&of_parent, &format!("{nowhere}/"));
             let body = request::body(&endpoint, AIM);
-            let (status, answer) = world.call(ROOT, &endpoint.method, &absent, body.as_ref()).await;
+            let (status, response) = world.call(ROOT, &endpoint.method, &absent, body.as_ref()).await;
             let is_expected = match endpoint.operation {
                 // Deleting a message that is gone is no mistake; a search names its pattern in a rule; messages need a sender.
                 "delete_node_message" | "delete_agbot_message" => status == StatusCode::NO_CONTENT,
@@ -44,7 +44,7 @@ async fn what_belongs_to_nothing_is_not_found() {
                 "create_served_pattern" | "create_served_policy" => status == StatusCode::FORBIDDEN,
                 _ => status == StatusCode::NOT_FOUND,
             };
-            assert!(is_expected, "{} {absent}: {status} {answer:?}", endpoint.method);
+            assert!(is_expected, "{} {absent}: {status} {response:?}", endpoint.method);
         }
     }
     world.must_be_untouched("a write to what is not there").await;
@@ -68,10 +68,10 @@ async fn writes_without_the_right_change_nothing() {
             }
             let path = request::path(&world, &endpoint, endpoint.paths[0], AIM);
             let body = request::body(&endpoint, AIM);
-            let (status, answer) = world.call(outsider, &endpoint.method, &path, body.as_ref()).await;
+            let (status, response) = world.call(outsider, &endpoint.method, &path, body.as_ref()).await;
             let is_refused =
                 matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
-            assert!(is_refused, "{} {path} as {}: {status} {answer:?}", endpoint.method, outsider.title);
+            assert!(is_refused, "{} {path} as {}: {status} {response:?}", endpoint.method, outsider.title);
         }
         world.must_be_untouched(&format!("a write by {}", outsider.title)).await;
     }
@@ -109,8 +109,8 @@ async fn names_that_are_taken_are_refused() {
         (&post, "/orgs/acme/users/bot", user, 409),
     ] {
         let body = (!body.is_null()).then_some(body);
-        let (status, answer) = world.call(ROOT, method, path, body.as_ref()).await;
-        assert_eq!(status.as_u16(), expected, "{method} {path}: {answer:?}");
+        let (status, response) = world.call(ROOT, method, path, body.as_ref()).await;
+        assert_eq!(status.as_u16(), expected, "{method} {path}: {response:?}");
     }
     world.must_be_untouched("a name that is taken").await;
 }
@@ -130,15 +130,15 @@ async fn services_of_a_pattern_are_checked_however_it_is_written() {
             (Method::PUT, "/orgs/acme/patterns/private", &whole),
             (Method::PATCH, "/orgs/acme/patterns/private", &json!({"services": services})),
         ] {
-            let (status, answer) = world.call(ROOT, &method, path, Some(body)).await;
-            assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {services}: {answer:?}");
+            let (status, response) = world.call(ROOT, &method, path, Some(body)).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {services}: {response:?}");
         }
         // What another attribute comes with is looked at too.
         if services[0]["serviceVersions"] != json!([{"version": "9.9.9"}]) {
             let both = json!({"label": "other", "services": services});
-            let (status, answer) =
+            let (status, response) =
                 world.call(ROOT, &Method::PATCH, "/orgs/acme/patterns/private", Some(&both)).await;
-            assert_eq!(status, StatusCode::BAD_REQUEST, "{services}: {answer:?}");
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{services}: {response:?}");
         }
     }
     world.must_be_untouched("a pattern with a wrong service").await;
@@ -165,12 +165,12 @@ async fn odd_ids_are_plain_ids() {
         let (status, _) = world.call(ROOT, &Method::GET, &path, None).await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{meant:?} is not there");
         let node = json!({"token": "t", "name": meant, "pattern": "", "publicKey": "k"});
-        let (status, answer) = world.call(ROOT, &Method::PUT, &path, Some(&node)).await;
-        assert_eq!(status, StatusCode::CREATED, "{meant:?}: {answer:?}");
-        let (status, answer) = world.call(ROOT, &Method::GET, &path, None).await;
+        let (status, response) = world.call(ROOT, &Method::PUT, &path, Some(&node)).await;
+        assert_eq!(status, StatusCode::CREATED, "{meant:?}: {response:?}");
+        let (status, response) = world.call(ROOT, &Method::GET, &path, None).await;
         assert_eq!(status, StatusCode::OK, "{meant:?}");
-        let answer: Value = serde_json::from_slice(&answer).expect("JSON");
-        let names: Vec<&String> = answer["nodes"].as_object().expect("nodes").keys().collect();
+        let response: Value = serde_json::from_slice(&response).expect("JSON");
+        let names: Vec<&String> = response["nodes"].as_object().expect("nodes").keys().collect();
         assert_eq!(names, [&format!("acme/{meant}")]);
         // The others are where they were: the id is no pattern, no statement and no path.
         for (other, status) in [("n1", StatusCode::OK), ("nothing", StatusCode::NOT_FOUND)] {
@@ -200,11 +200,11 @@ async fn impossible_ids_are_refused_everywhere() {
                 .collect::<Vec<_>>()
                 .join("/");
             let body = request::body(&endpoint, AIM);
-            let (status, answer) = world.call(ROOT, &endpoint.method, &path, body.as_ref()).await;
+            let (status, response) = world.call(ROOT, &endpoint.method, &path, body.as_ref()).await;
             assert_eq!(
                 status,
                 StatusCode::BAD_REQUEST,
-                "{} {template} {impossible:.20}: {answer:?}",
+                "{} {template} {impossible:.20}: {response:?}",
                 endpoint.method
             );
         }

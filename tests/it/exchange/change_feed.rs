@@ -9,7 +9,7 @@ use evenkeel_exchange_store::change::{Change, insert_outbox};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::api::{Api, ROOT, answer};
+use super::api::{Api, ROOT, read_response};
 use crate::support::TestDatabase;
 use crate::support::wait::must;
 
@@ -52,9 +52,9 @@ async fn write_quickly(api: &Api, id: &str) {
 }
 
 /// Number and id of each change of an answer, ascending.
-fn rows(answer: &Value) -> Vec<(i64, String)> {
+fn rows(response: &Value) -> Vec<(i64, String)> {
     let mut rows = Vec::new();
-    for change in answer["changes"].as_array().expect("a list") {
+    for change in response["changes"].as_array().expect("a list") {
         let id = change["id"].as_str().expect("an id");
         for row in change["resourceChanges"].as_array().expect("a list") {
             rows.push((row["changeId"].as_i64().expect("a number"), id.to_owned()));
@@ -71,7 +71,7 @@ async fn read_all(api: Api, from: i64, is_over: Arc<AtomicBool>) -> Vec<(i64, St
     loop {
         let was_over = is_over.load(Ordering::SeqCst);
         let body = json!({"changeId": next, "maxRecords": 7});
-        let (status, page) = answer(api.send(ROOT, "POST", "/orgs/o/changes", &[], &body).await).await;
+        let (status, page) = read_response(api.send(ROOT, "POST", "/orgs/o/changes", &[], &body).await).await;
         assert_eq!(status, 201, "{page}");
         let found = rows(&page);
         next = page["mostRecentChangeId"].as_i64().expect("a number") + 1;
@@ -192,9 +192,9 @@ async fn parked_poll_returns_on_a_write_on_the_other_exchange() {
         async move {
             let started = Instant::now();
             let wait = [("prefer", "wait=50")];
-            let answer =
-                answer(first.send("o/admin:pa", "POST", "/orgs/o/changes", &wait, &body).await).await;
-            (answer, started.elapsed())
+            let response =
+                read_response(first.send("o/admin:pa", "POST", "/orgs/o/changes", &wait, &body).await).await;
+            (response, started.elapsed())
         }
     });
     // Nothing tells that a poll is parked; one that comes too late is answered at once, and the test shows less.
@@ -215,7 +215,7 @@ async fn parked_poll_ends_empty_when_its_time_is_over() {
     let body = json!({"changeId": last_number(&api).await + 1, "maxRecords": 9});
     let started = Instant::now();
     let (status, page) =
-        answer(api.send(ROOT, "POST", "/orgs/o/changes", &[("prefer", "wait=1")], &body).await).await;
+        read_response(api.send(ROOT, "POST", "/orgs/o/changes", &[("prefer", "wait=1")], &body).await).await;
     assert_eq!((status, rows(&page).len()), (201, 0));
     assert!(started.elapsed() >= Duration::from_millis(900), "{:?}", started.elapsed());
 }
@@ -229,7 +229,9 @@ async fn poll_of_a_node_waits_for_its_own_changes() {
     let poll = tokio::spawn({
         let wait = [("prefer", "wait=50")];
         let api = first.clone();
-        async move { answer(api.send("o/n1:token-n1", "POST", "/orgs/o/changes", &wait, &body).await).await.1 }
+        async move {
+            read_response(api.send("o/n1:token-n1", "POST", "/orgs/o/changes", &wait, &body).await).await.1
+        }
     });
     second.expect(201, "o/u:pu", "PATCH", "/orgs/o/nodes/n2", json!({"arch": "x"})).await;
     second.expect(201, "o/u:pu", "POST", "/orgs/o/hagroups/other", json!({"members": ["n2"]})).await;

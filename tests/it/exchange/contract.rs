@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, ROOT, answer};
+use super::api::{Api, ROOT, read_response};
 use crate::support::TestDatabase;
 
 const OWNER: &str = "acme/u:pu";
@@ -374,5 +374,5 @@ async fn refused_credentials_name_the_scheme_and_unknown_paths_come_in_the_forma
     let plain = hub.api.send(OWNER, "GET", "/../nothing", &[], &Value::Null).await;
     assert_eq!(plain.headers()["content-type"], "text/plain; charset=utf-8");
     let unknown = hub.api.send(OWNER, "GET", "/nothing", &[], &Value::Null).await;
-    assert_eq!(answer(unknown).await.1["code"], "not-found");
+    assert_eq!(read_response(unknown).await.1["code"], "not-found");
 }

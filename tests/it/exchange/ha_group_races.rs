@@ -137,8 +137,8 @@ async fn feed_contains_exactly_the_acknowledged_changes() {
     for api in &apis {
         // Acknowledged on either exchange; the other one may be 50 ms behind, a waiting poll is not.
         let reported = crate::support::eventually("both exchanges tell all changes", || async {
-            let answer = api.expect(201, ROOT, "POST", "/orgs/o/changes", body.clone()).await;
-            let changes = answer["changes"].as_array().expect("a list").clone();
+            let response = api.expect(201, ROOT, "POST", "/orgs/o/changes", body.clone()).await;
+            let changes = response["changes"].as_array().expect("a list").clone();
             let reported: usize = changes
                 .iter()
                 .filter(|change| change["resource"] == "ha_group")

@@ -40,9 +40,9 @@ async fn create(api: &Api, login: &str, group: &str, members: Value) {
 /// Resource, id and operation of each change from a number on, in the order of their numbers.
 async fn changes_from(api: &Api, from: i64) -> Vec<(i64, String)> {
     let body = json!({"changeId": from, "maxRecords": 1000});
-    let answer = api.expect(201, ROOT, "POST", "/orgs/o/changes", body).await;
+    let response = api.expect(201, ROOT, "POST", "/orgs/o/changes", body).await;
     let mut rows = Vec::new();
-    for change in answer["changes"].as_array().expect("a list") {
+    for change in response["changes"].as_array().expect("a list") {
         for row in change["resourceChanges"].as_array().expect("a list") {
             let what = format!("{} {}", change["resource"], change["id"]).replace('"', "");
             rows.push((row["changeId"].as_i64().expect("a number"), what));
@@ -80,9 +80,9 @@ async fn list_built_by_the_database_has_the_shape_of_the_response() {
         assert_eq!((&group["lastUpdated"], &group["updated"]), (&json!(time), &json!(time)));
     }
     let list = api.expect(200, ROOT, "GET", "/orgs/o/hagroups", Value::Null).await;
-    let answer: HaGroupsResponse = must(serde_json::from_value(list.clone()), "the answer's shape");
-    assert_eq!(must(serde_json::to_value(&answer), "JSON"), list);
-    let names: Vec<&str> = answer.node_groups.iter().map(|group| group.name.as_str()).collect();
+    let response: HaGroupsResponse = must(serde_json::from_value(list.clone()), "the answer's shape");
+    assert_eq!(must(serde_json::to_value(&response), "JSON"), list);
+    let names: Vec<&str> = response.node_groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(names, ["G1", "g\"%2", "g3"]);
     assert_eq!(list["nodeGroups"][2]["description"], described["description"]);
     assert_eq!(list["nodeGroups"][2]["members"], json!(["n1", "n2"]));

@@ -49,8 +49,8 @@ async fn owner_and_administrators_say_it_and_an_active_node_shows_nothing_of_it(
         (ROOT, "PUT", "drain"),
         (OWNER, "PATCH", "active"),
     ] {
-        let answer = api.expect(201, login, method, SPEC, availability(word)).await;
-        assert_eq!(answer, json!({"code": "ok", "msg": format!("availability of node 'o/n' is {word}")}));
+        let response = api.expect(201, login, method, SPEC, availability(word)).await;
+        assert_eq!(response, json!({"code": "ok", "msg": format!("availability of node 'o/n' is {word}")}));
         assert_eq!(asked(&api).await, word);
         let expected = (word != "active").then(|| availability(word));
         assert_eq!(shown(&api).await, [(); 3].map(|()| expected.clone()));
@@ -71,8 +71,8 @@ async fn everybody_else_is_refused_and_nothing_changes() {
     let callers = CALLERS.into_iter().filter(|caller| refused.contains(&caller.title)).chain(OUTSIDERS);
     for caller in callers {
         for method in [Method::PUT, Method::PATCH] {
-            let (status, answer) = world.call(caller, &method, &path, Some(&availability("drain"))).await;
-            assert_eq!(status.as_u16(), 403, "{method} as {}: {answer:?}", caller.title);
+            let (status, response) = world.call(caller, &method, &path, Some(&availability("drain"))).await;
+            assert_eq!(status.as_u16(), 403, "{method} as {}: {response:?}", caller.title);
         }
     }
     let nobody = Caller { title: "nobody", login: None };

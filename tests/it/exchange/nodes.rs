@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use sqlx::Executor;
 
-use super::api::{Api, ROOT, answer};
+use super::api::{Api, ROOT, read_response};
 use crate::support::TestDatabase;
 use crate::support::wait::must;
 
@@ -20,8 +20,8 @@ fn node_body() -> Value {
     json!({"token": "t", "name": "n", "pattern": "", "publicKey": ""})
 }
 
-fn members(answer: &Value, name: &str) -> usize {
-    answer[name].as_object().map_or(0, serde_json::Map::len)
+fn members(response: &Value, name: &str) -> usize {
+    response[name].as_object().map_or(0, serde_json::Map::len)
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn expired_messages_are_gone_and_full_mailboxes_refuse() {
     for _ in 0..4 {
         let response = api.send("o/b:t", "POST", box_of_node, &[], &message).await;
         let is_patient = response.headers().contains_key("retry-after");
-        let (status, _) = answer(response).await;
+        let (status, _) = read_response(response).await;
         assert_eq!(status == 429, is_patient);
         statuses.push(status);
     }

@@ -9,7 +9,7 @@ use evenkeel_http_server::tls::Authority;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 
-use super::api::{Api, ROOT, answer};
+use super::api::{Api, ROOT, read_response};
 use crate::support::identity_provider::{IdentityProvider, SigningKey};
 use crate::support::wait::must;
 use crate::support::{Scratch, TestDatabase, eventually};
@@ -73,7 +73,7 @@ async fn people_have_the_role_of_their_group_and_own_what_they_make() {
     let both = bearer(&key.sign(&provider.claims("eve", &["plant-staff", "lab-staff"])));
     let sent =
         api.send(&both, "GET", "/orgs/lab/users/apikey", &[("x-organization", "lab")], &Value::Null).await;
-    assert!(answer(sent).await.1["users"]["lab/eve"].is_object());
+    assert!(read_response(sent).await.1["users"]["lab/eve"].is_object());
     api.expect(403, &both, "GET", "/orgs/lab/users/apikey", Value::Null).await;
 }
 

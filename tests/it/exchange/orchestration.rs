@@ -14,14 +14,14 @@ fn path() -> String {
 }
 
 async fn call(world: &World, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
-    let (status, answer) = world.call(owner(), &method, path, body).await;
-    (status.as_u16(), serde_json::from_slice(&answer).unwrap_or_default())
+    let (status, response) = world.call(owner(), &method, path, body).await;
+    (status.as_u16(), serde_json::from_slice(&response).unwrap_or_default())
 }
 
 async fn stored(world: &World) -> Value {
-    let (status, answer) = call(world, Method::GET, &path(), None).await;
-    assert_eq!(status, 200, "{answer}");
-    answer["businessPolicy"][format!("{HOME}/pol")].clone()
+    let (status, response) = call(world, Method::GET, &path(), None).await;
+    assert_eq!(status, 200, "{response}");
+    response["businessPolicy"][format!("{HOME}/pol")].clone()
 }
 
 /// The policy that is stored, as a body, with an orchestration.
@@ -90,9 +90,9 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
             (Method::PUT, with(&before, orchestration.clone())),
             (Method::PATCH, json!({"orchestration": orchestration})),
         ] {
-            let (status, answer) = call(&world, method, &path(), Some(&body)).await;
-            assert_eq!((status, &answer["code"]), (400, &json!("invalid-input")), "{answer}");
-            assert!(answer["msg"].as_str().is_some_and(|text| text.contains(expected)), "{answer}");
+            let (status, response) = call(&world, method, &path(), Some(&body)).await;
+            assert_eq!((status, &response["code"]), (400, &json!("invalid-input")), "{response}");
+            assert!(response["msg"].as_str().is_some_and(|text| text.contains(expected)), "{response}");
         }
     }
     assert_eq!(stored(&world).await, before);

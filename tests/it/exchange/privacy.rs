@@ -20,8 +20,8 @@ async fn outsiders_read_nothing_private_by_any_operation() {
                     if aim.org == SHARED && caller.title == "node abroad" && !template.contains("catalog") {
                         continue;
                     }
-                    let (status, answer) = world.call(caller, &endpoint.method, &path, body.as_ref()).await;
-                    let text = String::from_utf8_lossy(&answer);
+                    let (status, response) = world.call(caller, &endpoint.method, &path, body.as_ref()).await;
+                    let text = String::from_utf8_lossy(&response);
                     let is_marked = foreign_part(&text).contains(MARK);
                     assert!(!is_marked, "{} {path} tells {}: {text}", endpoint.method, caller.title);
                     read_count += usize::from(status.is_success());
@@ -37,8 +37,8 @@ async fn outsiders_read_nothing_private_by_any_operation() {
 
 /// The answer without what is the caller's own: resources whose key or owner is of its organization.
 fn foreign_part(text: &str) -> String {
-    let Ok(answer) = serde_json::from_str(text) else { return text.to_owned() };
-    without_own(answer).to_string()
+    let Ok(response) = serde_json::from_str(text) else { return text.to_owned() };
+    without_own(response).to_string()
 }
 
 fn without_own(value: serde_json::Value) -> serde_json::Value {
@@ -72,8 +72,8 @@ async fn attributes_are_as_private_as_the_whole() {
         for attribute in attributes {
             let path = format!("/orgs/{HOME}/{resource}?attribute={attribute}");
             for caller in OUTSIDERS {
-                let (status, answer) = world.call(caller, &Method::GET, &path, None).await;
-                assert_eq!(status.as_u16(), 403, "{path} as {}: {answer:?}", caller.title);
+                let (status, response) = world.call(caller, &Method::GET, &path, None).await;
+                assert_eq!(status.as_u16(), 403, "{path} as {}: {response:?}", caller.title);
             }
         }
     }

@@ -16,8 +16,8 @@ async fn status(world: &World, caller: Caller, method: Method, path: &str, body:
 }
 
 async fn read(world: &World, caller: Caller, path: &str) -> Value {
-    let (_, answer) = world.call(caller, &Method::GET, path, None).await;
-    serde_json::from_slice(&answer).expect("JSON")
+    let (_, response) = world.call(caller, &Method::GET, path, None).await;
+    serde_json::from_slice(&response).expect("JSON")
 }
 
 #[tokio::test]
@@ -28,11 +28,11 @@ async fn list_of_several_pages_is_complete_and_in_order() {
         let body = service(&format!("n{number:03}"), "l", false);
         assert_eq!(status(&world, named("owner"), Method::POST, &list, body).await, 201);
     }
-    let answer = read(&world, named("owner"), &format!("{list}?url=n%25")).await;
-    let keys: Vec<&String> = answer["services"].as_object().expect("services").keys().collect();
+    let response = read(&world, named("owner"), &format!("{list}?url=n%25")).await;
+    let keys: Vec<&String> = response["services"].as_object().expect("services").keys().collect();
     assert_eq!(keys.len(), 205);
     assert!(keys.is_sorted());
-    assert_eq!(answer["lastIndex"], 0);
+    assert_eq!(response["lastIndex"], 0);
 }
 
 #[tokio::test]
@@ -116,9 +116,9 @@ async fn change_feed_shows_other_organizations_public_services_only() {
     }
     let request = json!({"changeId": max + 1, "maxRecords": 100});
     let outsider = named("node abroad");
-    let (_, answer) = world.call(outsider, &Method::POST, "/orgs/globex/changes", Some(&request)).await;
-    let answer: Value = serde_json::from_slice(&answer).expect("JSON");
+    let (_, response) = world.call(outsider, &Method::POST, "/orgs/globex/changes", Some(&request)).await;
+    let response: Value = serde_json::from_slice(&response).expect("JSON");
     let ids: Vec<&Value> =
-        answer["changes"].as_array().expect("a list").iter().map(|change| &change["id"]).collect();
+        response["changes"].as_array().expect("a list").iter().map(|change| &change["id"]).collect();
     assert_eq!(ids, [&json!("public.svc_1.0.0_amd64")]);
 }

@@ -158,14 +158,14 @@ impl World {
             request = request.header(header::CONTENT_TYPE, media_type);
         }
         let request = request.body(Body::from(body.into()));
-        let answer = must(self.router.clone().oneshot(must(request, "a request")).await, "an answer");
-        let status = answer.status();
+        let response = must(self.router.clone().oneshot(must(request, "a request")).await, "an answer");
+        let status = response.status();
         let is_endless =
-            answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+            response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
         if is_endless {
             return (status, Bytes::new());
         }
-        (status, must(answer.into_body().collect().await, "a body").to_bytes())
+        (status, must(response.into_body().collect().await, "a body").to_bytes())
     }
 
     /// The number that the exchange gave something, by organization and kind.
@@ -175,9 +175,9 @@ impl World {
 
     async fn must_call(&self, caller: Caller, method: Method, path: &str, body: Value) -> Value {
         let body = (!body.is_null()).then_some(body);
-        let (status, answer) = self.call(caller, &method, path, body.as_ref()).await;
-        assert!(status.is_success(), "{method} {path}: {status} {answer:?}");
-        serde_json::from_slice(&answer).unwrap_or_default()
+        let (status, response) = self.call(caller, &method, path, body.as_ref()).await;
+        assert!(status.is_success(), "{method} {path}: {status} {response:?}");
+        serde_json::from_slice(&response).unwrap_or_default()
     }
 
     async fn fill(&mut self) {
@@ -263,12 +263,12 @@ impl World {
             )
             .await;
         self.tables = must(rows, "the tables").iter().map(|row| (row.get(0), row.get(1))).collect();
-        let copies: String = self
+        let statements: String = self
             .tables
             .keys()
             .map(|table| format!("CREATE TABLE copy.{table} AS TABLE public.{table};"))
             .collect();
-        let statement = format!("CREATE SCHEMA copy; {copies}");
+        let statement = format!("CREATE SCHEMA copy; {statements}");
         must(self.connection.execute(AssertSqlSafe(statement)).await, "copying the tables");
     }
 

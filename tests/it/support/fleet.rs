@@ -106,9 +106,9 @@ impl Fleet {
         created(hub.call("POST", "/orgs/o/services", Some(service)).await);
         let public = must(self.key.public_key(), "a public key").to_pem();
         let path = format!("{}/v1/orgs/o/services/{url}_{version}_{}/keys/k.pem", hub.url, arch());
-        let answer =
+        let response =
             hub.client.put(path).basic_auth("root/root", Some(hub.root_password())).body(public).send().await;
-        assert_eq!(must(answer, "an answer").status().as_u16(), 201);
+        assert_eq!(must(response, "an answer").status().as_u16(), 201);
     }
 
     /// Wants the version on every member of the group.

@@ -163,8 +163,8 @@ impl Hub {
 
     /// Status and body of a GET outside the API, or nothing when it does not answer.
     pub async fn get(&self, path: &str) -> Option<(u16, String)> {
-        let answer = self.client.get(format!("{}{path}", self.url)).send().await.ok()?;
-        Some((answer.status().as_u16(), answer.text().await.ok()?))
+        let response = self.client.get(format!("{}{path}", self.url)).send().await.ok()?;
+        Some((response.status().as_u16(), response.text().await.ok()?))
     }
 
     /// Its data directory.
@@ -192,9 +192,9 @@ impl Hub {
         if let Some(body) = body {
             request = request.json(&body);
         }
-        let answer = must(request.send().await, "a request");
-        let status = answer.status().as_u16();
-        (status, answer.json().await.unwrap_or_default())
+        let response = must(request.send().await, "a request");
+        let status = response.status().as_u16();
+        (status, response.json().await.unwrap_or_default())
     }
 
     /// Asks it to stop and answers its exit status.

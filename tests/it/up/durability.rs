@@ -64,7 +64,7 @@ async fn write_until_refused(url: String, password: String, acknowledged: Arc<At
         let request =
             client.post(format!("{url}/v1/orgs/org-{number}")).basic_auth("root/root", Some(&password));
         match request.json(&body).send().await {
-            Ok(answer) => assert_eq!(answer.status(), 201),
+            Ok(response) => assert_eq!(response.status(), 201),
             Err(_) => return,
         }
         acknowledged.fetch_add(1, Ordering::SeqCst);

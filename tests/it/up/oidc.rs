@@ -36,8 +36,8 @@ async fn token_opens_exchange_agbot_and_command_line() {
     let token = key.sign(&provider.claims("ann", &["plant-staff"]));
     let get = async |path: &str, token: &str| -> (u16, Value) {
         let request = hub.client.get(format!("{}/v1{path}", hub.url)).bearer_auth(token);
-        let answer = must(request.send().await, "an answer");
-        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+        let response = must(request.send().await, "an answer");
+        (response.status().as_u16(), response.json().await.unwrap_or_default())
     };
     assert_eq!(get("/orgs/plant", &token).await.0, 200);
     let nothing = json!({"policies": {}, "inertPolicies": [], "reasons": []});
@@ -49,9 +49,9 @@ async fn token_opens_exchange_agbot_and_command_line() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         command.env_clear().env("HOME", scratch.path()).env("HZN_EXCHANGE_URL", &hub.url);
         command.env("HZN_ORG_ID", "plant").env("EVENKEEL_BEARER_TOKEN_FILE", &token_file);
-        let answer = must(command.arg("hzn").args(words).output(), "hzn");
-        assert!(answer.status.success(), "{words:?}: {}", String::from_utf8_lossy(&answer.stderr));
-        String::from_utf8_lossy(&answer.stdout).into_owned()
+        let response = must(command.arg("hzn").args(words).output(), "hzn");
+        assert!(response.status.success(), "{words:?}: {}", String::from_utf8_lossy(&response.stderr));
+        String::from_utf8_lossy(&response.stdout).into_owned()
     };
     assert!(hzn(&["exchange", "user", "list"]).contains("plant/ann"));
     assert!(hzn(&["agbot", "status"]).contains("\"nodes\""), "counts are for people who log in");

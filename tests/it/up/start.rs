@@ -40,8 +40,8 @@ async fn private_authority_secures_the_listener_and_stays_the_same() {
     assert!(hub.url.starts_with("https://"), "{}", hub.url);
     assert_eq!(mode(&hub.directory().join("tls/ca-key.pem")), 0o600);
     assert_eq!(mode(&hub.directory().join("tls/server-key.pem")), 0o600);
-    let answer = hub.client.get(format!("{}/livez", hub.url)).send().await.expect("an answer");
-    assert_eq!(answer.version(), reqwest::Version::HTTP_2);
+    let response = hub.client.get(format!("{}/livez", hub.url)).send().await.expect("an answer");
+    assert_eq!(response.version(), reqwest::Version::HTTP_2);
     assert!(client().get(format!("{}/livez", hub.url)).send().await.is_err(), "a stranger does not trust it");
     let authority = std::fs::read(hub.directory().join("tls/ca.pem")).expect("the authority");
     assert_eq!(hub.stop().await, 0);
@@ -172,9 +172,9 @@ async fn settings_come_from_a_file_and_options_win() {
     let file = scratch.write("settings.toml", &file);
     // Hub::start gives --listen, which wins over the file's useless address.
     let hub = Hub::start(&scratch, &["--config", &file.to_string_lossy()]).await;
-    let answer =
+    let response =
         client().get(format!("{}/v1/orgs", hub.url)).basic_auth("root/root", Some("from-file")).send().await;
-    assert_eq!(answer.expect("an answer").status(), 200);
+    assert_eq!(response.expect("an answer").status(), 200);
     let line = hub.program.errors().lines().next().map(str::to_owned).expect("a log line");
     assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "not JSON: {line}");
 }

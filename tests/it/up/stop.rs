@@ -43,7 +43,7 @@ async fn parked_poll_does_not_hold_up_the_end() {
         .basic_auth("root/root", Some(hub.root_password()))
         .header("Prefer", "wait=50")
         .json(&serde_json::json!({ "changeId": 1_000_000_000, "maxRecords": 10 }));
-    let poll = tokio::spawn(async move { poll.send().await.map(|answer| answer.status().as_u16()) });
+    let poll = tokio::spawn(async move { poll.send().await.map(|response| response.status().as_u16()) });
     let metrics = format!("{}/metrics", hub.url);
     eventually("the poll is under way", || async {
         let text = client().get(&metrics).send().await.ok()?.text().await.ok()?;

@@ -25,13 +25,13 @@ fn client(authority: &Authority, protocol: fn(ClientBuilder) -> ClientBuilder) -
 
 /// The certificate of the connection that a request goes over, and its protocol.
 async fn shown(client: &Client, url: &str) -> (Vec<u8>, Version) {
-    let answer = must(client.get(format!("{url}/livez")).send().await, "an answer");
-    assert_eq!(answer.status().as_u16(), 200);
-    let info = answer.extensions().get::<reqwest::tls::TlsInfo>().expect("a connection with TLS");
+    let response = must(client.get(format!("{url}/livez")).send().await, "an answer");
+    assert_eq!(response.status().as_u16(), 200);
+    let info = response.extensions().get::<reqwest::tls::TlsInfo>().expect("a connection with TLS");
     let certificate = info.peer_certificate().expect("a certificate").to_vec();
-    let version = answer.version();
+    let version = response.version();
     // Only an answer that was read to its end leaves its connection for the next request.
-    must(answer.bytes().await, "a body");
+    must(response.bytes().await, "a body");
     (certificate, version)
 }
 

@@ -85,8 +85,8 @@ pub(super) async fn update<P>(
         insert_members(&mut tx, org, name, &gained).await?;
         let description = wanted.description.as_ref().or(group.description.as_ref());
         ha_group::update_group(&mut tx, org, name, description.map(String::as_str), exchange.now()).await?;
-        let told: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
-        tx.finish(changes(org, name, told, "modified"))
+        let listed: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
+        tx.finish(changes(org, name, listed, "modified"))
     })
     .await
 }

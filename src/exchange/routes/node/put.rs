@@ -96,8 +96,9 @@ async fn write(
         None => ("created", create(exchange, &mut tx, wanted).await?),
     };
     if wanted.is_alive {
-        let beat = Heartbeat { org: wanted.org.to_owned(), id: wanted.id.to_owned(), seen_at: wanted.now };
-        heartbeat::upsert_nodes(&mut tx, &[beat]).await?;
+        let heartbeat_row =
+            Heartbeat { org: wanted.org.to_owned(), id: wanted.id.to_owned(), seen_at: wanted.now };
+        heartbeat::upsert_nodes(&mut tx, &[heartbeat_row]).await?;
     }
     let mut changes = vec![node_change(wanted.org, wanted.id, "node", operation)];
     if wanted.token_hash.is_some() {

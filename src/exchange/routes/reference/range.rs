@@ -38,10 +38,10 @@ impl ExchangeVersion {
 /// A range of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExchangeRange {
-    floor: ExchangeVersion,
-    has_floor: bool,
-    ceiling: ExchangeVersion,
-    has_ceiling: bool,
+    lower: ExchangeVersion,
+    includes_lower: bool,
+    upper: ExchangeVersion,
+    includes_upper: bool,
 }
 
 impl ExchangeRange {
@@ -54,24 +54,24 @@ impl ExchangeRange {
             Some((left, _)) => (left.trim(), "INFINITY"),
             None => (text, "INFINITY"),
         };
-        let floor = left.strip_prefix(['[', '(']).unwrap_or(left);
-        let ceiling = right.strip_suffix([']', ')']).unwrap_or(right);
-        if !floor.starts_with(|first: char| first.is_ascii_digit()) {
+        let lower = left.strip_prefix(['[', '(']).unwrap_or(left);
+        let upper = right.strip_suffix([']', ')']).unwrap_or(right);
+        if !lower.starts_with(|first: char| first.is_ascii_digit()) {
             return None;
         }
         Some(ExchangeRange {
-            floor: ExchangeVersion::parse(floor)?,
-            has_floor: !left.starts_with('('),
-            ceiling: ExchangeVersion::parse(ceiling)?,
-            has_ceiling: right.ends_with(']'),
+            lower: ExchangeVersion::parse(lower)?,
+            includes_lower: !left.starts_with('('),
+            upper: ExchangeVersion::parse(upper)?,
+            includes_upper: right.ends_with(']'),
         })
     }
 
     /// Whether a version lies in the range.
     #[must_use]
     pub fn contains(&self, version: ExchangeVersion) -> bool {
-        let is_above = if self.has_floor { version >= self.floor } else { version > self.floor };
-        let is_below = if self.has_ceiling { version <= self.ceiling } else { version < self.ceiling };
+        let is_above = if self.includes_lower { version >= self.lower } else { version > self.lower };
+        let is_below = if self.includes_upper { version <= self.upper } else { version < self.upper };
         is_above && is_below
     }
 }

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn another_session_is_told_the_running_one() {
+    fn another_session_gets_the_running_one() {
         let stored = row(Some(5), Some("first"));
         assert_eq!(place(&request(Some(2), Some("second"), 0), Some(&stored)), Err(&stored));
     }
