@@ -10,6 +10,7 @@ use evenkeel_domain::{
     policy::internal::{AgreementProtocol, ApiSpec, BASIC_PROTOCOL, InternalPolicy},
     version::Version,
 };
+use evenkeel_ids::{ServiceId, ServiceKey};
 use evenkeel_wire::exchange::node::{RegisteredService, ServiceProperty};
 use evenkeel_wire::exchange::pattern::PatternService;
 use evenkeel_wire::exchange::service::ServiceResponse;
@@ -28,11 +29,11 @@ pub(crate) async fn definitions(
     let mut definitions = Definitions::new();
     let mut waiting = service.required_services()?;
     while let Some(need) = waiting.pop() {
-        let key = (need.org, need.url);
+        let key = ServiceKey::new(&need.org, &need.url);
         if definitions.contains_key(&key) || definitions.len() >= MOST_DEPENDENCIES {
             continue;
         }
-        let found = exchange.find_services(&key.0, &key.1, None, Some(&service.arch)).await?;
+        let found = exchange.find_services(key.org(), key.name(), None, Some(&service.arch)).await?;
         for one in found.values() {
             waiting.extend(one.required_services()?);
         }
@@ -62,26 +63,29 @@ pub(crate) async fn offered(
             let definitions = definitions(exchange, &service).await?;
             match dependency::in_order(&service.required_services()?, &service.arch, &definitions) {
                 Ok(needed) => needed.into_iter().for_each(|(id, needed)| offer(&mut offered, id, needed)),
-                Err(why) => tracing::warn!(pattern, service.id = id, why, "service cannot be offered"),
+                Err(why) => tracing::warn!(pattern, service.id = %id, why, "service cannot be offered"),
             }
             offer(&mut offered, &id, &service);
         }
     }
-    Ok(offered.into_iter().map(|(url, service)| registered(url, &service, recorded)).collect())
+    Ok(offered.into_iter().map(|(key, service)| registered(&key, &service, recorded)).collect())
 }
 
 /// Adds a service to the offer; of several versions the highest.
-fn offer(offered: &mut BTreeMap<String, ServiceResponse>, id: &str, service: &ServiceResponse) {
-    let org = id.split('/').next().unwrap_or_default();
-    let url = format!("{org}/{}", service.url);
+fn offer(offered: &mut BTreeMap<ServiceKey, ServiceResponse>, id: &ServiceId, service: &ServiceResponse) {
+    let key = ServiceKey::new(id.org(), &service.url);
     let version = |one: &ServiceResponse| Version::parse(&one.version).ok();
-    if offered.get(&url).is_none_or(|known| version(known) < version(service)) {
-        offered.insert(url, service.clone());
+    if offered.get(&key).is_none_or(|known| version(known) < version(service)) {
+        offered.insert(key, service.clone());
     }
 }
 
-fn registered(url: String, service: &ServiceResponse, recorded: &[RegisteredService]) -> RegisteredService {
-    let org = url.split('/').next().unwrap_or_default();
+fn registered(
+    key: &ServiceKey,
+    service: &ServiceResponse,
+    recorded: &[RegisteredService],
+) -> RegisteredService {
+    let org = key.org();
     let last = service.url.rsplit('/').next().unwrap_or_default();
     let is_exclusive = service.sharable == "exclusive";
     let policy = InternalPolicy {
@@ -102,10 +106,10 @@ fn registered(url: String, service: &ServiceResponse, recorded: &[RegisteredServ
         prop_type: kind.to_owned(),
         op: "in".to_owned(),
     };
-    let known = recorded.iter().find(|one| one.url == url);
+    let known = recorded.iter().find(|one| one.url == key.as_str());
     RegisteredService {
         config_state: known.map_or_else(|| "active".to_owned(), |known| known.config_state.clone()),
-        url,
+        url: key.to_string(),
         num_agreements: policy.max_agreements,
         policy: Some(json!(policy).to_string()),
         properties: vec![

@@ -211,7 +211,10 @@ pub async fn reason_for(
         Err(error) if error.is_not_found() => return Ok(None),
         found => found.map_err(|error| agbot.failed("asking the agbot for its reasons", &error))?,
     };
-    Ok(found.reasons.into_iter().find(|reason| reason.node == node && reason.policy == policy))
+    Ok(found
+        .reasons
+        .into_iter()
+        .find(|reason| reason.node.as_str() == node && reason.policy.as_str() == policy))
 }
 
 /// Returns a view without entries only when everything that selected them exists.
@@ -260,7 +263,8 @@ fn reasons_view(
     policy: Option<&str>,
 ) -> View {
     let is_chosen = |reason: &Reason| {
-        node.is_none_or(|node| reason.node == node) && policy.is_none_or(|policy| reason.policy == policy)
+        node.is_none_or(|node| reason.node.as_str() == node)
+            && policy.is_none_or(|policy| reason.policy.as_str() == policy)
     };
     let chosen = pairs.into_iter().filter(|(reason, _)| is_chosen(reason));
     let inert = inert.iter().filter_map(|one| inert_reason(one, node, policy));

@@ -188,7 +188,8 @@ async fn names_of(noun: &str, prefix: &str, exchange: &Exchange) -> Outcome<Vec<
         "node" => {
             // There may be very many.
             let found = exchange.server.client.list_node_ids_with_prefix(&exchange.org, prefix);
-            return Ok(exchange.server.call("reading nodes", found).await?.into_iter().collect());
+            let found = exchange.server.call("reading nodes", found).await?;
+            return Ok(found.iter().map(ToString::to_string).collect());
         }
         "group" => &GROUPS,
         "policy" => &POLICIES,

@@ -126,7 +126,8 @@ async fn status(
 }
 
 fn is_chosen(rollout: &Rollout, policy: Option<&str>, group: Option<&str>) -> bool {
-    policy.is_none_or(|policy| rollout.policy == policy) && group.is_none_or(|group| rollout.group == group)
+    policy.is_none_or(|policy| rollout.policy.as_str() == policy)
+        && group.is_none_or(|group| rollout.group.as_str() == group)
 }
 
 fn view(records: Vec<RawJson>) -> View {

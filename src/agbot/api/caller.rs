@@ -134,7 +134,7 @@ pub(super) async fn seen_nodes(
         return Ok(SeenNodes::All);
     }
     let nodes = match client.list_node_ids(org).await {
-        Ok(ids) => ids.iter().map(|id| NodeId::from_text(id)).collect(),
+        Ok(ids) => ids,
         Err(ClientError::Status { status: 403, .. }) => itself(&client, headers, org).await?,
         Err(error) => return Err(refused(error, org)),
     };

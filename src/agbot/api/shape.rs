@@ -10,12 +10,12 @@ use serde_json::json;
 
 pub(super) fn claim(claim: &Claim) -> claim::Claim {
     claim::Claim {
-        group: claim.group.to_string(),
+        group: claim.group.clone(),
         scope: match &claim.scope {
             Scope::Agent => claim::ClaimScope::Agent,
-            Scope::Policy(policy) => claim::ClaimScope::Policy { policy: policy.to_string() },
+            Scope::Policy(policy) => claim::ClaimScope::Policy { policy: policy.clone() },
         },
-        node: claim.node.to_string(),
+        node: claim.node.clone(),
         purpose: match &claim.purpose {
             Purpose::ServiceUpgrade => claim::ClaimPurpose::ServiceUpgrade,
             Purpose::Drain => claim::ClaimPurpose::Drain,
@@ -38,8 +38,8 @@ pub(super) fn claim(claim: &Claim) -> claim::Claim {
 /// A rollout with a sentence about how it stands.
 pub(super) fn rollout(record: &Rollout) -> rollout::Rollout {
     rollout::Rollout {
-        group: record.group.to_string(),
-        policy: record.policy.to_string(),
+        group: record.group.clone(),
+        policy: record.policy.clone(),
         target: record.effective_target(),
         target_digest: record.target_digest,
         started_at: record.started_at.to_string(),
@@ -91,7 +91,7 @@ pub(super) fn reason(node: &NodeId, policy: &PolicyId, placement: &Placement) ->
         Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => blocked.to_string(),
         Placement::Acting { action } => action.clone(),
     };
-    reason::Reason { node: node.to_string(), policy: policy.to_string(), state: json!(placement), text }
+    reason::Reason { node: node.clone(), policy: policy.clone(), state: json!(placement), text }
 }
 
 pub(super) fn served_elsewhere(entry: ServedElsewhere<'_>) -> status::ServedElsewhere {

@@ -78,13 +78,13 @@ pub(super) async fn list_upgrades(
     for node in &members {
         for (policy, placement) in context.placements_of(node) {
             if let Placement::Waiting { blocked, .. } = hidden::placement(placement, &seen) {
-                let (policy, node, reason) = (policy.to_string(), node.to_string(), blocked.to_string());
+                let (policy, node, reason) = (policy.clone(), node.clone(), blocked.to_string());
                 waiting.push(WaitingMember { policy, node, reason });
             }
         }
     }
     Ok(Json(UpgradesResponse {
-        members: members.iter().map(NodeId::to_string).collect(),
+        members: members.iter().cloned().collect(),
         agent: agent.first().map(shape::claim),
         workloads: workloads.iter().map(shape::claim).collect(),
         waiting,

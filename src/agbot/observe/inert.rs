@@ -2,11 +2,12 @@
 //!
 //! The exchange stores them, as the reference does; here they are detected, logged once, listed among the reasons and counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use evenkeel_domain::policy::ConstraintList;
+use evenkeel_ids::NmpId;
 use evenkeel_planner::event::Event;
 use serde::Serialize;
 use serde_json::Value;
@@ -120,10 +121,10 @@ impl InertPolicies {
     }
 
     /// Removes the management policies of an organization that are not among `ids`.
-    pub fn retain_management(&self, org: &str, ids: &[String]) {
+    pub fn retain_management(&self, org: &str, ids: &BTreeSet<NmpId>) {
         self.lock().retain(|(kind, id), _| {
-            let is_of_org = id.split_once('/').is_some_and(|(one, _)| one == org);
-            *kind != PolicyKind::Management || !is_of_org || ids.contains(id)
+            let id = NmpId::from_text(id);
+            *kind != PolicyKind::Management || id.org() != org || ids.contains(&id)
         });
     }
 
@@ -172,9 +173,9 @@ mod tests {
         inert.set_node_policy("p/n", &serde_json::json!({"management": {"constraints": ["a =="]}}));
         assert!(inert.of_org("p")[0].errors[0].starts_with("management.constraints: constraint 0"));
         inert.set_node_policy("p/n", &serde_json::json!({"constraints": []}));
-        inert.retain_management("p", &[]);
+        inert.retain_management("p", &BTreeSet::new());
         assert_eq!(inert.of_org("o").len(), 1, "another organization's policies stay");
-        inert.retain_management("o", &[]);
+        inert.retain_management("o", &BTreeSet::new());
         assert!(inert.of_org("o").is_empty());
     }
 }

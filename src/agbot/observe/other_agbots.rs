@@ -44,8 +44,7 @@ async fn read(context: &Context, served_entries: &ServedEntries) -> Result<Other
             Err(ClientError::Status { status: 403, .. }) => BTreeMap::new(),
             found => found?,
         };
-        for agbot in agbots.keys().filter(|agbot| **agbot != own) {
-            let Ok(agbot) = agbot.parse::<AgbotId>() else { continue };
+        for agbot in agbots.into_keys().filter(|agbot| agbot.as_str() != own) {
             let (agbot_org, id) = (agbot.org(), agbot.name());
             let policies = context.client.list_served_policies(agbot_org, id).await?;
             let entries = policies.into_values();

@@ -96,9 +96,9 @@ fn gone(context: &Context, found: &Found) -> Vec<Event> {
 async fn management_policies(context: &Context, org: &str) -> Result<(), ClientError> {
     let policies = context.client.list_management_policies(org).await?;
     for (id, policy) in &policies {
-        context.inert.set(PolicyKind::Management, id, &policy.constraints()?.into());
+        context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints()?.into());
     }
-    context.inert.retain_management(org, &policies.into_keys().collect::<Vec<_>>());
+    context.inert.retain_management(org, &policies.into_keys().collect());
     Ok(())
 }
 
@@ -135,9 +135,8 @@ async fn nodes(
     events: &mut Vec<Event>,
 ) -> Result<(), ClientError> {
     let nodes = context.client.list_nodes(org).await?;
-    let ids: Vec<NodeId> = nodes.keys().map(|id| NodeId::from_text(id)).collect();
+    let ids: Vec<NodeId> = nodes.keys().cloned().collect();
     for (id, node) in nodes {
-        let id = NodeId::from_text(&id);
         events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)?) });
         found.nodes.insert(id);
     }
@@ -163,7 +162,6 @@ async fn policies(
     keys: &mut BTreeSet<ServiceKey>,
 ) -> Result<(), ClientError> {
     for (id, policy) in context.client.list_deployment_policies(org).await? {
-        let id = PolicyId::from_text(&id);
         if let Some(facts) = policy_facts(served_entries, &id, &policy) {
             note_policy(facts, found, events, keys);
         }
@@ -180,8 +178,7 @@ async fn patterns(
     keys: &mut BTreeSet<ServiceKey>,
 ) -> Result<(), ClientError> {
     for (id, document) in context.client.list_patterns(org).await? {
-        let name = id.split_once('/').map_or(id.as_str(), |(_, name)| name);
-        for facts in pattern_facts(served_entries, org, name, &document) {
+        for facts in pattern_facts(served_entries, org, id.name(), &document) {
             note_policy(facts, found, events, keys);
         }
     }
@@ -263,7 +260,6 @@ async fn services(
         }
         let of_key = context.client.find_services(key.org(), key.name(), None, None).await?;
         for (id, service) in of_key {
-            let id = ServiceId::from_text(&id);
             let needed = service.required_services()?;
             waiting.extend(needed.iter().map(|required| ServiceKey::new(&required.org, &required.url)));
             events.extend(service_events(context, &id, service).await?);
@@ -334,7 +330,7 @@ pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, Client
 /// When the exchange does not respond.
 pub async fn node_agreements(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let agreements = context.client.list_node_agreements(id.org(), id.name()).await?;
-    let agreements = agreements.into_keys().map(|id| AgreementId::from_text(&id)).collect();
+    let agreements = agreements.into_keys().collect();
     Ok(vec![Event::NodeAgreementsChanged { node: id.clone(), agreements }])
 }
 
@@ -346,7 +342,7 @@ pub async fn management_statuses(context: &Context, id: &NodeId) -> Result<Vec<E
     let statuses = context.client.list_management_statuses(id.org(), id.name()).await?;
     let mut words: BTreeMap<NmpId, Option<String>> = statuses
         .into_iter()
-        .map(|(nmp, status)| Ok((NmpId::from_text(&nmp), Some(status.agent_upgrade_policy_status()?.status))))
+        .map(|(nmp, status)| Ok((nmp, Some(status.agent_upgrade_policy_status()?.status))))
         .collect::<Result<_, ClientError>>()?;
     // The planner needs to know when the status of a claim's holder is gone.
     for nmp in context.model().nmps_claimed_by(id) {

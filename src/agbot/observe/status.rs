@@ -200,9 +200,7 @@ async fn heartbeats(context: &Context) -> Result<(), ClientError> {
         let nodes = context.client.search_node_health(&org, "").await?;
         let at: BTreeMap<NodeId, Timestamp> = nodes
             .into_iter()
-            .filter_map(|(id, health)| {
-                Some((NodeId::from_text(&id), facts::instant(&health.last_heartbeat)?))
-            })
+            .filter_map(|(id, health)| Some((id, facts::instant(&health.last_heartbeat)?)))
             .collect();
         context.send_events(vec![Event::HeartbeatsSeen { at }]).await;
     }

@@ -249,8 +249,7 @@ async fn clean_hub(hub: &crate::hub::Hub, removes_node: bool) -> Result<(), Clie
         return Ok(());
     }
     for status in hub.exchange.list_management_statuses(org, id).await?.into_keys() {
-        let name = status.split_once('/').map_or(status.as_str(), |(_, name)| name);
-        hub.exchange.delete_management_status(org, id, name).await?;
+        hub.exchange.delete_management_status(org, id, status.name()).await?;
     }
     hub.exchange.delete_node_errors(org, id).await?;
     for change in [

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::version::{Version, VersionRange};
+use evenkeel_ids::{ServiceId, ServiceKey};
 use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
 use serde::{Deserialize, Serialize};
 
@@ -72,8 +73,8 @@ pub struct Instance {
     pub down_since: Option<u64>,
 }
 
-/// Definitions by service, `(org, url)`, each with its id.
-pub type Definitions = BTreeMap<(String, String), Vec<(String, ServiceResponse)>>;
+/// Definitions by service, each with its id.
+pub type Definitions = BTreeMap<ServiceKey, Vec<(ServiceId, ServiceResponse)>>;
 
 /// Resolves the dependencies of a service in start order.
 ///
@@ -83,7 +84,7 @@ pub fn in_order<'a>(
     needs: &[RequiredService],
     arch: &str,
     definitions: &'a Definitions,
-) -> Result<Vec<&'a (String, ServiceResponse)>, String> {
+) -> Result<Vec<&'a (ServiceId, ServiceResponse)>, String> {
     let mut order = Vec::new();
     visit(needs, arch, definitions, &mut BTreeSet::new(), &mut order)?;
     Ok(order)
@@ -93,8 +94,8 @@ fn visit<'a>(
     needs: &[RequiredService],
     arch: &str,
     definitions: &'a Definitions,
-    above: &mut BTreeSet<String>,
-    order: &mut Vec<&'a (String, ServiceResponse)>,
+    above: &mut BTreeSet<ServiceId>,
+    order: &mut Vec<&'a (ServiceId, ServiceResponse)>,
 ) -> Result<(), String> {
     for need in needs {
         let found = choose(need, arch, definitions)?;
@@ -121,14 +122,14 @@ fn choose<'a>(
     need: &RequiredService,
     arch: &str,
     definitions: &'a Definitions,
-) -> Result<&'a (String, ServiceResponse), String> {
+) -> Result<&'a (ServiceId, ServiceResponse), String> {
     let given = [&need.version_range, &need.version].into_iter().flatten();
     let wanted = given.map(String::as_str).find(|range| !range.is_empty()).unwrap_or_default();
-    let missing =
-        || format!("it needs service {}/{} {wanted} for {arch}, which is not there", need.org, need.url);
+    let key = ServiceKey::new(&need.org, &need.url);
+    let missing = || format!("it needs service {key} {wanted} for {arch}, which is not there");
     let range = if wanted.is_empty() { "0.0.0" } else { wanted };
     let range = VersionRange::parse(range).map_err(|_| missing())?;
-    let candidates = definitions.get(&(need.org.clone(), need.url.clone())).into_iter().flatten();
+    let candidates = definitions.get(&key).into_iter().flatten();
     candidates
         .filter(|(_, service)| service.arch == arch)
         .filter_map(|found| Version::parse(&found.1.version).ok().map(|version| (version, found)))

@@ -26,8 +26,8 @@ fn definitions(list: &[Known<'_>]) -> Definitions {
             required_services: json!(needs),
             ..ServiceResponse::default()
         };
-        let id = format!("acme/{url}_{version}_amd64");
-        all.entry(("acme".to_owned(), (*url).to_owned())).or_default().push((id, service));
+        let id = ServiceId::new("acme", &format!("{url}_{version}_amd64"));
+        all.entry(ServiceKey::new("acme", url)).or_default().push((id, service));
     }
     all
 }
@@ -36,7 +36,7 @@ fn order(needs: &[(&str, &str)], list: &[Known<'_>]) -> Result<Vec<String>, Stri
     let needs: Vec<_> = needs.iter().map(|(url, range)| need(url, range)).collect();
     let definitions = definitions(list);
     let order = in_order(&needs, "amd64", &definitions)?;
-    Ok(order.into_iter().map(|(id, _)| id.trim_end_matches("_amd64").to_owned()).collect())
+    Ok(order.into_iter().map(|(id, _)| id.as_str().trim_end_matches("_amd64").to_owned()).collect())
 }
 
 #[test]

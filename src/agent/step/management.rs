@@ -6,6 +6,7 @@ use evenkeel_domain::{
     policy::{ConstraintList, NodePolicy, Property, PropertyList},
     version::Version,
 };
+use evenkeel_ids::NmpId;
 use evenkeel_wire::exchange::management_policy::{AgentUpgradePolicy, ManagementPolicyResponse};
 use evenkeel_wire::exchange::node_part::{PutManagementStatus, PutUpgradeStatus, UpgradedVersions};
 use serde::{Deserialize, Serialize};
@@ -147,7 +148,7 @@ pub enum ManagementCommand {
 /// Names of jobs are policy names without organization.
 pub fn step(
     jobs: &mut BTreeMap<String, Job>,
-    policies: &BTreeMap<String, ManagementPolicyResponse>,
+    policies: &BTreeMap<NmpId, ManagementPolicyResponse>,
     node: &NodeFacts,
     now: u64,
     jitter: f64,
@@ -157,7 +158,7 @@ pub fn step(
         .filter(|(_, policy)| policy.enabled && matches(policy, node))
         .filter_map(|(id, policy)| {
             let upgrade = policy.agent_upgrade_policy().ok().flatten()?;
-            Some((id.split_once('/').map_or(id.as_str(), |(_, name)| name), (policy, upgrade)))
+            Some((id.name(), (policy, upgrade)))
         })
         .collect();
     let mut commands: Vec<_> = jobs

@@ -5,6 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use evenkeel_client::{ClientError, RetryDelay};
 use evenkeel_domain::policy::internal::InternalPolicy;
+use evenkeel_ids::ServiceId;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::{
     agreement::{
@@ -241,20 +242,24 @@ impl Mailbox {
             arch: service.arch.clone(),
         };
         let inputs = environment::user_inputs(&service.user_input()?, &sources, &name);
-        let facts = ProposalFacts { trusted_keys: keys, service_id, inputs, ..ProposalFacts::default() };
+        let facts = ProposalFacts {
+            trusted_keys: keys,
+            service_id: service_id.to_string(),
+            inputs,
+            ..ProposalFacts::default()
+        };
         Ok(match self.needed(&service, &trusted, &sources).await? {
             Ok(dependencies) => ProposalFacts { dependencies, ..facts },
             Err(why) => ProposalFacts { unresolved: Some(why), ..facts },
         })
     }
 
-    async fn publisher_keys(&self, service_id: &str) -> Result<Vec<String>, ClientError> {
+    async fn publisher_keys(&self, service: &ServiceId) -> Result<Vec<String>, ClientError> {
         let exchange = &self.hub.exchange;
         let mut keys = Vec::new();
-        if let Some((org, id)) = service_id.split_once('/') {
-            for name in exchange.list_service_keys(org, id).await?.into_iter().take(MOST_KEYS) {
-                keys.extend(exchange.service_key(org, id, &name).await?);
-            }
+        let (org, id) = (service.org(), service.name());
+        for name in exchange.list_service_keys(org, id).await?.into_iter().take(MOST_KEYS) {
+            keys.extend(exchange.service_key(org, id, &name).await?);
         }
         Ok(keys)
     }
@@ -275,7 +280,7 @@ impl Mailbox {
         for (id, service) in order {
             let name = WorkloadName {
                 url: service.url.clone(),
-                org: id.split('/').next().unwrap_or_default().to_owned(),
+                org: id.org().to_owned(),
                 version: service.version.clone(),
                 arch: service.arch.clone(),
             };
@@ -284,7 +289,7 @@ impl Mailbox {
             let dependency = Dependency {
                 inputs: environment::user_inputs(&service.user_input()?, sources, &name),
                 service: name,
-                service_id: id.clone(),
+                service_id: id.to_string(),
                 deployment: service.deployment.clone(),
                 is_shared: matches!(service.sharable.as_str(), "singleton" | "single" | "exclusive"),
             };

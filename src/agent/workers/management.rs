@@ -150,7 +150,7 @@ impl Management {
             .filter(|(_, status)| {
                 status.agent_upgrade_policy_status().is_ok_and(|status| status.status == "reset")
             })
-            .map(|(id, _)| id.split_once('/').map_or(id.clone(), |(_, name)| name.to_owned()))
+            .map(|(id, _)| id.name().to_owned())
             .collect();
         self.handle
             .with(move |journal| reset.iter().for_each(|name| drop(journal.jobs.remove(name))))

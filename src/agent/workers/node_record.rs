@@ -117,7 +117,7 @@ impl NodeRecord {
     async fn reconcile_agreements(&self) -> Result<(), PassError> {
         let Parts { hub, handle, .. } = &self.parts;
         let agreements = hub.exchange.list_node_agreements(&hub.org, &hub.id).await?;
-        let recorded: BTreeSet<String> = agreements.into_keys().collect();
+        let recorded: BTreeSet<String> = agreements.into_keys().map(|id| id.to_string()).collect();
         let present = recorded.clone();
         let known = handle
             .with(move |journal| {

@@ -191,6 +191,7 @@ fn clauses_of_policy(node: &NodeInput, policy: &PolicyInput) -> BTreeSet<String>
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_ids::{NodeId, PolicyId};
     use evenkeel_wire::exchange::node_orchestration::Availability;
     use serde_json::Value;
 
@@ -239,8 +240,8 @@ mod tests {
     fn what_the_agbot_says_stands_beside_the_comparison() {
         let node = NodeInput { policy: None, ..node(json!([]), json!([])) };
         let reason = Reason {
-            node: "acme/n1".to_owned(),
-            policy: "acme/p".to_owned(),
+            node: NodeId::from_text("acme/n1"),
+            policy: PolicyId::from_text("acme/p"),
             state: json!({}),
             text: "the node has no policy".to_owned(),
         };

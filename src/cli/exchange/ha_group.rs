@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_client::Resource;
+use evenkeel_ids::PolicyId;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::claim::{Claim, ClaimPurpose};
 use evenkeel_wire::agbot::upgrade::{UpgradesResponse, WaitingMember};
@@ -296,14 +297,14 @@ fn upgrades_view(upgrades: &UpgradesResponse, found: RawJson) -> View {
             ClaimPurpose::AgentUpgrade { nmp } => nmp.clone(),
             ClaimPurpose::ServiceUpgrade | ClaimPurpose::Drain => String::new(),
         };
-        table.push(["agent".to_owned(), policy, claim.node.clone(), held(claim)]);
+        table.push(["agent".to_owned(), policy, claim.node.to_string(), held(claim)]);
     }
     for claim in &upgrades.workloads {
-        let policy = claim.scope.policy().unwrap_or_default().to_owned();
-        table.push(["service".to_owned(), policy, claim.node.clone(), held(claim)]);
+        let policy = claim.scope.policy().map(PolicyId::to_string).unwrap_or_default();
+        table.push(["service".to_owned(), policy, claim.node.to_string(), held(claim)]);
     }
     for WaitingMember { policy, node, reason } in &upgrades.waiting {
-        table.push(["waits".to_owned(), policy.clone(), node.clone(), reason.clone()]);
+        table.push(["waits".to_owned(), policy.to_string(), node.to_string(), reason.clone()]);
     }
     View::new(found.into_value(), table)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::reason::Reason;
 
 use super::policy::is_settled;
@@ -29,7 +30,7 @@ pub async fn follow(
         found => found?,
     };
     let (org, id) = exchange.split(name);
-    let qualified = |node: &String| format!("{org}/{}", exchange.split(node).1);
+    let qualified = |node: &String| NodeId::new(&org, &exchange.split(node).1);
     let change = Change {
         group: format!("{org}/{id}"),
         members: members.iter().map(&qualified).collect(),
@@ -46,12 +47,12 @@ pub async fn follow(
 
 struct Change {
     group: String,
-    members: BTreeSet<String>,
-    removed: BTreeSet<String>,
+    members: BTreeSet<NodeId>,
+    removed: BTreeSet<NodeId>,
 }
 
 impl Change {
-    fn judge(&self, known: &[String], reasons: &[Reason]) -> Progress {
+    fn judge(&self, known: &[NodeId], reasons: &[Reason]) -> Progress {
         let is_unread = !self.members.iter().all(|node| known.contains(node));
         if is_unread || known.iter().any(|node| self.removed.contains(node)) {
             return Progress::Pending(format!("the agbot has not read HA group {} yet", self.group));
@@ -68,18 +69,20 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_ids::PolicyId;
     use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn change_is_carried_out_when_the_agbot_knows_it_and_nothing_waits() {
-        let set = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect();
+        let set = |nodes: &[&str]| nodes.iter().map(|node| NodeId::from_text(node)).collect();
         let change = Change { group: "o/g".to_owned(), members: set(&["o/a"]), removed: set(&["o/b"]) };
         let runs = json!({"placement": "placed", "is_running": true});
         let judge = |known: &[&str], state: Value| {
-            let known: Vec<String> = known.iter().map(|node| (*node).to_owned()).collect();
-            let (node, policy, text) = ("o/b".to_owned(), "o/p".to_owned(), "x".to_owned());
+            let known: Vec<NodeId> = known.iter().map(|node| NodeId::from_text(node)).collect();
+            let (node, policy) = (NodeId::from_text("o/b"), PolicyId::from_text("o/p"));
+            let text = "x".to_owned();
             change.judge(&known, &[Reason { node, policy, state, text }])
         };
         assert!(matches!(judge(&["o/a"], runs.clone()), Progress::Done(_)));

@@ -29,12 +29,12 @@ pub async fn progress(
 }
 
 fn judge(node: &str, wanted: Availability, reasons: &[Reason], active: &[AgreementRecord]) -> Progress {
-    let pairs: Vec<&Reason> = reasons.iter().filter(|pair| pair.node == node).collect();
+    let pairs: Vec<&Reason> = reasons.iter().filter(|pair| pair.node.as_str() == node).collect();
     let left: Vec<&AgreementRecord> = active.iter().filter(|agreement| agreement.node == node).collect();
     match wanted {
         Availability::Drain => match left.first() {
             Some(AgreementRecord { policy, .. }) => {
-                let why = pairs.iter().find(|pair| pair.policy == *policy);
+                let why = pairs.iter().find(|pair| pair.policy.as_str() == policy);
                 let why = why.map_or("", |pair| pair.text.as_str());
                 Progress::Pending(format!("{} agreements left; {policy}: {why}", left.len()))
             }
@@ -55,12 +55,14 @@ fn is_active(pair: &Reason) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_ids::{NodeId, PolicyId};
     use serde_json::{Value, json};
 
     use super::*;
 
     fn pair(text: &str, state: Value) -> Reason {
-        Reason { node: "o/n".to_owned(), policy: "o/p".to_owned(), state, text: text.to_owned() }
+        let (node, policy) = (NodeId::from_text("o/n"), PolicyId::from_text("o/p"));
+        Reason { node, policy, state, text: text.to_owned() }
     }
 
     #[test]

@@ -72,12 +72,12 @@ impl WantedPolicy {
         if !self.is_read_by(reasons) {
             return Progress::Pending(format!("the agbot has not read policy {} yet", self.id));
         }
-        let rollouts = rollouts.iter().filter(|rollout| rollout.policy == self.id);
+        let rollouts = rollouts.iter().filter(|rollout| rollout.policy.as_str() == self.id);
         let rollouts: Vec<&Rollout> = rollouts.filter(|rollout| self.is_target_of(rollout)).collect();
         if let Some(stopped) = super::rollout::stopped(&rollouts, false) {
             return stopped;
         }
-        let pairs = reasons.reasons.iter().filter(|pair| pair.policy == self.id);
+        let pairs = reasons.reasons.iter().filter(|pair| pair.policy.as_str() == self.id);
         let pairs: Vec<(&Reason, PairPlacement)> = pairs.map(|pair| (pair, pair.placement())).collect();
         let running = pairs.iter().filter(|(_, placement)| self.is_running(placement)).count();
         let is_pending = |placement: &PairPlacement| !self.is_running(placement) && !is_left_out(placement);
@@ -159,6 +159,7 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
 mod tests {
     use std::collections::BTreeMap;
 
+    use evenkeel_ids::{NodeId, PolicyId};
     use serde_json::{Value, json};
 
     use super::*;
@@ -176,7 +177,7 @@ mod tests {
     }
 
     fn pair(node: &str, text: String, state: Value) -> Reason {
-        Reason { node: node.to_owned(), policy: "o/p".to_owned(), state, text }
+        Reason { node: NodeId::from_text(node), policy: PolicyId::from_text("o/p"), state, text }
     }
 
     fn placed(node: &str, version: &str, is_running: bool) -> Reason {

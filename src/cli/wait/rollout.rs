@@ -1,5 +1,6 @@
 //! Waits for rollouts: until they have ended, or until they are held with no member in work.
 
+use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
 
 use super::Progress;
@@ -44,13 +45,15 @@ impl Followed {
         let chosen: Vec<&Rollout> = found
             .rollouts
             .iter()
-            .filter(|rollout| is(&rollout.policy, &self.policy) && is(&rollout.group, &self.group))
+            .filter(|rollout| {
+                is(rollout.policy.as_str(), &self.policy) && is(rollout.group.as_str(), &self.group)
+            })
             .collect();
         if self.goal != Goal::Held {
             return Ok(ended(&chosen, self.goal == Goal::RolledBack));
         }
         for rollout in &chosen {
-            if let Some(node) = node_in_work(&agbot, exchange, rollout).await? {
+            if let Some(node) = node_in_work(&agbot, rollout).await? {
                 return Ok(Progress::Pending(format!("{}: {node} is still in work", rollout.group)));
             }
         }
@@ -59,11 +62,10 @@ impl Followed {
 }
 
 /// The member that a rollout is changing now.
-async fn node_in_work(agbot: &Server, exchange: &Exchange, rollout: &Rollout) -> Outcome<Option<String>> {
-    let (org, group) = exchange.split(&rollout.group);
-    let found = agbot.call("asking the agbot for claims", agbot.client.upgrades(&org, &group)).await?;
-    let claim =
-        found.workloads.into_iter().find(|claim| claim.scope.policy() == Some(rollout.policy.as_str()));
+async fn node_in_work(agbot: &Server, rollout: &Rollout) -> Outcome<Option<NodeId>> {
+    let (org, group) = (rollout.group.org(), rollout.group.name());
+    let found = agbot.call("asking the agbot for claims", agbot.client.upgrades(org, group)).await?;
+    let claim = found.workloads.into_iter().find(|claim| claim.scope.policy() == Some(&rollout.policy));
     Ok(claim.map(|claim| claim.node))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::AgbotId;
 use evenkeel_wire::exchange::agbot::{
     AgbotResponse, AgbotsResponse, PatchAgbot, PostServedPattern, PostServedPolicy, PutAgbot,
     PutAgbotAgreement, ServedPattern, ServedPatternsResponse, ServedPoliciesResponse, ServedPolicy,
@@ -10,8 +11,8 @@ use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, Post
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde_json::Value;
 
-use super::only;
 use super::record::member_records;
+use super::{by_id, only};
 use crate::{Client, ClientError, Path, Records};
 
 fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
@@ -20,9 +21,9 @@ fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
 
 impl Client {
     /// All visible agbots of an organization, by `org/agbot`.
-    pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<String, AgbotResponse>, ClientError> {
+    pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<AgbotId, AgbotResponse>, ClientError> {
         let found: Option<AgbotsResponse> = self.get(Path::org(org, &["agbots"])).await?;
-        Ok(found.unwrap_or_default().agbots)
+        Ok(by_id(found.unwrap_or_default().agbots, AgbotId::from_text))
     }
 
     /// One agbot.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::ha_group::{
     HaGroupMemberStatus, HaGroupResponse, HaGroupStatusResponse, HaGroupsResponse, PutHaGroup,
 };
@@ -140,10 +141,10 @@ impl Client {
         &self,
         org: &str,
         last_time: &str,
-    ) -> Result<BTreeMap<String, NodeHealth>, ClientError> {
+    ) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
         let path = Path::org(org, &["search", "nodehealth"]);
         let request = NodeHealthRequest { last_time: last_time.to_owned(), node_orgids: None };
         let found: Option<NodeHealthResponse> = self.search(path, &request).await?;
-        Ok(found.unwrap_or_default().nodes)
+        Ok(by_id(found.unwrap_or_default().nodes, NodeId::from_text))
     }
 }

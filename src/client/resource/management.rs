@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::NmpId;
 use evenkeel_wire::exchange::administration::AgentFileVersions;
 use evenkeel_wire::exchange::management_policy::{ManagementPoliciesResponse, ManagementPolicyResponse};
 use evenkeel_wire::exchange::node_part::{ManagementStatus, ManagementStatusResponse, PutManagementStatus};
@@ -9,8 +10,8 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 
 use serde_json::Value;
 
-use super::only;
 use super::record::member_records;
+use super::{by_id, only};
 use crate::{Client, ClientError, Path, Records};
 
 impl Client {
@@ -18,10 +19,10 @@ impl Client {
     pub async fn list_management_policies(
         &self,
         org: &str,
-    ) -> Result<BTreeMap<String, ManagementPolicyResponse>, ClientError> {
+    ) -> Result<BTreeMap<NmpId, ManagementPolicyResponse>, ClientError> {
         let found: Option<ManagementPoliciesResponse> =
             self.get(Path::org(org, &["managementpolicies"])).await?;
-        Ok(found.unwrap_or_default().management_policy)
+        Ok(by_id(found.unwrap_or_default().management_policy, NmpId::from_text))
     }
 
     /// One management policy.
@@ -40,10 +41,10 @@ impl Client {
         &self,
         org: &str,
         node: &str,
-    ) -> Result<BTreeMap<String, ManagementStatus>, ClientError> {
+    ) -> Result<BTreeMap<NmpId, ManagementStatus>, ClientError> {
         let found: Option<ManagementStatusResponse> =
             self.get(Path::org(org, &["nodes", node, "managementStatus"])).await?;
-        Ok(found.unwrap_or_default().management_status)
+        Ok(by_id(found.unwrap_or_default().management_status, NmpId::from_text))
     }
 
     /// A node's status for one policy of its organization.

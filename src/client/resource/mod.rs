@@ -14,11 +14,18 @@ mod policy;
 mod record;
 mod service;
 
+use std::collections::BTreeMap;
+
 pub use agbot_api::{ReasonRecords, RolloutRecords};
 pub use agent::{ConfigStateChange, Unregistered};
 pub use record::{Records, Resource};
 
+/// Keys what the exchange lists by ids instead of texts.
+fn by_id<I: Ord, T>(found: BTreeMap<String, T>, id: impl Fn(&str) -> I) -> BTreeMap<I, T> {
+    found.into_iter().map(|(text, value)| (id(&text), value)).collect()
+}
+
 /// Returns the only value of a map, or `None`: single reads return a map of one.
-fn only<T>(map: Option<std::collections::BTreeMap<String, T>>) -> Option<T> {
+fn only<T>(map: Option<BTreeMap<String, T>>) -> Option<T> {
     map.and_then(|mut map| map.pop_first()).map(|(_, value)| value)
 }

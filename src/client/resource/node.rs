@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::node::{NodeResponse, NodesResponse, PutNode};
@@ -14,14 +15,14 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::only;
+use super::{by_id, only};
 use crate::{Client, ClientError, Path};
 
 /// A list of nodes of which only the ids are kept.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeIds {
-    nodes: BTreeMap<String, IgnoredAny>,
+    nodes: BTreeMap<NodeId, IgnoredAny>,
 }
 
 fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
@@ -30,13 +31,13 @@ fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
 
 impl Client {
     /// All visible nodes of an organization, by `org/node`.
-    pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<String, NodeResponse>, ClientError> {
+    pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<NodeId, NodeResponse>, ClientError> {
         let found: Option<NodesResponse> = self.get(Path::org(org, &["nodes"])).await?;
-        Ok(found.unwrap_or_default().nodes)
+        Ok(by_id(found.unwrap_or_default().nodes, NodeId::from_text))
     }
 
     /// The ids (`org/node`) of all visible nodes of an organization.
-    pub async fn list_node_ids(&self, org: &str) -> Result<BTreeSet<String>, ClientError> {
+    pub async fn list_node_ids(&self, org: &str) -> Result<BTreeSet<NodeId>, ClientError> {
         let found: Option<NodeIds> = self.get(Path::org(org, &["nodes"])).await?;
         Ok(found.unwrap_or_default().nodes.into_keys().collect())
     }
@@ -46,7 +47,7 @@ impl Client {
         &self,
         org: &str,
         prefix: &str,
-    ) -> Result<BTreeSet<String>, ClientError> {
+    ) -> Result<BTreeSet<NodeId>, ClientError> {
         let path = Path::org(org, &["nodes"]).query("idfilter", &format!("{org}/{prefix}%"));
         let found: Option<NodeIds> = self.get(path).await?;
         Ok(found.unwrap_or_default().nodes.into_keys().collect())
@@ -185,9 +186,9 @@ impl Client {
         &self,
         org: &str,
         node: &str,
-    ) -> Result<BTreeMap<String, NodeAgreement>, ClientError> {
+    ) -> Result<BTreeMap<AgreementId, NodeAgreement>, ClientError> {
         let found: Option<NodeAgreementsResponse> = self.get(node_path(org, node, &["agreements"])).await?;
-        Ok(found.unwrap_or_default().agreements)
+        Ok(by_id(found.unwrap_or_default().agreements, AgreementId::from_text))
     }
 
     /// Creates or changes a node's agreement without counting as its heartbeat.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::{PatternId, PolicyId};
 use evenkeel_wire::exchange::deployment_policy::{DeploymentPoliciesResponse, DeploymentPolicyResponse};
 use evenkeel_wire::exchange::pattern::{PatternResponse, PatternsResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::Serialize;
 
-use super::only;
+use super::{by_id, only};
 use crate::{Client, ClientError, Path};
 
 impl Client {
@@ -15,10 +16,10 @@ impl Client {
     pub async fn list_deployment_policies(
         &self,
         org: &str,
-    ) -> Result<BTreeMap<String, DeploymentPolicyResponse>, ClientError> {
+    ) -> Result<BTreeMap<PolicyId, DeploymentPolicyResponse>, ClientError> {
         let found: Option<DeploymentPoliciesResponse> =
             self.get(Path::org(org, &["business", "policies"])).await?;
-        Ok(found.unwrap_or_default().business_policy)
+        Ok(by_id(found.unwrap_or_default().business_policy, PolicyId::from_text))
     }
 
     /// One deployment policy.
@@ -53,9 +54,12 @@ impl Client {
     }
 
     /// All visible patterns of an organization, by `org/pattern`.
-    pub async fn list_patterns(&self, org: &str) -> Result<BTreeMap<String, PatternResponse>, ClientError> {
+    pub async fn list_patterns(
+        &self,
+        org: &str,
+    ) -> Result<BTreeMap<PatternId, PatternResponse>, ClientError> {
         let found: Option<PatternsResponse> = self.get(Path::org(org, &["patterns"])).await?;
-        Ok(found.unwrap_or_default().patterns)
+        Ok(by_id(found.unwrap_or_default().patterns, PatternId::from_text))
     }
 
     /// One pattern.

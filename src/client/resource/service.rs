@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use evenkeel_ids::ServiceId;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::service::{DockAuthResponse, PutDockAuth, ServiceResponse, ServicesResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -10,8 +11,8 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::only;
 use super::record::member_records;
+use super::{by_id, only};
 use crate::{Client, ClientError, Path, Records};
 
 fn service_path(org: &str, service: &str, rest: &[&str]) -> Path {
@@ -26,7 +27,7 @@ impl Client {
         url: &str,
         version: Option<&str>,
         arch: Option<&str>,
-    ) -> Result<BTreeMap<String, ServiceResponse>, ClientError> {
+    ) -> Result<BTreeMap<ServiceId, ServiceResponse>, ClientError> {
         let mut path = Path::org(org, &["services"]).query("url", url);
         if let Some(version) = version {
             path = path.query("version", version);
@@ -35,7 +36,7 @@ impl Client {
             path = path.query("arch", arch);
         }
         let found: Option<ServicesResponse> = self.get(path).await?;
-        Ok(found.unwrap_or_default().services)
+        Ok(by_id(found.unwrap_or_default().services, ServiceId::from_text))
     }
 
     /// The services with a name, as the exchange sent them.

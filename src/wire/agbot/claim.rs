@@ -1,5 +1,6 @@
 //! Claims on HA groups.
 
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -7,11 +8,13 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Claim {
     /// The group.
-    pub group: String,
+    #[schema(value_type = String)]
+    pub group: GroupId,
     /// What it is about.
     pub scope: ClaimScope,
     /// The member that holds it.
-    pub node: String,
+    #[schema(value_type = String)]
+    pub node: NodeId,
     /// What for.
     pub purpose: ClaimPurpose,
     /// Wanted version; empty for agent upgrades and drains.
@@ -40,14 +43,15 @@ pub enum ClaimScope {
     /// Upgrade of the service that a policy deploys.
     Policy {
         /// The policy.
-        policy: String,
+        #[schema(value_type = String)]
+        policy: PolicyId,
     },
 }
 
 impl ClaimScope {
     /// Returns the deployment policy that the claim is about.
     #[must_use]
-    pub fn policy(&self) -> Option<&str> {
+    pub fn policy(&self) -> Option<&PolicyId> {
         match self {
             Self::Agent => None,
             Self::Policy { policy } => Some(policy),

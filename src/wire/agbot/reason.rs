@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::{NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -25,9 +26,11 @@ pub struct ReasonsResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
     /// `org/node`.
-    pub node: String,
+    #[schema(value_type = String)]
+    pub node: NodeId,
     /// `org/policy`.
-    pub policy: String,
+    #[schema(value_type = String)]
+    pub policy: PolicyId,
     /// For programs.
     #[schema(value_type = Object)]
     pub state: Value,

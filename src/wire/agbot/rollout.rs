@@ -1,5 +1,6 @@
 //! Rollouts of deployment policies through HA groups.
 
+use evenkeel_ids::{GroupId, PolicyId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -27,9 +28,11 @@ pub struct ChangedRollouts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Rollout {
     /// The group.
-    pub group: String,
+    #[schema(value_type = String)]
+    pub group: GroupId,
     /// The policy.
-    pub policy: String,
+    #[schema(value_type = String)]
+    pub policy: PolicyId,
     /// Service and version that it leads to now.
     pub target: String,
     /// Digest of the policy's service and version list; another digest is another rollout.

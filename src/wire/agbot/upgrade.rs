@@ -1,5 +1,6 @@
 //! Permission for agent upgrades, and who in a group waits for what.
 
+use evenkeel_ids::{NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,7 +20,8 @@ pub struct UpgradeRequest {
 pub struct UpgradesResponse {
     /// Members of the group, as far as the agbot has read it.
     #[serde(default)]
-    pub members: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    pub members: Vec<NodeId>,
     /// The claim for an upgrade of an agent, when somebody holds it.
     pub agent: Option<Claim>,
     /// Claims for upgrades of services.
@@ -32,9 +34,11 @@ pub struct UpgradesResponse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingMember {
     /// `org/policy`.
-    pub policy: String,
+    #[schema(value_type = String)]
+    pub policy: PolicyId,
     /// `org/node`.
-    pub node: String,
+    #[schema(value_type = String)]
+    pub node: NodeId,
     /// What for, in words.
     pub reason: String,
 }
