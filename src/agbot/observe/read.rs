@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_wire::RawJson;
