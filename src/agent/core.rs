@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use evenkeel_client::{Client, Credentials};
+use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::node::{AgentState, PatchNode};
 use evenkeel_wire::exchange::node_part::PutNodeStatus;
 use tokio::{
@@ -431,8 +432,8 @@ impl Core {
         let exchange =
             Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
         let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
-        let (org, id) = (registration.org.clone(), registration.id.clone());
-        Ok(Arc::new(Hub::new(org, id, exchange, agbot, Arc::new(key))))
+        let node = NodeId::new(&registration.org, &registration.id);
+        Ok(Arc::new(Hub::new(node, exchange, agbot, Arc::new(key))))
     }
 
     /// Ends; services continue unless the settings stop them.
@@ -466,7 +467,7 @@ async fn report_stop(hub: &Hub) {
     let report = async {
         hub.put_status(&PutNodeStatus::default()).await?;
         let stopped = PatchNode { agent_state: Some(AgentState::Stopped), ..PatchNode::default() };
-        hub.exchange.patch_node(&hub.org, &hub.id, &stopped).await
+        hub.exchange.patch_node(&hub.node, &stopped).await
     };
     match timeout(LONGEST_REPORT, report).await {
         Ok(Ok(_)) => {}

@@ -74,7 +74,7 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
                 let hub = hub(&context)?;
                 let registered_services = Some(services.clone());
                 let change = PatchNode { registered_services, ..PatchNode::default() };
-                hub.exchange.patch_node(&hub.org, &hub.id, &change).await.map_err(text)?;
+                hub.exchange.patch_node(&hub.node, &change).await.map_err(text)?;
                 Ok(Some(Event::ServicesReported(services)))
             })
         }
@@ -84,7 +84,7 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
                 let hub = hub(&context)?;
                 let list = errors.iter().map(|error| serde_json::json!(error.record())).collect();
                 hub.exchange
-                    .put_node_errors(&hub.org, &hub.id, &PutNodeErrors { errors: list })
+                    .put_node_errors(&hub.node, &PutNodeErrors { errors: list })
                     .await
                     .map_err(text)?;
                 Ok(Some(Event::ErrorsReported(errors)))
@@ -247,7 +247,7 @@ async fn record(
 ) -> Result<Option<Event>, String> {
     let hub = hub(&context)?;
     if state == ExchangeState::Absent {
-        hub.exchange.delete_node_agreement(&hub.org, &hub.id, &agreement.id).await.map_err(text)?;
+        hub.exchange.delete_node_agreement(&hub.node, &agreement.id).await.map_err(text)?;
     } else {
         // Only the terms of a pattern contain the requirements of the service.
         let needed = InternalPolicy::from_text(&agreement.terms).map(|terms| terms.api_specs);
@@ -255,13 +255,13 @@ async fn record(
         let body = PutNodeAgreement {
             services: Some(needed.map(|spec| named(spec.org, spec.url)).collect()),
             agreement_service: Some(AgreementWorkload {
-                orgid: hub.org.clone(),
+                orgid: hub.node.org().to_owned(),
                 pattern,
                 url: agreement.workload.qualified_url(),
             }),
             state: state.words().to_owned(),
         };
-        hub.exchange.put_node_agreement(&hub.org, &hub.id, &agreement.id, &body).await.map_err(text)?;
+        hub.exchange.put_node_agreement(&hub.node, &agreement.id, &body).await.map_err(text)?;
     }
     Ok(Some(Event::Recorded { agreement: agreement.id, state }))
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use evenkeel_client::{Client, ClientError};
+use evenkeel_ids::NodeId;
 use evenkeel_wire::agreement::{
     envelope,
     keys::{PrivateKey, PublicKey},
@@ -21,10 +22,8 @@ const KEY_AGE: Duration = Duration::from_secs(60);
 
 /// The hub, called with the node's credentials.
 pub struct Hub {
-    /// Organization of the node.
-    pub org: String,
-    /// Node id.
-    pub id: String,
+    /// The node.
+    pub node: NodeId,
     /// Calls to the exchange.
     pub exchange: Client,
     /// Calls to the agbot's own API.
@@ -45,8 +44,8 @@ pub enum Delivery {
 
 impl Hub {
     /// Creates the connection.
-    pub fn new(org: String, id: String, exchange: Client, agbot: Client, key: Arc<PrivateKey>) -> Self {
-        Self { org, id, exchange, agbot, key, keys: Mutex::default() }
+    pub fn new(node: NodeId, exchange: Client, agbot: Client, key: Arc<PrivateKey>) -> Self {
+        Self { node, exchange, agbot, key, keys: Mutex::default() }
     }
 
     /// Seals a message for an agbot (`org/id`) and puts it into its mailbox.
@@ -77,13 +76,13 @@ impl Hub {
     /// # Errors
     /// [`ClientError`] when the exchange cannot be reached or refuses.
     pub async fn put_status(&self, status: &PutNodeStatus) -> Result<(), ClientError> {
-        let outcome = self.exchange.put_node_status(&self.org, &self.id, status).await;
+        let outcome = self.exchange.put_node_status(&self.node, status).await;
         let is_refused = outcome.as_ref().is_err_and(|error| error.status() == Some(400));
         if !is_refused || status.failures.is_empty() {
             return outcome.map(drop);
         }
         let plain = PutNodeStatus { failures: Vec::new(), ..status.clone() };
-        self.exchange.put_node_status(&self.org, &self.id, &plain).await.map(drop)
+        self.exchange.put_node_status(&self.node, &plain).await.map(drop)
     }
 
     async fn agbot_key(&self, org: &str, id: &str) -> Result<Option<PublicKey>, ClientError> {

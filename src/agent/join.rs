@@ -30,7 +30,7 @@ pub struct Wanted<'a> {
 /// # Errors
 /// [`ClientError`] of the first call that fails; 401 means that the hub does not know the node or its token.
 pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientError> {
-    let node = hub.exchange.node(&hub.org, &hub.id).await?.ok_or_else(|| ClientError::Status {
+    let node = hub.exchange.node(&hub.node).await?.ok_or_else(|| ClientError::Status {
         status: 401,
         code: "not-found".to_owned(),
         msg: "the node does not exist".to_owned(),
@@ -102,7 +102,7 @@ async fn join_key(hub: &Hub, node: &NodeResponse) -> Result<(), ClientError> {
 }
 
 async fn patch(hub: &Hub, change: PatchNode) -> Result<(), ClientError> {
-    hub.exchange.patch_node(&hub.org, &hub.id, &change).await.map(drop)
+    hub.exchange.patch_node(&hub.node, &change).await.map(drop)
 }
 
 async fn max_heartbeat_secs(hub: &Hub, node: &NodeResponse) -> Result<u64, ClientError> {
@@ -110,15 +110,15 @@ async fn max_heartbeat_secs(hub: &Hub, node: &NodeResponse) -> Result<u64, Clien
     if let Some(secs) = positive(node.heartbeat_intervals()?.max_interval) {
         return Ok(secs);
     }
-    let org = hub.exchange.org(&hub.org).await?;
+    let org = hub.exchange.org(hub.node.org()).await?;
     Ok(org.and_then(|org| positive(org.heartbeat_intervals.max_interval)).unwrap_or_default())
 }
 
 async fn join_policy(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodePolicy, ClientError> {
-    let stored = hub.exchange.node_policy(&hub.org, &hub.id).await?;
+    let stored = hub.exchange.node_policy(&hub.node).await?;
     let (document, is_changed) = with_builtin(stored.map(RawJson::into_value), &wanted.machine.properties());
     if is_changed {
-        hub.exchange.put_node_policy(&hub.org, &hub.id, &document).await?;
+        hub.exchange.put_node_policy(&hub.node, &document).await?;
     }
     serde_json::from_value(document)
         .map_err(|error| ClientError::Decode(format!("the node's policy: {error}")))

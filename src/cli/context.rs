@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel_client::{Client, Credentials, HttpSettings, Transport};
+use evenkeel_ids::NodeId;
 
 use crate::exit::{CliError, Outcome};
 use crate::output::{Screen, View};
@@ -228,6 +229,12 @@ impl Context {
 }
 
 impl Exchange {
+    /// Id of a node; a bare name is one of the command's organization.
+    pub fn node_id(&self, name: &str) -> NodeId {
+        let (org, id) = self.split(name);
+        NodeId::new(&org, &id)
+    }
+
     /// Organization and id of a name; a bare name is one of the command's organization.
     pub fn split(&self, name: &str) -> (String, String) {
         split_name(name, &self.org)

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use evenkeel_ids::NodeId;
 use http::HeaderValue;
 
 use crate::ClientError;
@@ -37,6 +38,11 @@ impl Credentials {
     /// for the caller.
     pub fn bearer(org: impl Into<String>, token: impl Into<String>) -> Self {
         Self { org: org.into(), id: OWN_USER.to_owned(), secret: token.into(), is_token: true }
+    }
+
+    /// Returns the id of the node whose credentials these are.
+    pub fn node(&self) -> NodeId {
+        NodeId::new(&self.org, &self.id)
     }
 
     /// Returns whether this is the token of an identity provider.

@@ -9,6 +9,7 @@ use axum::{
     response::IntoResponse,
     routing::{delete, get, post, put},
 };
+use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::changes::ChangesRequest;
 use serde_json::{Value, json};
 
@@ -58,13 +59,17 @@ async fn over_http(router: Router) -> Client {
     client(Transport::http(HttpSettings::new(url)).unwrap())
 }
 
+fn node(name: &str) -> NodeId {
+    NodeId::new("acme", name)
+}
+
 async fn exercise(client: Client) {
-    let node = client.node("acme", "a/b c").await.unwrap().unwrap();
-    assert_eq!((node.name.as_str(), node.ha_group.as_deref()), ("a/b c", Some("g")));
-    assert!(client.node("acme", "none").await.unwrap().is_none());
-    let reply = client.put_node_policy("acme", "n", &json!({"label": "x"})).await.unwrap();
+    let found = client.node(&node("a/b c")).await.unwrap().unwrap();
+    assert_eq!((found.name.as_str(), found.ha_group.as_deref()), ("a/b c", Some("g")));
+    assert!(client.node(&node("none")).await.unwrap().is_none());
+    let reply = client.put_node_policy(&node("n"), &json!({"label": "x"})).await.unwrap();
     assert_eq!((reply.code.as_str(), reply.msg.as_str()), ("ok", "x"));
-    assert!(client.delete_node_errors("acme", "n").await.unwrap());
+    assert!(client.delete_node_errors(&node("n")).await.unwrap());
     assert_eq!(client.exchange_version().await.unwrap(), "2.154.0");
     let request = ChangesRequest { change_id: 7, max_records: 100, ..ChangesRequest::default() };
     let (response, _) = client.wait_for_changes("acme", &request, Duration::from_secs(30)).await.unwrap();
@@ -83,7 +88,7 @@ async fn calls_work_over_a_socket() {
 
 #[tokio::test]
 async fn refused_credentials_are_a_status_of_their_own() {
-    let error = Client::anonymous(Transport::router(hub()), "/v1").node("acme", "n").await.unwrap_err();
+    let error = Client::anonymous(Transport::router(hub()), "/v1").node(&node("n")).await.unwrap_err();
     assert!(error.is_unauthorized() && !error.is_retryable());
     assert_eq!(error.to_string(), "the hub answered 401: invalid-credentials, x");
 }
@@ -94,7 +99,7 @@ async fn absent_server_is_retryable_and_its_error_names_no_secret() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let client = client(Transport::http(HttpSettings::new(url)).unwrap());
-    let error = client.node("acme", "n").await.unwrap_err();
+    let error = client.node(&node("n")).await.unwrap_err();
     assert!(matches!(error, ClientError::Transport { retryable: true, .. }), "{error:?}");
     assert!(!format!("{client:?} {error:?}").contains("s3cret"));
 }

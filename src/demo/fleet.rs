@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
+use evenkeel_ids::NodeId;
 use evenkeel_runtime::files::random_secret;
 use evenkeel_wire::agreement::PrivateKey;
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
@@ -82,7 +83,7 @@ impl Fleet {
             arch: Some(self.arch.clone()),
             ..PutNode::default()
         };
-        self.user.put_node(ORG, node, &body, true).await?;
+        self.user.put_node(&NodeId::new(ORG, node), &body, true).await?;
         Ok(token)
     }
 

@@ -57,15 +57,15 @@ pub(super) async fn own_node(
 
 /// Reads a node with its own credentials; `None` when these are not of a node.
 async fn read_itself(context: &Context, caller: Credentials) -> Result<Option<NodeResponse>, Refusal> {
-    let (org, node) = (caller.org.clone(), caller.id.clone());
+    let node = caller.node();
     let client = context
         .client
         .with_credentials(caller)
         .map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error.to_string()))?;
-    match client.node(&org, &node).await {
+    match client.node(&node).await {
         Ok(found) => Ok(found),
         Err(ClientError::Status { status: 403 | 404, .. }) => Ok(None),
-        Err(error) => Err(refused(error, &org)),
+        Err(error) => Err(refused(error, node.org())),
     }
 }
 
@@ -153,8 +153,8 @@ async fn itself(client: &Client, headers: &HeaderMap, org: &str) -> Result<BTree
     let forbidden =
         || Refusal::new(StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"));
     let caller = credentials(headers).filter(|caller| caller.org == org).ok_or_else(forbidden)?;
-    match client.node(org, &caller.id).await {
-        Ok(Some(_)) => Ok(BTreeSet::from([NodeId::new(org, &caller.id)])),
+    match client.node(&caller.node()).await {
+        Ok(Some(_)) => Ok(BTreeSet::from([caller.node()])),
         Ok(None) => Err(forbidden()),
         Err(error) => Err(refused(error, org)),
     }

@@ -159,8 +159,8 @@ async fn ask_members(
 ) -> Result<BTreeMap<NodeId, HaGroupMemberStatus>, ClientError> {
     let mut reported = BTreeMap::new();
     for member in &group.members {
-        let status = context.client.management_status(member.org(), member.name(), nmp.name()).await?;
-        let node = context.client.node(member.org(), member.name()).await?;
+        let status = context.client.management_status(member, nmp.name()).await?;
+        let node = context.client.node(member).await?;
         let status = HaGroupMemberStatus {
             availability: node.and_then(|node| node.orchestration).unwrap_or_default().availability,
             status: status

@@ -287,7 +287,7 @@ async fn service_events(
 /// # Errors
 /// When the exchange does not respond.
 pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    Ok(match context.client.node(id.org(), id.name()).await? {
+    Ok(match context.client.node(id).await? {
         Some(node) => {
             let is_new = context.model().node(id).is_none();
             let mut events = vec![Event::NodeChanged { node: Box::new(facts::node(id, node)?) }];
@@ -306,7 +306,7 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
 /// # Errors
 /// When the exchange does not respond.
 pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let policy = context.client.node_policy(id.org(), id.name()).await?;
+    let policy = context.client.node_policy(id).await?;
     if let Some(document) = &policy {
         context.inert.set_node_policy(id.as_str(), document.as_value());
     }
@@ -319,7 +319,7 @@ pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, C
 /// # Errors
 /// When the exchange does not respond.
 pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let found = context.client.node_status(id.org(), id.name()).await?;
+    let found = context.client.node_status(id).await?;
     let status = found.and_then(|found| facts::status(&found).ok()).map(Box::new);
     Ok(vec![Event::NodeStatusChanged { node: id.clone(), status }])
 }
@@ -329,7 +329,7 @@ pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, Client
 /// # Errors
 /// When the exchange does not respond.
 pub async fn node_agreements(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let agreements = context.client.list_node_agreements(id.org(), id.name()).await?;
+    let agreements = context.client.list_node_agreements(id).await?;
     let agreements = agreements.into_keys().collect();
     Ok(vec![Event::NodeAgreementsChanged { node: id.clone(), agreements }])
 }
@@ -339,7 +339,7 @@ pub async fn node_agreements(context: &Context, id: &NodeId) -> Result<Vec<Event
 /// # Errors
 /// When the exchange does not respond.
 pub async fn management_statuses(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let statuses = context.client.list_management_statuses(id.org(), id.name()).await?;
+    let statuses = context.client.list_management_statuses(id).await?;
     let mut words: BTreeMap<NmpId, Option<String>> = statuses
         .into_iter()
         .map(|(nmp, status)| Ok((nmp, Some(status.agent_upgrade_policy_status()?.status))))

@@ -65,7 +65,7 @@ fn is_useless(error: &AgbotError) -> bool {
 async fn send(context: &Context, node: &NodeId, text: String) -> Result<(), AgbotError> {
     let known = context.model().node(node).map(|record| record.facts.public_key.clone()).unwrap_or_default();
     let key = if known.is_empty() {
-        match context.client.node(node.org(), node.name()).await? {
+        match context.client.node(node).await? {
             Some(node) if !node.public_key.is_empty() => node.public_key,
             _ => return Ok(()),
         }
@@ -82,6 +82,6 @@ async fn send(context: &Context, node: &NodeId, text: String) -> Result<(), Agbo
     .map_err(|_| AgbotError::Refused("the agbot is stopping".to_owned()))??;
     let ttl = i64::try_from(context.settings.message_time.as_secs()).unwrap_or(i64::MAX);
     let message = PostMessage { message: sealed, ttl };
-    context.client.send_to_node(node.org(), node.name(), &message).await?;
+    context.client.send_to_node(node, &message).await?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use axum::{
 };
 use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_domain::policy::NodePolicy;
+use evenkeel_ids::NodeId;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agent::node::{
     CONFIGURED, CONFIGURING, ConfigState, LocalNode, PostNode, PutConfigState, RandomToken, UnregisterQuery,
@@ -142,7 +143,7 @@ async fn check_at_hub(api: &Api, org: &str, id: &str, token: &str, pattern: &str
     let transport = api.settings.hub_transport().map_err(|error| unusable(error.to_string()))?;
     let client = Client::new(transport, "/v1", Credentials::new(org, id, token))
         .map_err(|error| unusable(error.to_string()))?;
-    let node = match client.node(org, id).await {
+    let node = match client.node(&NodeId::new(org, id)).await {
         Ok(Some(node)) => node,
         Ok(None) => return Err(Refusal::Input("the hub does not know the node".to_owned(), "device.id")),
         Err(error) if error.is_unauthorized() => {
@@ -243,23 +244,23 @@ async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
 }
 
 async fn clean_hub(hub: &crate::hub::Hub, removes_node: bool) -> Result<(), ClientError> {
-    let (org, id) = (&hub.org, &hub.id);
+    let node = &hub.node;
     if removes_node {
-        hub.exchange.delete_node(org, id).await?;
+        hub.exchange.delete_node(node).await?;
         return Ok(());
     }
-    for status in hub.exchange.list_management_statuses(org, id).await?.into_keys() {
-        hub.exchange.delete_management_status(org, id, status.name()).await?;
+    for status in hub.exchange.list_management_statuses(node).await?.into_keys() {
+        hub.exchange.delete_management_status(node, status.name()).await?;
     }
-    hub.exchange.delete_node_errors(org, id).await?;
+    hub.exchange.delete_node_errors(node).await?;
     for change in [
         PatchNode { registered_services: Some(Vec::new()), ..PatchNode::default() },
         PatchNode { software_versions: Some(Map::new()), ..PatchNode::default() },
         PatchNode { public_key: Some(String::new()), ..PatchNode::default() },
     ] {
-        hub.exchange.patch_node(org, id, &change).await?;
+        hub.exchange.patch_node(node, &change).await?;
     }
-    hub.exchange.put_node_status(org, id, &PutNodeStatus::default()).await?;
+    hub.exchange.put_node_status(node, &PutNodeStatus::default()).await?;
     Ok(())
 }
 
@@ -273,7 +274,7 @@ fn unavailable(error: ClientError) -> Refusal {
 async fn show_policy(State(api): State<Api>) -> Result<Json<RawJson>, Refusal> {
     match api.hub().await {
         Ok(hub) => {
-            let policy = hub.exchange.node_policy(&hub.org, &hub.id).await.map_err(unavailable)?;
+            let policy = hub.exchange.node_policy(&hub.node).await.map_err(unavailable)?;
             Ok(Json(policy.unwrap_or_else(|| json!({}).into())))
         }
         Err(_) => Ok(Json(json!({"properties": api.machine.properties()}).into())),
@@ -301,7 +302,7 @@ async fn patch_policy(
 ) -> Result<Created, Refusal> {
     let Json(patch) = body.map_err(|error| Refusal::Input(error.body_text(), "policy"))?;
     let hub = api.hub().await?;
-    let stored = hub.exchange.node_policy(&hub.org, &hub.id).await.map_err(unavailable)?;
+    let stored = hub.exchange.node_policy(&hub.node).await.map_err(unavailable)?;
     let mut policy = stored.map_or_else(|| json!({}), RawJson::into_value);
     let parts = ["properties", "constraints", "deployment", "management"];
     let patch = patch.as_value();
@@ -327,13 +328,13 @@ async fn write_policy(api: &Api, policy: RawJson) -> Result<Created, Refusal> {
         members.remove("lastUpdated");
     }
     let hub = api.hub().await?;
-    hub.exchange.put_node_policy(&hub.org, &hub.id, &policy).await.map_err(unavailable)?;
+    hub.exchange.put_node_policy(&hub.node, &policy).await.map_err(unavailable)?;
     Ok(created(policy.into()))
 }
 
 async fn drop_policy(State(api): State<Api>) -> Result<StatusCode, Refusal> {
     let hub = api.hub().await?;
-    hub.exchange.delete_node_policy(&hub.org, &hub.id).await.map_err(unavailable)?;
+    hub.exchange.delete_node_policy(&hub.node).await.map_err(unavailable)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -343,7 +344,7 @@ fn no_input() -> RawJson {
 
 async fn show_input(State(api): State<Api>) -> Result<Json<RawJson>, Refusal> {
     let Ok(hub) = api.hub().await else { return Ok(Json(no_input())) };
-    let node = hub.exchange.node(&hub.org, &hub.id).await.map_err(unavailable)?;
+    let node = hub.exchange.node(&hub.node).await.map_err(unavailable)?;
     Ok(Json(json!(node.unwrap_or_default().user_input).into()))
 }
 
@@ -366,7 +367,7 @@ async fn patch_input(
 ) -> Result<Created, Refusal> {
     let Json(change) = body.map_err(|error| Refusal::Input(error.body_text(), "userinput"))?;
     let hub = api.hub().await?;
-    let node = hub.exchange.node(&hub.org, &hub.id).await.map_err(unavailable)?.unwrap_or_default();
+    let node = hub.exchange.node(&hub.node).await.map_err(unavailable)?.unwrap_or_default();
     let Value::Array(stored) = json!(node.user_input) else {
         return Err(Refusal::Unavailable("the stored user input is not a list".to_owned()));
     };
@@ -394,7 +395,7 @@ async fn write_input(api: &Api, input: &RawJson) -> Result<(), Refusal> {
         other => other?,
     };
     let change = PatchUserInput { user_input: input };
-    hub.exchange.patch_node(&hub.org, &hub.id, &change).await.map_err(unavailable)?;
+    hub.exchange.patch_node(&hub.node, &change).await.map_err(unavailable)?;
     api.handle
         .apply(Event::CancelRequested { agreement: None, reason: reason::NODE_USER_INPUT_CHANGED })
         .await?;

@@ -160,7 +160,7 @@ async fn list(
 async fn config_states(State(api): State<Api>) -> Result<Json<ConfigStates>, Refusal> {
     let registered = match api.hub().await {
         Ok(hub) => {
-            let node = hub.exchange.node(&hub.org, &hub.id).await;
+            let node = hub.exchange.node(&hub.node).await;
             let node = node.map_err(|error| Refusal::Unavailable(error.to_string()))?;
             let services = node.unwrap_or_default().registered_services();
             services.map_err(|error| Refusal::Unavailable(ClientError::from(error).to_string()))?
@@ -190,7 +190,7 @@ async fn set_config_state(
 ) -> Result<StatusCode, Refusal> {
     let Json(wanted) = body.map_err(|error| Refusal::Input(error.body_text(), "configstate"))?;
     let hub = api.hub().await?;
-    match hub.exchange.set_service_config_state(&hub.org, &hub.id, &wanted).await {
+    match hub.exchange.set_service_config_state(&hub.node, &wanted).await {
         Ok(_) => Ok(StatusCode::OK),
         Err(error) if matches!(error.status(), Some(400 | 404)) => {
             Err(Refusal::Input(error.to_string(), "configstate"))

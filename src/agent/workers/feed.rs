@@ -131,7 +131,7 @@ impl ChangeFeed {
         };
         let request = ChangesRequest { change_id, max_records: MOST_RECORDS, ..ChangesRequest::default() };
         let (response, took) =
-            self.hub.exchange.wait_for_changes(&self.hub.org, &request, self.settings.park).await?;
+            self.hub.exchange.wait_for_changes(self.hub.node.org(), &request, self.settings.park).await?;
         // An exchange restored from an older state counts from there again.
         let following =
             if response.most_recent_change_id > 0 { response.most_recent_change_id + 1 } else { change_id };
@@ -140,7 +140,7 @@ impl ChangeFeed {
 
     fn signal(&self, response: &ChangesResponse) {
         for change in &response.changes {
-            let is_own = change.id == self.hub.id && change.org_id == self.hub.org;
+            let is_own = change.id == self.hub.node.name() && change.org_id == self.hub.node.org();
             match change.resource.as_str() {
                 "nodemsgs" if is_own => self.signals.mail.notify_one(),
                 "node" | "nodepolicies" | "services_configstate" if is_own => self.signals.node.notify_one(),

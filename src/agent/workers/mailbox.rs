@@ -120,7 +120,7 @@ impl Mailbox {
     ///
     /// Several are prepared concurrently; the core gets them in order.
     async fn read_all(&mut self) -> Result<bool, Ended> {
-        let messages = match self.hub.exchange.list_node_messages(&self.hub.org, &self.hub.id).await {
+        let messages = match self.hub.exchange.list_node_messages(&self.hub.node).await {
             Ok(messages) => messages,
             Err(error) => {
                 tracing::debug!(%error, "the mailbox cannot be read");
@@ -144,7 +144,7 @@ impl Mailbox {
     }
 
     async fn delete(&self, message: &NodeMessage) -> bool {
-        match self.hub.exchange.delete_node_message(&self.hub.org, &self.hub.id, message.msg_id).await {
+        match self.hub.exchange.delete_node_message(&self.hub.node, message.msg_id).await {
             Ok(_) => true,
             Err(error) => {
                 tracing::debug!(%error, message.id = message.msg_id, "message cannot be removed");
@@ -230,7 +230,7 @@ impl Mailbox {
                 keys.extend(exchange.pattern_key(org, id, &name).await?);
             }
         }
-        let node = exchange.node(&self.hub.org, &self.hub.id).await?.unwrap_or_default();
+        let node = exchange.node(&self.hub.node).await?.unwrap_or_default();
         let policy_input: Vec<serde_json::Value> =
             terms.user_input.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect();
         let node_input = node.user_input()?;

@@ -113,7 +113,7 @@ impl Management {
         if !self.handle.with(|journal| journal.state.is_joined).await? {
             return Ok(());
         }
-        let policies = self.hub.exchange.list_management_policies(&self.hub.org).await?;
+        let policies = self.hub.exchange.list_management_policies(self.hub.node.org()).await?;
         self.take_resets().await?;
         // A job moves through several phases in one pass; permission is requested at most once.
         let mut has_requested = false;
@@ -144,7 +144,7 @@ impl Management {
 
     /// An operator resets a job by writing `reset` into its status.
     async fn take_resets(&self) -> Result<(), PassError> {
-        let statuses = self.hub.exchange.list_management_statuses(&self.hub.org, &self.hub.id).await?;
+        let statuses = self.hub.exchange.list_management_statuses(&self.hub.node).await?;
         let reset: Vec<String> = statuses
             .into_iter()
             .filter(|(_, status)| {
@@ -162,7 +162,7 @@ impl Management {
         match command {
             ManagementCommand::Report(name) => self.report(name).await,
             ManagementCommand::Withdraw(name) => {
-                self.hub.exchange.delete_management_status(&self.hub.org, &self.hub.id, &name).await?;
+                self.hub.exchange.delete_management_status(&self.hub.node, &name).await?;
                 self.handle.with(move |journal| drop(journal.jobs.remove(&name))).await?;
                 Ok(())
             }
@@ -199,7 +199,7 @@ impl Management {
     async fn report(&self, name: String) -> Result<(), PassError> {
         let job = self.job(&name).await?;
         let status = job.status();
-        self.hub.exchange.put_management_status(&self.hub.org, &self.hub.id, &name, &status).await?;
+        self.hub.exchange.put_management_status(&self.hub.node, &name, &status).await?;
         self.handle
             .with(move |journal| {
                 if let Some(stored) = journal.jobs.get_mut(&name).filter(|stored| **stored == job) {
@@ -269,7 +269,12 @@ impl Management {
 
     /// Every response other than an explicit permission means: request again later.
     async fn request_permission(&self, job: String, group: String) -> Result<(), PassError> {
-        match self.hub.agbot.ask_node_management(&self.hub.org, &group, &self.hub.id, &job).await {
+        match self
+            .hub
+            .agbot
+            .ask_node_management(self.hub.node.org(), &group, self.hub.node.name(), &job)
+            .await
+        {
             Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
             Ok(false) => tracing::info!(policy = job, group, "another member of the group is being upgraded"),
             Err(error) => {

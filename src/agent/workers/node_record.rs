@@ -116,7 +116,7 @@ impl NodeRecord {
     /// recorded again.
     async fn reconcile_agreements(&self) -> Result<(), PassError> {
         let Parts { hub, handle, .. } = &self.parts;
-        let agreements = hub.exchange.list_node_agreements(&hub.org, &hub.id).await?;
+        let agreements = hub.exchange.list_node_agreements(&hub.node).await?;
         let recorded: BTreeSet<String> = agreements.into_keys().map(|id| id.to_string()).collect();
         let present = recorded.clone();
         let known = handle
@@ -134,7 +134,7 @@ impl NodeRecord {
                 agreement.id = unknown,
                 "agreement of a lost journal is removed from the exchange"
             );
-            hub.exchange.delete_node_agreement(&hub.org, &hub.id, unknown).await?;
+            hub.exchange.delete_node_agreement(&hub.node, unknown).await?;
         }
         Ok(())
     }

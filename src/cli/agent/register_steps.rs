@@ -59,7 +59,7 @@ impl AtExchange {
     /// # Errors
     /// With status 1 when a user is needed and none is given, 5 when the exchange refuses.
     pub async fn ensure_node(&self, name: &str, arch: &str) -> Outcome {
-        match self.as_node.client.node(&self.node.org, &self.node.id).await {
+        match self.as_node.client.node(&self.node.node()).await {
             Ok(Some(found)) => return self.check_type(&found),
             Ok(None) => {}
             Err(error) if matches!(error.status(), Some(401 | 403)) => {}
@@ -69,7 +69,7 @@ impl AtExchange {
         }
         let doing = format!("creating node {}", self.node.name());
         let exchange = self.user(&doing)?;
-        let found = exchange.server.client.node(&self.node.org, &self.node.id);
+        let found = exchange.server.client.node(&self.node.node());
         if let Some(found) = exchange.server.call(&doing, found).await? {
             self.check_type(&found)?;
             let name = self.node.name();
@@ -94,7 +94,7 @@ impl AtExchange {
     /// # Errors
     /// With status 1 when it does not fit or has no services, 8 when it does not exist.
     pub async fn choose_pattern(&self, given: Option<&str>) -> Outcome<String> {
-        let node = self.as_node.client.node(&self.node.org, &self.node.id);
+        let node = self.as_node.client.node(&self.node.node());
         let stored = self.as_node.call("reading the node", node).await?.unwrap_or_default().pattern;
         let pattern = match given.filter(|given| !given.is_empty()) {
             None => stored,

@@ -48,15 +48,15 @@ impl NodeInput {
     /// # Errors
     /// With status 8 when it does not exist, 7 when its policy cannot be understood.
     pub async fn from_exchange(exchange: &Exchange, name: &str) -> Outcome<Self> {
-        let (org, id) = exchange.split(name);
+        let id = exchange.node_id(name);
         let node = read_node(exchange, name).await?;
-        let stored = exchange.server.client.node_policy(&org, &id);
+        let stored = exchange.server.client.node_policy(&id);
         let stored = exchange.server.call(&format!("reading the policy of node {name}"), stored).await?;
         let input = node
             .user_input()
             .map_err(|error| not_understood(&format!("the user input of node {name}"), &error.to_string()))?;
         Ok(Self {
-            id: format!("{org}/{id}"),
+            id: id.to_string(),
             health: Some(NodeHealth::of(&node, jiff::Timestamp::now())),
             availability: node.orchestration.unwrap_or_default().availability,
             arch: node.arch,

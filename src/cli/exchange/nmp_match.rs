@@ -43,8 +43,8 @@ pub async fn matching_nodes(
 }
 
 async fn management_policy(exchange: &Exchange, node: &str) -> Outcome<Option<ExternalPolicy>> {
-    let (org, id) = exchange.split(node);
-    let stored = exchange.server.client.node_policy(&org, &id);
+    let id = exchange.node_id(node);
+    let stored = exchange.server.client.node_policy(&id);
     let Some(stored) = exchange.server.call(&format!("reading the policy of node {node}"), stored).await?
     else {
         return Ok(None);

@@ -127,7 +127,7 @@ pub async fn run(
             let name = node.name();
             let (url, source) = (exchange.server.url.clone(), exchange.server.source);
             let as_node = context.server(url, source, Some(node.clone()))?;
-            let own = as_node.client.confirm_node(&node.org, &node.id);
+            let own = as_node.client.confirm_node(&node.node());
             as_node.call(&format!("confirming node {name}"), own).await?;
             note(format!("the credentials of node {name} are valid"));
             Ok(())
@@ -143,9 +143,9 @@ pub async fn run(
 /// # Errors
 /// With status 8 when it is not there.
 pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeResponse> {
-    let (org, id) = exchange.split(name);
+    let id = exchange.node_id(name);
     let found =
-        exchange.server.call(&format!("reading node {name}"), exchange.server.client.node(&org, &id)).await?;
+        exchange.server.call(&format!("reading node {name}"), exchange.server.client.node(&id)).await?;
     found.ok_or_else(|| NODES.missing(name))
 }
 
@@ -165,7 +165,7 @@ pub async fn put_new_node(exchange: &Exchange, node: &Credentials, body: &NewNod
         arch: Some(body.arch.to_owned()),
         ..PutNode::default()
     };
-    let created = exchange.server.client.put_node(&node.org, &node.id, &body, true);
+    let created = exchange.server.client.put_node(&node.node(), &body, true);
     exchange.server.call(&doing, created).await?;
     exchange.server.report_done(&format!("node {} is created", node.name()));
     Ok(())
@@ -214,7 +214,7 @@ async fn create(
     };
     let name = login.name();
     let doing = format!("creating node {name}");
-    if exchange.server.call(&doing, exchange.server.client.node(&login.org, &login.id)).await?.is_some() {
+    if exchange.server.call(&doing, exchange.server.client.node(&login.node())).await?.is_some() {
         return NODES.patch(exchange, &name, &json!({"token": login.secret()})).await;
     }
     let body = NewNode {

@@ -54,33 +54,32 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
         }
         NodeOrchCommand::Set(set) => {
             change(exchange, &set).await?;
-            let (org, id) = exchange.split(&set.node);
-            let node = format!("{org}/{id}");
-            let progress = async || wait::node::progress(context, exchange, &node, set.availability).await;
-            set.wait.follow(context, &format!("the availability of node {node}"), progress).await
+            let id = exchange.node_id(&set.node);
+            let progress = async || wait::node::progress(context, exchange, &id, set.availability).await;
+            set.wait.follow(context, &format!("the availability of node {id}"), progress).await
         }
     }
 }
 
 async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
-    let (org, id) = exchange.split(node);
-    let doing = format!("reading the orchestration of node {org}/{id}");
-    let found = exchange.server.client.node_orchestration_record(&org, &id);
+    let id = exchange.node_id(node);
+    let doing = format!("reading the orchestration of node {id}");
+    let found = exchange.server.client.node_orchestration_record(&id);
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
     let table = Table::of_record(found.get("spec").unwrap_or(&Value::Null));
     Ok(View::new(found, table))
 }
 
 async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
-    let (org, id) = exchange.split(&set.node);
+    let id = exchange.node_id(&set.node);
     let body = PutNodeOrchestration { availability: set.availability };
-    exchange.server.client.patch_node_orchestration(&org, &id, &body).await.map_err(|error| {
+    exchange.server.client.patch_node_orchestration(&id, &body).await.map_err(|error| {
         if error.is_not_found() {
             return NODES.missing(&set.node);
         }
-        exchange.server.failed(&format!("setting the availability of node {org}/{id}"), &error)
+        exchange.server.failed(&format!("setting the availability of node {id}"), &error)
     })?;
-    exchange.server.report_done(&report(&format!("{org}/{id}"), set.availability));
+    exchange.server.report_done(&report(id.as_str(), set.availability));
     Ok(())
 }
 

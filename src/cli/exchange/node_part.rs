@@ -92,8 +92,8 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
     let client = &exchange.server.client;
     match command {
         NodePartCommand::Listpolicy { node } => {
-            let (org, id) = exchange.split(&node);
-            part(&node, "policy").show(context, exchange, client.node_policy(&org, &id)).await
+            let id = exchange.node_id(&node);
+            part(&node, "policy").show(context, exchange, client.node_policy(&id)).await
         }
         NodePartCommand::Addpolicy { node, file } => {
             let policy = read_json(&file, &context.settings)?;
@@ -101,14 +101,14 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
         }
         NodePartCommand::Updatepolicy { node, file } => {
             let change = read_json(&file, &context.settings)?;
-            let (org, id) = exchange.split(&node);
-            let stored = part(&node, "policy").find(exchange, client.node_policy(&org, &id)).await?;
+            let id = exchange.node_id(&node);
+            let stored = part(&node, "policy").find(exchange, client.node_policy(&id)).await?;
             let stored = stored.map_or_else(|| json!({}), RawJson::into_value);
             put_policy(exchange, &node, merged(stored, change)?).await
         }
         NodePartCommand::Removepolicy { node, force } => {
-            let (org, id) = exchange.split(&node);
-            part(&node, "policy").remove(exchange, force, client.delete_node_policy(&org, &id)).await
+            let id = exchange.node_id(&node);
+            part(&node, "policy").remove(exchange, force, client.delete_node_policy(&id)).await
         }
         NodePartCommand::Listerrors { node, long } => list_errors(context, exchange, &node, long).await,
         NodePartCommand::Liststatus { node, watch } => {
@@ -133,16 +133,16 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
 /// # Errors
 /// With status 1 when it is no object, 5 when the exchange refuses it.
 pub async fn put_policy(exchange: &Exchange, node: &str, mut policy: Value) -> Outcome {
-    let (org, id) = exchange.split(node);
+    let id = exchange.node_id(node);
     let members = policy.as_object_mut().ok_or_else(|| {
         CliError::new(Exit::Json, "the policy cannot be used", "it is not a JSON object", "correct the file")
     })?;
     members.remove("lastUpdated");
     members.insert("nodePolicyVersion".to_owned(), Value::from("v2"));
     constraints::check(&policy)?;
-    let written = exchange.server.client.put_node_policy(&org, &id, &policy);
-    exchange.server.call(&format!("setting the policy of node {org}/{id}"), written).await?;
-    exchange.server.report_done(&format!("the policy of node {org}/{id} is set"));
+    let written = exchange.server.client.put_node_policy(&id, &policy);
+    exchange.server.call(&format!("setting the policy of node {id}"), written).await?;
+    exchange.server.report_done(&format!("the policy of node {id} is set"));
     Ok(())
 }
 
@@ -172,8 +172,8 @@ fn part<'a>(node: &'a str, noun: &'a str) -> Part<'a> {
 }
 
 async fn list_errors(context: &Context, exchange: &Exchange, node: &str, is_long: bool) -> Outcome {
-    let (org, id) = exchange.split(node);
-    let found = part(node, "errors").find(exchange, exchange.server.client.node_errors(&org, &id)).await?;
+    let id = exchange.node_id(node);
+    let found = part(node, "errors").find(exchange, exchange.server.client.node_errors(&id)).await?;
     let errors: Vec<Value> = match found {
         Some(found) => found.errors().map_err(|error| {
             exchange.server.failed(&format!("reading errors of node {node}"), &ClientError::from(error))
@@ -188,8 +188,8 @@ async fn list_errors(context: &Context, exchange: &Exchange, node: &str, is_long
 }
 
 async fn show_status(exchange: &Exchange, node: &str) -> Outcome<View> {
-    let (org, id) = exchange.split(node);
-    let found = exchange.server.client.node_status_record(&org, &id);
+    let id = exchange.node_id(node);
+    let found = exchange.server.client.node_status_record(&id);
     let found = part(node, "status").find(exchange, found).await?;
     let found = found.map_or_else(|| json!({}), RawJson::into_value);
     let services: Vec<Value> = found.get("services").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -208,9 +208,9 @@ async fn show_status(exchange: &Exchange, node: &str) -> Outcome<View> {
 /// # Errors
 /// With status 5 when it cannot be read.
 pub async fn node_management(exchange: &Exchange, node: &str, policy: Option<&str>) -> Outcome<Records> {
-    let (org, id) = exchange.split(node);
-    let policy = policy.map(|policy| split_name(policy, &org).1);
-    let found = exchange.server.client.management_status_records(&org, &id, policy.as_deref());
+    let id = exchange.node_id(node);
+    let policy = policy.map(|policy| split_name(policy, id.org()).1);
+    let found = exchange.server.client.management_status_records(&id, policy.as_deref());
     exchange.server.call(&format!("reading the management status of node {node}"), found).await
 }
 

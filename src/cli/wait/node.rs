@@ -1,5 +1,6 @@
 //! Waits until a node is drained, or gets services again.
 
+use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::agreement::AgreementRecord;
 use evenkeel_wire::agbot::reason::Reason;
 use evenkeel_wire::exchange::node_orchestration::Availability;
@@ -16,16 +17,16 @@ use crate::exit::Outcome;
 pub async fn progress(
     context: &Context,
     exchange: &Exchange,
-    node: &str,
+    node: &NodeId,
     wanted: Availability,
 ) -> Outcome<Progress> {
-    let (org, _) = exchange.split(node);
+    let org = node.org();
     let agbot = context.agbot(exchange)?;
-    let reasons = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
+    let reasons = agbot.call("asking the agbot for its reasons", agbot.client.reasons(org)).await?;
     let doing = "asking the agbot for its agreements";
-    let agreements = agbot.call(doing, agbot.client.agbot_agreements(&org)).await?;
+    let agreements = agbot.call(doing, agbot.client.agbot_agreements(org)).await?;
     let active = agreements.active.iter().map(|record| agbot.read(doing, record));
-    Ok(judge(node, wanted, &reasons.reasons, &active.collect::<Outcome<Vec<AgreementRecord>>>()?))
+    Ok(judge(node.as_str(), wanted, &reasons.reasons, &active.collect::<Outcome<Vec<AgreementRecord>>>()?))
 }
 
 fn judge(node: &str, wanted: Availability, reasons: &[Reason], active: &[AgreementRecord]) -> Progress {
@@ -55,7 +56,7 @@ fn is_active(pair: &Reason) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_ids::{NodeId, PolicyId};
+    use evenkeel_ids::PolicyId;
     use serde_json::{Value, json};
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::NmpId;
+use evenkeel_ids::{NmpId, NodeId};
 use evenkeel_wire::exchange::administration::AgentFileVersions;
 use evenkeel_wire::exchange::management_policy::{ManagementPoliciesResponse, ManagementPolicyResponse};
 use evenkeel_wire::exchange::node_part::{ManagementStatus, ManagementStatusResponse, PutManagementStatus};
@@ -39,34 +39,31 @@ impl Client {
     /// A node's statuses, by `org/policy`.
     pub async fn list_management_statuses(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
     ) -> Result<BTreeMap<NmpId, ManagementStatus>, ClientError> {
         let found: Option<ManagementStatusResponse> =
-            self.get(Path::org(org, &["nodes", node, "managementStatus"])).await?;
+            self.get(Path::org(node.org(), &["nodes", node.name(), "managementStatus"])).await?;
         Ok(by_id(found.unwrap_or_default().management_status, NmpId::from_text))
     }
 
     /// A node's status for one policy of its organization.
     pub async fn management_status(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         policy: &str,
     ) -> Result<Option<ManagementStatus>, ClientError> {
         let found: Option<ManagementStatusResponse> =
-            self.get(Path::org(org, &["nodes", node, "managementStatus", policy])).await?;
+            self.get(Path::org(node.org(), &["nodes", node.name(), "managementStatus", policy])).await?;
         Ok(only(found.map(|found| found.management_status)))
     }
 
     /// A node's statuses by `org/policy` as the exchange sent them, or only that of one policy; empty when there is none.
     pub async fn management_status_records(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         policy: Option<&str>,
     ) -> Result<Records, ClientError> {
-        let path = Path::org(org, &["nodes", node, "managementStatus"]);
+        let path = Path::org(node.org(), &["nodes", node.name(), "managementStatus"]);
         let path = policy.into_iter().fold(path, Path::push);
         let found: Option<Value> = self.get(path).await?;
         Ok(member_records(found, "managementStatus"))
@@ -75,22 +72,16 @@ impl Client {
     /// Replaces a node's status for one policy of its organization.
     pub async fn put_management_status(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         policy: &str,
         status: &PutManagementStatus,
     ) -> Result<ApiResponse, ClientError> {
-        self.put(Path::org(org, &["nodes", node, "managementStatus", policy]), status).await
+        self.put(Path::org(node.org(), &["nodes", node.name(), "managementStatus", policy]), status).await
     }
 
     /// Removes a node's status for one policy of its organization.
-    pub async fn delete_management_status(
-        &self,
-        org: &str,
-        node: &str,
-        policy: &str,
-    ) -> Result<bool, ClientError> {
-        self.delete(Path::org(org, &["nodes", node, "managementStatus", policy])).await
+    pub async fn delete_management_status(&self, node: &NodeId, policy: &str) -> Result<bool, ClientError> {
+        self.delete(Path::org(node.org(), &["nodes", node.name(), "managementStatus", policy])).await
     }
 
     /// The published versions of agent files.

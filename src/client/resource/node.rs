@@ -25,8 +25,8 @@ struct NodeIds {
     nodes: BTreeMap<NodeId, IgnoredAny>,
 }
 
-fn node_path(org: &str, node: &str, rest: &[&str]) -> Path {
-    rest.iter().fold(Path::org(org, &["nodes", node]), |path, segment| path.push(segment))
+fn node_path(node: &NodeId, rest: &[&str]) -> Path {
+    rest.iter().fold(Path::org(node.org(), &["nodes", node.name()]), |path, segment| path.push(segment))
 }
 
 impl Client {
@@ -54,8 +54,8 @@ impl Client {
     }
 
     /// One node.
-    pub async fn node(&self, org: &str, node: &str) -> Result<Option<NodeResponse>, ClientError> {
-        let found: Option<NodesResponse> = self.get(node_path(org, node, &[])).await?;
+    pub async fn node(&self, node: &NodeId) -> Result<Option<NodeResponse>, ClientError> {
+        let found: Option<NodesResponse> = self.get(node_path(node, &[])).await?;
         Ok(only(found.map(|found| found.nodes)))
     }
 
@@ -63,184 +63,157 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200.
-    pub async fn confirm_node(&self, org: &str, node: &str) -> Result<(), ClientError> {
-        self.get_existing::<IgnoredAny>(node_path(org, node, &[])).await.map(drop)
+    pub async fn confirm_node(&self, node: &NodeId) -> Result<(), ClientError> {
+        self.get_existing::<IgnoredAny>(node_path(node, &[])).await.map(drop)
     }
 
     /// Creates or replaces a node without counting as its heartbeat when `is_silent`.
     pub async fn put_node(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         body: &PutNode,
         is_silent: bool,
     ) -> Result<ApiResponse, ClientError> {
-        let path = node_path(org, node, &[]);
+        let path = node_path(node, &[]);
         self.put(if is_silent { path.no_heartbeat() } else { path }, body).await
     }
 
     /// Changes one attribute of a node: a [`PatchNode`](evenkeel_wire::exchange::node::PatchNode), or JSON that a user wrote.
     pub async fn patch_node<P: Serialize + ?Sized>(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         change: &P,
     ) -> Result<ApiResponse, ClientError> {
-        self.patch(node_path(org, node, &[]), change).await
+        self.patch(node_path(node, &[]), change).await
     }
 
     /// Removes a node.
-    pub async fn delete_node(&self, org: &str, node: &str) -> Result<bool, ClientError> {
-        self.delete(node_path(org, node, &[])).await
+    pub async fn delete_node(&self, node: &NodeId) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &[])).await
     }
 
     /// What the operator of a node asks of the engine, as the exchange sent it.
-    pub async fn node_orchestration_record(
-        &self,
-        org: &str,
-        node: &str,
-    ) -> Result<Option<RawJson>, ClientError> {
-        self.get(node_path(org, node, &["orchestration"])).await
+    pub async fn node_orchestration_record(&self, node: &NodeId) -> Result<Option<RawJson>, ClientError> {
+        self.get(node_path(node, &["orchestration"])).await
     }
 
     /// Changes what the operator of a node asks of the engine.
     pub async fn patch_node_orchestration(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         change: &PutNodeOrchestration,
     ) -> Result<ApiResponse, ClientError> {
-        self.patch(node_path(org, node, &["orchestration", "spec"]), change).await
+        self.patch(node_path(node, &["orchestration", "spec"]), change).await
     }
 
     /// A node's policy as it is stored.
-    pub async fn node_policy(&self, org: &str, node: &str) -> Result<Option<RawJson>, ClientError> {
-        self.get(node_path(org, node, &["policy"])).await
+    pub async fn node_policy(&self, node: &NodeId) -> Result<Option<RawJson>, ClientError> {
+        self.get(node_path(node, &["policy"])).await
     }
 
     /// Replaces a node's policy without counting as its heartbeat.
     pub async fn put_node_policy<P: Serialize + ?Sized>(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         policy: &P,
     ) -> Result<ApiResponse, ClientError> {
-        self.put(node_path(org, node, &["policy"]).no_heartbeat(), policy).await
+        self.put(node_path(node, &["policy"]).no_heartbeat(), policy).await
     }
 
     /// Removes a node's policy.
-    pub async fn delete_node_policy(&self, org: &str, node: &str) -> Result<bool, ClientError> {
-        self.delete(node_path(org, node, &["policy"])).await
+    pub async fn delete_node_policy(&self, node: &NodeId) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &["policy"])).await
     }
 
     /// A node's status document.
-    pub async fn node_status(
-        &self,
-        org: &str,
-        node: &str,
-    ) -> Result<Option<NodeStatusResponse>, ClientError> {
-        self.get(node_path(org, node, &["status"])).await
+    pub async fn node_status(&self, node: &NodeId) -> Result<Option<NodeStatusResponse>, ClientError> {
+        self.get(node_path(node, &["status"])).await
     }
 
     /// A node's status document as the exchange sent it.
-    pub async fn node_status_record(&self, org: &str, node: &str) -> Result<Option<RawJson>, ClientError> {
-        self.get(node_path(org, node, &["status"])).await
+    pub async fn node_status_record(&self, node: &NodeId) -> Result<Option<RawJson>, ClientError> {
+        self.get(node_path(node, &["status"])).await
     }
 
     /// Replaces a node's status document.
     pub async fn put_node_status(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         status: &PutNodeStatus,
     ) -> Result<ApiResponse, ClientError> {
-        self.put(node_path(org, node, &["status"]), status).await
+        self.put(node_path(node, &["status"]), status).await
     }
 
     /// A node's errors.
-    pub async fn node_errors(
-        &self,
-        org: &str,
-        node: &str,
-    ) -> Result<Option<NodeErrorsResponse>, ClientError> {
-        self.get(node_path(org, node, &["errors"])).await
+    pub async fn node_errors(&self, node: &NodeId) -> Result<Option<NodeErrorsResponse>, ClientError> {
+        self.get(node_path(node, &["errors"])).await
     }
 
     /// Replaces a node's errors.
     pub async fn put_node_errors(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         errors: &PutNodeErrors,
     ) -> Result<ApiResponse, ClientError> {
-        self.put(node_path(org, node, &["errors"]), errors).await
+        self.put(node_path(node, &["errors"]), errors).await
     }
 
     /// Removes a node's errors.
-    pub async fn delete_node_errors(&self, org: &str, node: &str) -> Result<bool, ClientError> {
-        self.delete(node_path(org, node, &["errors"])).await
+    pub async fn delete_node_errors(&self, node: &NodeId) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &["errors"])).await
     }
 
     /// A node's agreements by id.
     pub async fn list_node_agreements(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
     ) -> Result<BTreeMap<AgreementId, NodeAgreement>, ClientError> {
-        let found: Option<NodeAgreementsResponse> = self.get(node_path(org, node, &["agreements"])).await?;
+        let found: Option<NodeAgreementsResponse> = self.get(node_path(node, &["agreements"])).await?;
         Ok(by_id(found.unwrap_or_default().agreements, AgreementId::from_text))
     }
 
     /// Creates or changes a node's agreement without counting as its heartbeat.
     pub async fn put_node_agreement(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         agreement: &str,
         body: &PutNodeAgreement,
     ) -> Result<ApiResponse, ClientError> {
-        self.put(node_path(org, node, &["agreements", agreement]).no_heartbeat(), body).await
+        self.put(node_path(node, &["agreements", agreement]).no_heartbeat(), body).await
     }
 
     /// Removes a node's agreement.
-    pub async fn delete_node_agreement(
-        &self,
-        org: &str,
-        node: &str,
-        agreement: &str,
-    ) -> Result<bool, ClientError> {
-        self.delete(node_path(org, node, &["agreements", agreement])).await
+    pub async fn delete_node_agreement(&self, node: &NodeId, agreement: &str) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &["agreements", agreement])).await
     }
 
     /// The messages in a node's mailbox, oldest first.
-    pub async fn list_node_messages(&self, org: &str, node: &str) -> Result<Vec<NodeMessage>, ClientError> {
-        let found: Option<NodeMessagesResponse> = self.get(node_path(org, node, &["msgs"])).await?;
+    pub async fn list_node_messages(&self, node: &NodeId) -> Result<Vec<NodeMessage>, ClientError> {
+        let found: Option<NodeMessagesResponse> = self.get(node_path(node, &["msgs"])).await?;
         Ok(found.unwrap_or_default().messages)
     }
 
     /// Puts a sealed envelope into a node's mailbox .
     pub async fn send_to_node(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         message: &PostMessage,
     ) -> Result<ApiResponse, ClientError> {
-        self.post(node_path(org, node, &["msgs"]), message).await
+        self.post(node_path(node, &["msgs"]), message).await
     }
 
     /// Removes a message from a node's mailbox.
-    pub async fn delete_node_message(&self, org: &str, node: &str, id: i64) -> Result<bool, ClientError> {
-        self.delete(node_path(org, node, &["msgs", &id.to_string()])).await
+    pub async fn delete_node_message(&self, node: &NodeId, id: i64) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &["msgs", &id.to_string()])).await
     }
 
     /// Suspends or resumes registered services of a node: a
     /// [`PostConfigState`](evenkeel_wire::exchange::node_part::PostConfigState), or JSON that a user wrote.
     pub async fn set_service_config_state<C: Serialize + ?Sized>(
         &self,
-        org: &str,
-        node: &str,
+        node: &NodeId,
         change: &C,
     ) -> Result<ApiResponse, ClientError> {
-        self.post(node_path(org, node, &["services_configstate"]), change).await
+        self.post(node_path(node, &["services_configstate"]), change).await
     }
 }
