@@ -15,7 +15,7 @@ use utoipa::openapi::{
 };
 
 use crate::content::Content;
-use crate::endpoint::{Answer, Operation};
+use crate::endpoint::{DocumentedResponse, Operation};
 use crate::examples::Examples;
 use crate::general::{API_RESPONSE, GENERAL, api_response};
 use crate::parameter;
@@ -81,7 +81,7 @@ fn components(operations: &[&Operation]) -> Components {
     schemas.insert(API_RESPONSE.to_owned(), api_response());
     let mut general: BTreeSet<&str> = BTreeSet::new();
     for operation in operations {
-        let bodies = operation.answers.iter().map(|answer| &answer.content).chain([&operation.request]);
+        let bodies = operation.responses.iter().map(|response| &response.content).chain([&operation.request]);
         for content in bodies {
             if let Content::Json(json) = content {
                 schemas.extend(json.parts.iter().cloned());
@@ -95,8 +95,8 @@ fn components(operations: &[&Operation]) -> Components {
     for (name, schema) in schemas {
         components = components.schema(name, schema);
     }
-    for answer in GENERAL.iter().filter(|answer| general.contains(answer.name)) {
-        components = components.response(answer.name, answer.response());
+    for one in GENERAL.iter().filter(|one| general.contains(one.name)) {
+        components = components.response(one.name, one.response());
     }
     components.build()
 }
@@ -121,11 +121,12 @@ impl Writer<'_> {
         if let Some(body) = self.request(&operation.request) {
             builder = builder.request_body(Some(body));
         }
-        for answer in &operation.answers {
-            builder = builder.response(answer.status.to_string(), self.answer(operation, answer));
+        for documented in &operation.responses {
+            let response = self.response(operation, documented);
+            builder = builder.response(documented.status.to_string(), response);
         }
         for general in GENERAL.iter().filter(|general| general.applies_to(operation)) {
-            if operation.answers.iter().all(|answer| answer.status != general.status) {
+            if operation.responses.iter().all(|response| response.status != general.status) {
                 let reference = Ref::from_response_name(general.name);
                 builder = builder.response(general.status.to_string(), RefOr::Ref(reference));
             }
@@ -149,14 +150,14 @@ impl Writer<'_> {
         Some(body.required(Some(if is_required { Required::True } else { Required::False })).build())
     }
 
-    fn answer(&self, operation: &Operation, answer: &Answer) -> Response {
-        let response = ResponseBuilder::new().description(answer.description);
-        let Some((media_type, schema)) = answer.content.media() else { return response.build() };
-        let general = GENERAL.iter().find(|one| one.status == answer.status && one.applies_to(operation));
-        let is_json = matches!(answer.content, Content::Json(_));
+    fn response(&self, operation: &Operation, documented: &DocumentedResponse) -> Response {
+        let response = ResponseBuilder::new().description(documented.description);
+        let Some((media_type, schema)) = documented.content.media() else { return response.build() };
+        let general = GENERAL.iter().find(|one| one.status == documented.status && one.applies_to(operation));
+        let is_json = matches!(documented.content, Content::Json(_));
         // A status with a body of its own may also come from a layer that knows only the general body.
         let schema = if general.is_some() && is_json { or_api_response(schema) } else { schema };
-        let media = self.examples.media(&answer.content, ContentBuilder::new().schema(Some(schema)));
+        let media = self.examples.media(&documented.content, ContentBuilder::new().schema(Some(schema)));
         let response = response.content(media_type, media);
         match general.map(|general| general.response().content) {
             Some(content) => content

@@ -11,9 +11,9 @@ use utoipa::openapi::path::Parameter;
 use crate::content::Content;
 use crate::{PREFIX, parameter};
 
-/// One possible answer.
+/// One possible response.
 #[derive(Clone)]
-pub struct Answer {
+pub struct DocumentedResponse {
     /// HTTP status.
     pub status: u16,
     /// When it is given.
@@ -42,7 +42,7 @@ impl RequiredAccess {
     }
 }
 
-/// One operation of the API, as the document tells it.
+/// One operation of the API, as the document describes it.
 #[derive(Clone)]
 pub struct Operation {
     /// HTTP method.
@@ -59,8 +59,8 @@ pub struct Operation {
     pub parameters: Vec<Parameter>,
     /// Body of the request.
     pub request: Content,
-    /// Answers besides those every operation may give.
-    pub answers: Vec<Answer>,
+    /// Responses besides those that every operation may have.
+    pub responses: Vec<DocumentedResponse>,
     /// What its caller needs.
     pub access: RequiredAccess,
     /// Why no audit record tells of it, when it is no read.
@@ -129,7 +129,7 @@ pub fn endpoint<H>(
         summary: "",
         parameters: Vec::new(),
         request: Content::None,
-        answers: Vec::new(),
+        responses: Vec::new(),
         access,
         unaudited: None,
         subject: None,
@@ -186,9 +186,12 @@ impl<H> Endpoint<H> {
     /// Responses of the type that the handler returns; [`Endpoint::success`] and [`Endpoint::empty`] describe them.
     #[must_use]
     pub fn responses(mut self, responses: Vec<(u16, Content)>) -> Self {
-        let answers =
-            responses.into_iter().map(|(status, content)| Answer { status, description: "", content });
-        self.operation.answers.extend(answers);
+        let documented = responses.into_iter().map(|(status, content)| DocumentedResponse {
+            status,
+            description: "",
+            content,
+        });
+        self.operation.responses.extend(documented);
         self
     }
 
@@ -207,33 +210,35 @@ impl<H> Endpoint<H> {
     /// A list that always has an element.
     #[must_use]
     pub fn never_empty(mut self) -> Self {
-        self.operation.answers.retain(|answer| answer.status != 404);
+        self.operation.responses.retain(|response| response.status != 404);
         self
     }
 
     fn describe(mut self, is_meant: fn(u16) -> bool, description: &'static str) -> Self {
-        let answers = self.operation.answers.iter_mut();
-        answers.filter(|answer| is_meant(answer.status)).for_each(|answer| answer.description = description);
+        let documented = self.operation.responses.iter_mut();
+        documented
+            .filter(|response| is_meant(response.status))
+            .for_each(|response| response.description = description);
         self
     }
 
-    /// A possible answer with a JSON body.
+    /// A possible response with a JSON body.
     #[must_use]
-    pub fn answer<T: ToSchema>(self, status: u16, description: &'static str) -> Self {
-        self.answer_with(status, description, Content::json::<T>())
+    pub fn response<T: ToSchema>(self, status: u16, description: &'static str) -> Self {
+        self.response_with(status, description, Content::json::<T>())
     }
 
-    /// A possible answer with a JSON body of one type or the other.
+    /// A possible response with a JSON body of one type or the other.
     #[must_use]
-    pub fn answer_either<A: ToSchema, B: ToSchema>(self, status: u16, description: &'static str) -> Self {
-        self.answer_with(status, description, Content::either::<A, B>())
+    pub fn response_either<A: ToSchema, B: ToSchema>(self, status: u16, description: &'static str) -> Self {
+        self.response_with(status, description, Content::either::<A, B>())
     }
 
-    /// A possible answer, instead of one with this status that the handler's type names.
+    /// A possible response, instead of one with this status that the handler's type names.
     #[must_use]
-    pub fn answer_with(mut self, status: u16, description: &'static str, content: Content) -> Self {
-        self.operation.answers.retain(|answer| answer.status != status);
-        self.operation.answers.push(Answer { status, description, content });
+    pub fn response_with(mut self, status: u16, description: &'static str, content: Content) -> Self {
+        self.operation.responses.retain(|response| response.status != status);
+        self.operation.responses.push(DocumentedResponse { status, description, content });
         self
     }
 

@@ -14,7 +14,7 @@ mod response;
 
 pub use content::Content;
 pub use document::{About, Part, document};
-pub use endpoint::{Answer, Endpoint, Operation, RequiredAccess, endpoint};
+pub use endpoint::{DocumentedResponse, Endpoint, Operation, RequiredAccess, endpoint};
 pub use examples::Examples;
 pub use pages::{Page, PageError};
 pub use parameter::MAX_ID;

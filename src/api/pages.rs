@@ -250,8 +250,8 @@ mod tests {
             let response = list.expect("first page").into_response();
             assert_eq!(response.status(), StatusCode::OK);
             let expected: Vec<u64> = (0..count).filter(|number| number % 2 == 0).collect();
-            let answered: Value = serde_json::from_str(&text(response).await).expect("JSON");
-            assert_eq!(answered, json!({"a": expected}));
+            let received: Value = serde_json::from_str(&text(response).await).expect("JSON");
+            assert_eq!(received, json!({"a": expected}));
         }
     }
 }

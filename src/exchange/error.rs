@@ -22,7 +22,7 @@ use utoipa::{PartialSchema, ToSchema};
 pub enum ApiError {
     /// A response of the contract: status, code, human-readable message.
     #[error("{code}: {message}")]
-    Answer {
+    Coded {
         /// HTTP status.
         status: StatusCode,
         /// Symbol of the contract.
@@ -55,38 +55,38 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    fn answer(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError::Answer { status, code, message: message.into() }
+    fn coded(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError::Coded { status, code, message: message.into() }
     }
 
     /// 400: malformed or refused input; the text names the field and the rule.
     pub fn invalid_input(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::BAD_REQUEST, "invalid-input", message)
+        Self::coded(StatusCode::BAD_REQUEST, "invalid-input", message)
     }
 
     /// 401: no or bad credentials.
     pub fn invalid_credentials(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::UNAUTHORIZED, "invalid-credentials", message)
+        Self::coded(StatusCode::UNAUTHORIZED, "invalid-credentials", message)
     }
 
     /// 403: known, but not allowed, or over a limit.
     pub fn access_denied(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::FORBIDDEN, "access-denied", message)
+        Self::coded(StatusCode::FORBIDDEN, "access-denied", message)
     }
 
     /// 403 `already-exists`: services, patterns, deployment and management policies.
     pub fn exists_forbidden(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::FORBIDDEN, "already-exists", message)
+        Self::coded(StatusCode::FORBIDDEN, "already-exists", message)
     }
 
     /// 409 `already-exists`: organizations, agbot entries, HA groups.
     pub fn conflict(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::CONFLICT, "already-exists", message)
+        Self::coded(StatusCode::CONFLICT, "already-exists", message)
     }
 
     /// 404.
     pub fn not_found(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::NOT_FOUND, "not-found", message)
+        Self::coded(StatusCode::NOT_FOUND, "not-found", message)
     }
 
     /// 404 with the normal body of an empty list.
@@ -97,27 +97,27 @@ impl ApiError {
 
     /// 503: something outside that is needed does not answer.
     pub fn unavailable(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+        Self::coded(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
     /// 500: a broken invariant of ours.
     pub fn internal(message: impl Into<String>) -> ApiError {
-        Self::answer(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
+        Self::coded(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
     }
 
     /// Whether it says that a login is wrong or unknown.
     #[must_use]
     pub fn is_unauthorized(&self) -> bool {
-        matches!(self, ApiError::Answer { status: StatusCode::UNAUTHORIZED, .. })
+        matches!(self, ApiError::Coded { status: StatusCode::UNAUTHORIZED, .. })
     }
 
     /// Gives a violated constraint of the store its meaning: `rules` pairs constraint names with answers.
     #[must_use]
-    pub fn explain(self, constraint: &str, answer: impl FnOnce() -> ApiError) -> ApiError {
+    pub fn explain(self, constraint: &str, response: impl FnOnce() -> ApiError) -> ApiError {
         match &self {
             ApiError::Store(
                 StoreError::Conflict { constraint: found } | StoreError::ParentMissing { constraint: found },
-            ) if found == constraint => answer(),
+            ) if found == constraint => response(),
             _ => self,
         }
     }
@@ -139,7 +139,7 @@ impl AsStoreError for ApiError {
 }
 
 /// The answer to an error of the store.
-fn store_answer(error: &StoreError) -> (StatusCode, &'static str, &'static str) {
+fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str) {
     match error {
         StoreError::Conflict { .. } => {
             (StatusCode::CONFLICT, "already-exists", "the request collides with a resource that exists")
@@ -169,19 +169,19 @@ fn store_answer(error: &StoreError) -> (StatusCode, &'static str, &'static str) 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         match self {
-            ApiError::Answer { status, code, message } => {
+            ApiError::Coded { status, code, message } => {
                 (status, Json(json!({"code": code, "msg": message}))).into_response()
             }
             ApiError::Body(status, body) => (status, Json(body)).into_response(),
             ApiError::Plain { status, message } => (status, message).into_response(),
             ApiError::TooMany { retry_after, message } => {
                 let body = Json(json!({"code": "too busy", "msg": message}));
-                let mut answer = (StatusCode::TOO_MANY_REQUESTS, body).into_response();
-                answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
-                answer
+                let mut response = (StatusCode::TOO_MANY_REQUESTS, body).into_response();
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
+                response
             }
             ApiError::Store(error) => {
-                let (status, code, message) = store_answer(&error);
+                let (status, code, message) = store_response(&error);
                 if status.is_server_error() {
                     tracing::error!(error = &error as &dyn std::error::Error, "request failed in the store");
                 }

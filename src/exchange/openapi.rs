@@ -45,15 +45,15 @@ pub fn part() -> Part {
 
 /// The document of everything that a listener serves, written when it is first asked for.
 #[derive(Clone)]
-pub(crate) struct Served {
+pub(crate) struct ServedDocument {
     others: Arc<[fn() -> Part]>,
     text: Arc<OnceLock<Bytes>>,
 }
 
-impl Served {
+impl ServedDocument {
     /// The document of the exchange and of what is served beside it.
-    pub(crate) fn beside(others: &[fn() -> Part]) -> Served {
-        Served { others: Arc::from(others), text: Arc::default() }
+    pub(crate) fn beside(others: &[fn() -> Part]) -> ServedDocument {
+        ServedDocument { others: Arc::from(others), text: Arc::default() }
     }
 
     /// The document as JSON.

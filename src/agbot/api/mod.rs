@@ -82,7 +82,7 @@ fn upgrade_endpoints() -> Vec<Operation> {
         post("/org/{organization}/node/{node}/upgrade", "ask_for_upgrade", upgrade::upgrade_node)
             .doc(TAG, "Asks, as a node, whether it may upgrade its agent now")
             .success("it may, and holds the claim of its group")
-            .answer::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
+            .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
         post(
             "/org/{organization}/hagroup/{hagroup}/nodemanagement/{node}/{nmp}",
             "ask_for_management",
@@ -90,7 +90,7 @@ fn upgrade_endpoints() -> Vec<Operation> {
         )
         .doc(TAG, "Asks, as a member of a group, whether it may carry out a management policy now")
         .success("it may, and holds the claim of its group")
-        .answer::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
+        .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
     ]
 }
 
@@ -103,7 +103,7 @@ fn administration_endpoints() -> Vec<Operation> {
         )
         .doc(TAG, "Pauses, resumes, aborts, rolls back or retries the rollouts of a deployment policy")
         .success("the rollouts as they are now, and which cannot do that")
-        .answer::<ApiResponse>(409, "none of them can do that now: the text says why"),
+        .response::<ApiResponse>(409, "none of them can do that now: the text says why"),
         post(
             "/orgs/{organization}/agbot/agreements/{agreement}/confirm-stop",
             "confirm_stop",
@@ -111,8 +111,8 @@ fn administration_endpoints() -> Vec<Operation> {
         )
         .doc(TAG, "Records that the instance of an agreement that ended does not run any more")
         .success("the instance counts as stopped")
-        .answer::<ApiResponse>(404, "no such agreement")
-        .answer::<ApiResponse>(409, "the agreement has not ended"),
+        .response::<ApiResponse>(404, "no such agreement")
+        .response::<ApiResponse>(409, "the agreement has not ended"),
         delete(CLAIMS, "free_claims", administer::free_claims)
             .doc(TAG, "Frees the claims of a group, or those that the query names")
             .success("the claims that were freed"),
@@ -161,8 +161,8 @@ mod tests {
     #[test]
     fn every_response_is_described() {
         for operation in part().operations {
-            for answer in &operation.answers {
-                assert!(!answer.description.is_empty(), "{} {}", operation.operation, answer.status);
+            for response in &operation.responses {
+                assert!(!response.description.is_empty(), "{} {}", operation.operation, response.status);
             }
         }
     }

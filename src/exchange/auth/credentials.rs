@@ -191,7 +191,7 @@ impl Credentials {
                     self.proven.forget(&verifier);
                     count_failure();
                 }
-                if matches!(&error, ApiError::Answer { message, .. } if message == "invalid.credentials")
+                if matches!(&error, ApiError::Coded { message, .. } if message == "invalid.credentials")
                     && self.removals.load(Ordering::SeqCst) == removals
                 {
                     self.refused.insert(verifier, ());

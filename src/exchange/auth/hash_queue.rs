@@ -373,7 +373,7 @@ mod tests {
         let queue = HashQueue::new(1);
         let refuse = || Err(ApiError::access_denied("late"));
         let outcome = queue.run(UNAUTHENTICATED, refuse, || 7, |_| false).await;
-        assert!(matches!(outcome, Err(ApiError::Answer { .. })));
+        assert!(matches!(outcome, Err(ApiError::Coded { .. })));
         let outcome = queue.run(UNAUTHENTICATED, || Ok(()), || 8, |_| false).await;
         assert_eq!(outcome.expect("the permit is free again"), 8);
     }

@@ -122,7 +122,7 @@ pub(crate) struct AuditedOperation {
 impl AuditedOperation {
     /// Every write but those that say why not.
     pub(crate) fn of(operation: &Operation) -> Option<AuditedOperation> {
-        let success = operation.answers.iter().map(|answer| answer.status).find(|status| *status < 300);
+        let success = operation.responses.iter().map(|response| response.status).find(|status| *status < 300);
         let (name, subject) = (operation.operation, operation.subject.and_then(Subject::named));
         let audited = AuditedOperation { name, status: success.unwrap_or(200), subject };
         operation.is_audited().then_some(audited)

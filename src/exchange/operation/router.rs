@@ -22,7 +22,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::audit::AuditedOperation;
 use super::row::{Kind, Operation};
 use crate::dot_segments::resolve_dot_segments;
-use crate::openapi::Served;
+use crate::openapi::ServedDocument;
 use crate::request_times::Timer;
 use crate::routes;
 use crate::routes::negotiation::{Accepted, Format};
@@ -44,7 +44,7 @@ impl Exchange {
     }
 
     fn http_api(&self, parts: &[fn() -> Part]) -> Arc<HttpApi> {
-        let served = Served::beside(parts);
+        let document = ServedDocument::beside(parts);
         let operations = routes::all();
         let open = operations.iter().filter(|operation| operation.is_public());
         let guard = Arc::new(Guard {
@@ -56,9 +56,9 @@ impl Exchange {
                 Kind::Typed(handler) => handler.route(&operation.method, AuditedOperation::of(operation)),
                 // Among the public routes are those that answer the document. They know no method but GET: all others are unrecognized
                 // routes, behind the credentials.
-                Kind::Public(methods) => {
-                    MethodRouter::clone(methods).fallback(unrecognized_route).layer(Extension(served.clone()))
-                }
+                Kind::Public(methods) => MethodRouter::clone(methods)
+                    .fallback(unrecognized_route)
+                    .layer(Extension(document.clone())),
             })
         };
         let api = operations.iter().fold(Router::new(), |router, operation| mount(BASE, router, operation));
@@ -118,9 +118,9 @@ impl HttpApi {
 }
 
 /// The last line of defence against a panic.
-pub(crate) fn unpanicked(answer: impl Future<Output = Response>) -> impl Future<Output = Response> {
-    AssertUnwindSafe(answer).catch_unwind().map(|answered| {
-        answered
+pub(crate) fn unpanicked(response: impl Future<Output = Response>) -> impl Future<Output = Response> {
+    AssertUnwindSafe(response).catch_unwind().map(|outcome| {
+        outcome
             .unwrap_or_else(|_| ApiError::internal("the exchange failed; its log tells why").into_response())
     })
 }
@@ -249,11 +249,11 @@ fn method_not_allowed(response: &Response) -> Response {
     let methods: Vec<&str> =
         allowed.split(',').map(str::trim).filter(|method| !method.is_empty() && *method != "HEAD").collect();
     let text = format!("HTTP method not allowed, supported methods: {}", methods.join(", "));
-    let mut answer = (StatusCode::METHOD_NOT_ALLOWED, text).into_response();
+    let mut response = (StatusCode::METHOD_NOT_ALLOWED, text).into_response();
     if let Ok(value) = HeaderValue::from_str(&methods.join(", ")) {
-        answer.headers_mut().insert(header::ALLOW, value);
+        response.headers_mut().insert(header::ALLOW, value);
     }
-    answer
+    response
 }
 
 #[cfg(test)]

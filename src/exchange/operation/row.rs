@@ -10,7 +10,7 @@ use http::Method;
 
 use super::pipeline::{Handler, Run, Typed};
 use crate::Exchange;
-use crate::openapi::Served;
+use crate::openapi::ServedDocument;
 
 /// One operation of the exchange.
 pub type Operation = Endpoint<Carrier>;
@@ -75,11 +75,11 @@ pub(crate) fn delete<A: 'static, H: Handler<A>>(
 /// A GET without credentials, from what is served at all.
 pub(crate) fn get_public<F, O>(path: &'static str, name: &'static str, handler: F) -> Operation
 where
-    F: Fn(&Served) -> O + Clone + Send + Sync + 'static,
+    F: Fn(&ServedDocument) -> O + Clone + Send + Sync + 'static,
     O: Documented,
 {
-    let route = axum::routing::get(move |Extension(served): Extension<Served>| {
-        let response = handler(&served).into_response();
+    let route = axum::routing::get(move |Extension(document): Extension<ServedDocument>| {
+        let response = handler(&document).into_response();
         async { response }
     });
     endpoint(Method::GET, path, name, RequiredAccess::Public, Carrier(Kind::Public(Box::new(route))))
@@ -106,10 +106,10 @@ mod tests {
     #[test]
     fn every_response_is_described() {
         for operation in routes::all() {
-            let is_described = |status| operation.answers.iter().any(|answer| answer.status == status);
+            let is_described = |status| operation.responses.iter().any(|response| response.status == status);
             assert!([200, 201, 204].into_iter().any(is_described), "{}", operation.operation);
-            for answer in &operation.answers {
-                assert!(!answer.description.is_empty(), "{} {}", operation.operation, answer.status);
+            for response in &operation.responses {
+                assert!(!response.description.is_empty(), "{} {}", operation.operation, response.status);
             }
         }
     }

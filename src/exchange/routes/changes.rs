@@ -81,7 +81,7 @@ pub(crate) async fn poll_changes(
         // Large: it must not make the path of every poll large, too.
         selection = Box::pin(parked(&exchange, &view, from, limit, selection.last, timeout)).await?;
     }
-    Ok(Created(answer(selection, limit)))
+    Ok(Created(response(selection, limit)))
 }
 
 /// Waits for changes after `seen` that the caller sees, until the timeout.
@@ -167,7 +167,7 @@ impl Parameters for LastEventId {
 }
 
 /// Groups changes by resource; the operation is that of the latest change.
-fn answer(selection: Selection, limit: usize) -> ChangesResponse {
+fn response(selection: Selection, limit: usize) -> ChangesResponse {
     let hit_max_records = limit > 0 && selection.changes.len() == limit;
     let most_recent_change_id = match selection.changes.last() {
         Some(newest) if hit_max_records => newest.change_id,

@@ -46,7 +46,11 @@ pub fn operations() -> Vec<Operation> {
         get(ONE, "get_management_policy", get_management_policy)
             .doc(TAG, "Reads a management policy, or one attribute of it")
             .success("the policy or the attribute")
-            .answer_with(404, "there is none", Content::either::<ManagementPoliciesResponse, ApiResponse>()),
+            .response_with(
+                404,
+                "there is none",
+                Content::either::<ManagementPoliciesResponse, ApiResponse>(),
+            ),
         post(ONE, "create_management_policy", create_management_policy)
             .doc(TAG, "Publishes a management policy")
             .audit(Subject::ManagementPolicy)
@@ -93,7 +97,7 @@ async fn page(
             management_policy::list(connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_answer)?)
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_response)?)
 }
 
 async fn get_management_policy(
@@ -116,15 +120,15 @@ async fn get_management_policy(
         };
     };
     if let Some(name) = &query.attribute {
-        let answer = stored_answer(row.clone());
+        let response = stored_response(row.clone());
         // The parts of the upgrade are attributes of their own.
-        let part = attribute_of(&answer.agent_upgrade_policy, name, &[]);
-        if let Some(response) = part.or_else(|| attribute_of(&answer, name, &[])) {
+        let part = attribute_of(&response.agent_upgrade_policy, name, &[]);
+        if let Some(response) = part.or_else(|| attribute_of(&response, name, &[])) {
             return Ok(Either::Second(response));
         }
     }
-    let (key, answer) = keyed_answer(row);
-    let management_policy = BTreeMap::from([(key, answer)]);
+    let (key, response) = keyed_response(row);
+    let management_policy = BTreeMap::from([(key, response)]);
     Ok(Either::First(List::of(false, ManagementPoliciesResponse { management_policy, last_index: 0 })))
 }
 
@@ -218,15 +222,15 @@ fn row(
     })
 }
 
-fn keyed_answer(row: ManagementPolicyRow) -> (String, ManagementPolicyResponse) {
+fn keyed_response(row: ManagementPolicyRow) -> (String, ManagementPolicyResponse) {
     let key = format!("{}/{}", row.org, row.policy);
-    let mut answer = stored_answer(row);
-    show_absent_lists([&mut answer.constraints, &mut answer.patterns, &mut answer.properties]);
-    (key, answer)
+    let mut response = stored_response(row);
+    show_absent_lists([&mut response.constraints, &mut response.patterns, &mut response.properties]);
+    (key, response)
 }
 
 /// The policy with what was never given as `null`.
-fn stored_answer(row: ManagementPolicyRow) -> ManagementPolicyResponse {
+fn stored_response(row: ManagementPolicyRow) -> ManagementPolicyResponse {
     ManagementPolicyResponse {
         agent_upgrade_policy: filled::<AgentUpgradePolicy>(row.agent_upgrade_policy),
         constraints: row.constraints,

@@ -86,7 +86,7 @@ pub(super) fn key_operations<K: Keys>(
         get(all, list_name, list_keys::<K>)
             .doc(tag, "Lists the names of signing keys")
             .success("the names")
-            .answer_with(404, "there is none", Content::list::<String>().or::<ApiResponse>()),
+            .response_with(404, "there is none", Content::list::<String>().or::<ApiResponse>()),
         delete(all, delete_all_name, delete_keys::<K>)
             .doc(tag, "Removes all signing keys")
             .audit(K::SUBJECT)

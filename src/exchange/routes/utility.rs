@@ -10,7 +10,7 @@ use evenkeel_wire::exchange::utility::TestResponse;
 use http::header;
 use serde_json::Value;
 
-use crate::openapi::Served;
+use crate::openapi::ServedDocument;
 use crate::operation::row::get_public;
 use crate::operation::{Content, Operation};
 use crate::{API_VERSION, ApiError};
@@ -39,26 +39,26 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-fn get_version(_: &Served) -> Text {
+fn get_version(_: &ServedDocument) -> Text {
     Text(format!("{API_VERSION}\n"))
 }
 
-fn test(_: &Served) -> Json<TestResponse> {
+fn test(_: &ServedDocument) -> Json<TestResponse> {
     Json(TestResponse { result: "OK".to_owned() })
 }
 
-fn get_documentation_page(_: &Served) -> Html<&'static str> {
+fn get_documentation_page(_: &ServedDocument) -> Html<&'static str> {
     Html(
         "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=/docs/\"><a href=\"/docs/\">API document</a>",
     )
 }
 
-fn get_document(served: &Served) -> Result<JsonDocument, ApiError> {
-    Ok(JsonDocument(served.text()?))
+fn get_document(document: &ServedDocument) -> Result<JsonDocument, ApiError> {
+    Ok(JsonDocument(document.text()?))
 }
 
-fn get_document_as_yaml(served: &Served) -> Result<YamlDocument, ApiError> {
-    Ok(YamlDocument(served.text()?))
+fn get_document_as_yaml(document: &ServedDocument) -> Result<YamlDocument, ApiError> {
+    Ok(YamlDocument(document.text()?))
 }
 
 /// The API document as JSON.

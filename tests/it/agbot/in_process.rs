@@ -45,8 +45,8 @@ impl Agbots {
         api.make_org("o").await;
         let agbot = json!({"token": TOKEN, "name": "bot", "publicKey": ""});
         api.expect(201, ROOT, "PUT", "/orgs/IBM/agbots/bot", agbot).await;
-        let served = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
-        api.expect(201, ROOT, "POST", "/orgs/IBM/agbots/bot/businesspols", served).await;
+        let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
+        api.expect(201, ROOT, "POST", "/orgs/IBM/agbots/bot/businesspols", entry).await;
         let calls = Arc::new(AtomicUsize::new(0));
         let mut agbots = Agbots {
             api,

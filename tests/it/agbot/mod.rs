@@ -12,5 +12,5 @@ mod parallelism;
 mod privacy;
 mod records;
 mod rolling;
-mod served;
+mod served_policies;
 mod upgrade;

@@ -96,17 +96,17 @@ async fn page(
         .database()
         .read(async |connection| agreement::list_of_agbot(connection, org, id, one, after, PAGE_ROWS).await)
         .await?;
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_answer)?)
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_response)?)
 }
 
-fn keyed_answer(row: AgbotAgreementRow) -> (String, AgbotAgreement) {
-    let answer = AgbotAgreement {
+fn keyed_response(row: AgbotAgreementRow) -> (String, AgbotAgreement) {
+    let response = AgbotAgreement {
         service: row.service,
         state: row.state,
         last_updated: wire_time(row.updated_at),
         data_last_received: "",
     };
-    (row.agreement, answer)
+    (row.agreement, response)
 }
 
 async fn replace_agreement(

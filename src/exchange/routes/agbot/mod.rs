@@ -8,7 +8,7 @@ mod patch;
 mod put;
 mod read;
 mod remove;
-mod served;
+mod served_entry;
 mod served_pattern;
 mod served_policy;
 
@@ -33,12 +33,12 @@ pub fn operations() -> Vec<Operation> {
             .empty("no agbot fits"),
         get(AGBOT, "get_agbot", read::get_agbot)
             .doc(TAG, "Answers an agbot or one attribute of it")
-            .answer::<AgbotsResponse>(200, "the agbot"),
+            .response::<AgbotsResponse>(200, "the agbot"),
         put(AGBOT, "replace_agbot", put::replace_agbot)
             .doc(TAG, "Creates an agbot or replaces its attributes")
             .audit(Subject::Agbot)
             .success("created or replaced")
-            .answer::<ApiResponse>(409, "the name is taken by another kind of login"),
+            .response::<ApiResponse>(409, "the name is taken by another kind of login"),
         patch(AGBOT, "patch_agbot", patch::patch_agbot)
             .doc(TAG, "Changes one attribute of an agbot")
             .audit(Subject::Agbot)

@@ -54,11 +54,11 @@ async fn page(
             agbot::list_agbots(connection, org, filter, after.as_deref(), PAGE_ROWS).await
         })
         .await?;
-    let keyed_answer = |row| {
-        let agbot = answer(&exchange, row);
+    let keyed_response = |row| {
+        let agbot = response(&exchange, row);
         (agbot.id.clone(), agbot)
     };
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.agbot.clone(), keyed_answer)?)
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.agbot.clone(), keyed_response)?)
 }
 
 pub(super) async fn get_agbot(
@@ -71,19 +71,19 @@ pub(super) async fn get_agbot(
         .read(async |connection| agbot::find_agbot(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    let answer = answer(&exchange, row);
+    let response = response(&exchange, row);
     if let Some(name) = &query.attribute
-        && let Some(value) = attribute_value(name, &answer)?
+        && let Some(value) = attribute_value(name, &response)?
     {
         return Ok(Either::Second(attribute(name, &value)));
     }
     Ok(Either::First(Json(AgbotsResponse {
-        agbots: BTreeMap::from([(answer.id.clone(), answer)]),
+        agbots: BTreeMap::from([(response.id.clone(), response)]),
         last_index: 0,
     })))
 }
 
-fn answer(exchange: &Exchange, row: AgbotRow) -> AgbotResponse {
+fn response(exchange: &Exchange, row: AgbotRow) -> AgbotResponse {
     let seen_at =
         exchange.heartbeats().latest_agbot(&row.org, &row.agbot, Some(row.seen_at)).unwrap_or(row.seen_at);
     AgbotResponse {

@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::agbot::{
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-use super::served::{self, Kind, require_addable};
+use super::served_entry::{self, Kind, require_addable};
 use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
@@ -26,9 +26,9 @@ const ONE: &str = "/orgs/{organization}/agbots/{agreementbot}/patterns/{entry}";
 const ONE_ALIAS: &str = "/orgs/{organization}/agbots/{agreementbot}/deployment/patterns/{entry}";
 
 /// Served patterns.
-struct Served;
+struct ServedPatterns;
 
-impl Kind for Served {
+impl Kind for ServedPatterns {
     const SUBJECT: Subject = Subject::Pattern;
     const OPEN: &'static str = r#"{"patterns":{"#;
     const WORDS: [&'static str; 2] = ["pattern", "patterns"];
@@ -36,7 +36,7 @@ impl Kind for Served {
     const TRANSACTIONS: [&'static str; 2] = ["served_pattern.create", "served_pattern.delete"];
     const CONSTRAINTS: [&'static str; 2] = ["agbot_pattern_org_agbot_entry_key", "agbot_pattern_agbot_fk"];
     type List = ServedPatternsResponse;
-    type Answer = ServedPattern;
+    type Entry = ServedPattern;
 
     fn shape(row: ServedRow) -> ServedPattern {
         ServedPattern {
@@ -60,18 +60,18 @@ pub(super) fn operations() -> Vec<Operation> {
             .doc(TAG, "Makes an agbot serve a pattern")
             .audit(audit::Subject::AgbotPattern)
             .success("added")
-            .answer::<ApiResponse>(409, "it is served already"),
-        delete(ALL, "delete_served_patterns", served::delete_entries::<Served>)
+            .response::<ApiResponse>(409, "it is served already"),
+        delete(ALL, "delete_served_patterns", served_entry::delete_entries::<ServedPatterns>)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve no patterns")
             .audit(audit::Subject::AgbotPattern)
             .success("removed"),
-        get(ONE, "get_served_pattern", served::get_entry::<Served>)
+        get(ONE, "get_served_pattern", served_entry::get_entry::<ServedPatterns>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Answers one of the patterns that an agbot serves")
             .success("the entry")
             .empty("it is not there"),
-        delete(ONE, "delete_served_pattern", served::delete_entry::<Served>)
+        delete(ONE, "delete_served_pattern", served_entry::delete_entry::<ServedPatterns>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Makes an agbot no longer serve one of the patterns")
             .audit(audit::Subject::AgbotPattern)
@@ -90,7 +90,7 @@ async fn list_patterns(
         subject_org: query.deployment_pattern_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
     };
-    served::read::<Served>(exchange, &caller, (org, id), filter).await
+    served_entry::read::<ServedPatterns>(exchange, &caller, (org, id), filter).await
 }
 
 async fn create_pattern(
@@ -108,5 +108,5 @@ async fn create_pattern(
         node_org,
         updated_at: exchange.now(),
     };
-    served::create::<Served>(&op, &permission, &row).await
+    served_entry::create::<ServedPatterns>(&op, &permission, &row).await
 }

@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::agbot::{
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-use super::served::{self, Kind, require_addable};
+use super::served_entry::{self, Kind, require_addable};
 use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
@@ -26,9 +26,9 @@ const ONE: &str = "/orgs/{organization}/agbots/{agreementbot}/businesspols/{entr
 const ONE_ALIAS: &str = "/orgs/{organization}/agbots/{agreementbot}/deployment/policy/{entry}";
 
 /// Served deployment policies.
-struct Served;
+struct ServedPolicies;
 
-impl Kind for Served {
+impl Kind for ServedPolicies {
     const SUBJECT: Subject = Subject::Policy;
     const OPEN: &'static str = r#"{"businessPols":{"#;
     const WORDS: [&'static str; 2] = ["businessPol", "deployment policies"];
@@ -36,7 +36,7 @@ impl Kind for Served {
     const TRANSACTIONS: [&'static str; 2] = ["served_policy.create", "served_policy.delete"];
     const CONSTRAINTS: [&'static str; 2] = ["agbot_policy_org_agbot_entry_key", "agbot_policy_agbot_fk"];
     type List = ServedPoliciesResponse;
-    type Answer = ServedPolicy;
+    type Entry = ServedPolicy;
 
     fn shape(row: ServedRow) -> ServedPolicy {
         ServedPolicy {
@@ -60,18 +60,18 @@ pub(super) fn operations() -> Vec<Operation> {
             .doc(TAG, "Makes an agbot serve a deployment policy")
             .audit(audit::Subject::AgbotPolicy)
             .success("added")
-            .answer::<ApiResponse>(409, "it is served already"),
-        delete(ALL, "delete_served_policies", served::delete_entries::<Served>)
+            .response::<ApiResponse>(409, "it is served already"),
+        delete(ALL, "delete_served_policies", served_entry::delete_entries::<ServedPolicies>)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve no deployment policies")
             .audit(audit::Subject::AgbotPolicy)
             .success("removed"),
-        get(ONE, "get_served_policy", served::get_entry::<Served>)
+        get(ONE, "get_served_policy", served_entry::get_entry::<ServedPolicies>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Answers one of the deployment policies that an agbot serves")
             .success("the entry")
             .empty("it is not there"),
-        delete(ONE, "delete_served_policy", served::delete_entry::<Served>)
+        delete(ONE, "delete_served_policy", served_entry::delete_entry::<ServedPolicies>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Makes an agbot no longer serve one of the deployment policies")
             .audit(audit::Subject::AgbotPolicy)
@@ -90,7 +90,7 @@ async fn list_policies(
         subject_org: query.deployment_policy_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
     };
-    served::read::<Served>(exchange, &caller, (org, id), filter).await
+    served_entry::read::<ServedPolicies>(exchange, &caller, (org, id), filter).await
 }
 
 async fn create_policy(
@@ -112,7 +112,7 @@ async fn create_policy(
         subject: policy.clone(),
         updated_at: exchange.now(),
     };
-    served::create::<Served>(&op, &permission, &row).await
+    served_entry::create::<ServedPolicies>(&op, &permission, &row).await
 }
 
 /// Only those who look after every organization may name another one than their own.

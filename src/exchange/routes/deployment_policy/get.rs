@@ -51,7 +51,7 @@ async fn page(
             deployment_policy::list(connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_answer)?)
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_response)?)
 }
 
 pub(super) async fn get_deployment_policy(
@@ -74,29 +74,29 @@ pub(super) async fn get_deployment_policy(
         };
     };
     if let Some(name) = &query.attribute
-        && let Some(response) = attribute_of(&stored_answer(row.clone()), name, &[])
+        && let Some(response) = attribute_of(&stored_response(row.clone()), name, &[])
     {
         return Ok(Either::Second(response));
     }
-    let (key, answer) = keyed_answer(row);
-    let business_policy = BTreeMap::from([(key, answer)]);
+    let (key, response) = keyed_response(row);
+    let business_policy = BTreeMap::from([(key, response)]);
     Ok(Either::First(List::of(false, DeploymentPoliciesResponse { business_policy, last_index: 0 })))
 }
 
-fn keyed_answer(row: DeploymentPolicyRow) -> (String, DeploymentPolicyResponse) {
+fn keyed_response(row: DeploymentPolicyRow) -> (String, DeploymentPolicyResponse) {
     let key = format!("{}/{}", row.org, row.policy);
-    let mut answer = stored_answer(row);
+    let mut response = stored_response(row);
     show_absent_lists([
-        &mut answer.constraints,
-        &mut answer.properties,
-        &mut answer.secret_binding,
-        &mut answer.user_input,
+        &mut response.constraints,
+        &mut response.properties,
+        &mut response.secret_binding,
+        &mut response.user_input,
     ]);
-    (key, answer)
+    (key, response)
 }
 
 /// The policy with what was never given as `null`.
-fn stored_answer(row: DeploymentPolicyRow) -> DeploymentPolicyResponse {
+fn stored_response(row: DeploymentPolicyRow) -> DeploymentPolicyResponse {
     DeploymentPolicyResponse {
         constraints: row.constraints,
         created: wire_time(row.created_at),

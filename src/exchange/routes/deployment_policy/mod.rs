@@ -32,7 +32,11 @@ pub fn operations() -> Vec<Operation> {
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a deployment policy, or one attribute of it")
             .success("the policy or the attribute")
-            .answer_with(404, "there is none", Content::either::<DeploymentPoliciesResponse, ApiResponse>()),
+            .response_with(
+                404,
+                "there is none",
+                Content::either::<DeploymentPoliciesResponse, ApiResponse>(),
+            ),
         post(ONE, "create_deployment_policy", write::create_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a deployment policy")

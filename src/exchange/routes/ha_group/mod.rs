@@ -43,7 +43,7 @@ fn group_operations() -> Vec<Operation> {
             .doc(TAG, "Creates an HA group with its members, all or nothing")
             .audit(Subject::HaGroup)
             .success("created")
-            .answer::<ApiResponse>(
+            .response::<ApiResponse>(
                 409,
                 "the group exists, or a node is in a group already: the text names both",
             ),
@@ -51,7 +51,7 @@ fn group_operations() -> Vec<Operation> {
             .doc(TAG, "Replaces the members of an HA group, or its description, or both")
             .audit(Subject::HaGroup)
             .success("changed")
-            .answer::<ApiResponse>(409, "a node is in another group: the text names both"),
+            .response::<ApiResponse>(409, "a node is in another group: the text names both"),
         delete(ONE, "delete_ha_group", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
             .audit(Subject::HaGroup)
@@ -60,7 +60,7 @@ fn group_operations() -> Vec<Operation> {
             .doc(TAG, "Puts one node into an HA group")
             .audit(Subject::HaGroup)
             .success("it is in the group")
-            .answer::<ApiResponse>(409, "the node is in a group already: the text names it"),
+            .response::<ApiResponse>(409, "the node is in a group already: the text names it"),
         delete(MEMBER, "remove_ha_group_node", write::remove_ha_group_node)
             .doc(TAG, "Takes one node out of an HA group")
             .audit(Subject::HaGroup)
@@ -68,7 +68,7 @@ fn group_operations() -> Vec<Operation> {
         get(STATUS, "get_ha_group_management_status", read::get_management_status)
             .doc(TAG, "Answers where a management policy stands on the members of an HA group")
             .success("the members")
-            .answer::<ApiResponse>(404, "there is no such group, or it has no member"),
+            .response::<ApiResponse>(404, "there is no such group, or it has no member"),
     ]
 }
 
@@ -85,14 +85,14 @@ fn document_operations() -> Vec<Operation> {
         post(ALL_DOCUMENTS, "create_ha_group_document", write::create_ha_group_document)
             .doc(TAG, "Creates the HA group that the document names, with its members, all or nothing")
             .success("created")
-            .answer::<ApiResponse>(
+            .response::<ApiResponse>(
                 409,
                 "the group exists, or a node is in a group already: the text names both",
             ),
         put(ALL_DOCUMENTS, "replace_ha_group_document", write::replace_ha_group_document)
             .doc(TAG, "Replaces the members of the HA group that the document names")
             .success("replaced")
-            .answer::<ApiResponse>(409, "a node is in another group: the text names both"),
+            .response::<ApiResponse>(409, "a node is in another group: the text names both"),
         delete(ONE_DOCUMENT, "delete_ha_group_document", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
             .audit(Subject::HaGroup)

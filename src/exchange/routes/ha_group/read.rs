@@ -21,7 +21,7 @@ pub async fn list_ha_groups(
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
-    answer(exchange, caller, org, None, is_document(&query)).await
+    response(exchange, caller, org, None, is_document(&query)).await
 }
 
 pub async fn get_ha_group(
@@ -29,7 +29,7 @@ pub async fn get_ha_group(
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, parameters: Query(query), .. } = op;
-    answer(exchange, caller, org, Some(name), is_document(&query)).await
+    response(exchange, caller, org, Some(name), is_document(&query)).await
 }
 
 pub async fn list_ha_group_documents(
@@ -37,7 +37,7 @@ pub async fn list_ha_group_documents(
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
-    answer(exchange, caller, org, None, true).await
+    response(exchange, caller, org, None, true).await
 }
 
 pub async fn get_ha_group_document(
@@ -45,14 +45,14 @@ pub async fn get_ha_group_document(
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
-    answer(exchange, caller, org, Some(name), true).await
+    response(exchange, caller, org, Some(name), true).await
 }
 
 fn is_document(query: &HaGroupForm) -> bool {
     query.form.as_deref() == Some("document")
 }
 
-async fn answer(
+async fn response(
     exchange: Exchange,
     caller: Arc<Caller>,
     org: String,

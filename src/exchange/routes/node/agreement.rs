@@ -90,17 +90,17 @@ async fn page(
         .database()
         .read(async |connection| agreement::list_of_node(connection, org, id, one, after, PAGE_ROWS).await)
         .await?;
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_answer)?)
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_response)?)
 }
 
-fn keyed_answer(row: NodeAgreementRow) -> (String, NodeAgreement) {
-    let answer = NodeAgreement {
+fn keyed_response(row: NodeAgreementRow) -> (String, NodeAgreement) {
+    let response = NodeAgreement {
         services: row.services,
         agr_service: row.agreement_service,
         state: row.state,
         last_updated: wire_time(row.updated_at),
     };
-    (row.agreement, answer)
+    (row.agreement, response)
 }
 
 async fn replace_agreement(

@@ -60,8 +60,8 @@ async fn page(
         .database()
         .read(async |connection| node::list_nodes(connection, org, filter, after.as_deref(), PAGE_ROWS).await)
         .await?;
-    let keyed_answer = |row: NodeRow| (format!("{}/{}", row.org, row.node), answer(&exchange, row));
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_answer)?)
+    let keyed_response = |row: NodeRow| (format!("{}/{}", row.org, row.node), response(&exchange, row));
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_response)?)
 }
 
 /// Plain users see only their own nodes.
@@ -91,18 +91,18 @@ pub(super) async fn get_node(
         Err(_) => right.authorize(&op).await?,
     };
     let row = row.ok_or_else(|| ApiError::not_found("not found"))?;
-    let mut answer = answer(exchange, row);
+    let mut response = response(exchange, row);
     let is_itself = caller.role == Role::Node && caller.org == *org && caller.id == *id;
     if is_itself && exchange.conversations().is_active(org, id, exchange.now()) {
-        Box::pin(shorten_intervals(exchange, org, &mut answer)).await?;
+        Box::pin(shorten_intervals(exchange, org, &mut response)).await?;
     }
     if let Some(name) = &query.attribute
-        && let Some(value) = attribute_value(name, org, id, &answer)
+        && let Some(value) = attribute_value(name, org, id, &response)
     {
         return Ok(Either::Second(attribute(name, &value)));
     }
     Ok(Either::First(Json(NodesResponse {
-        nodes: BTreeMap::from([(format!("{org}/{id}"), answer)]),
+        nodes: BTreeMap::from([(format!("{org}/{id}"), response)]),
         last_index: 0,
     })))
 }
@@ -111,7 +111,7 @@ pub(super) async fn get_node(
 async fn shorten_intervals(
     exchange: &Exchange,
     org: &str,
-    answer: &mut NodeResponse,
+    response: &mut NodeResponse,
 ) -> Result<(), ApiError> {
     let organization = exchange
         .database()
@@ -119,9 +119,9 @@ async fn shorten_intervals(
         .await?;
     let of_org = organization.and_then(|organization| organization.heartbeat_intervals);
     let of_org = of_org.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
-    let of_node = serde_json::from_str(answer.heartbeat_intervals.get()).unwrap_or_default();
+    let of_node = serde_json::from_str(response.heartbeat_intervals.get()).unwrap_or_default();
     if let Some(shortened) = shortened(of_node, of_org) {
-        answer.heartbeat_intervals = json(&shortened)?;
+        response.heartbeat_intervals = json(&shortened)?;
     }
     Ok(())
 }
@@ -141,7 +141,7 @@ fn may_read(
     Permission::decide_with_facts(caller, target, facts.as_ref())
 }
 
-fn answer(exchange: &Exchange, row: NodeRow) -> NodeResponse {
+fn response(exchange: &Exchange, row: NodeRow) -> NodeResponse {
     let seen_at = exchange.heartbeats().latest_node(&row.org, &row.node, row.seen_at);
     NodeResponse {
         token: MASKED,

@@ -43,12 +43,12 @@ pub fn operations() -> Vec<Operation> {
             .empty("no node fits"),
         get(NODE, "get_node", get::get_node)
             .doc(TAG, "Answers a node or one attribute of it")
-            .answer::<NodesResponse>(200, "the node"),
+            .response::<NodesResponse>(200, "the node"),
         put(NODE, "replace_node", put::replace_node)
             .doc(TAG, "Creates a node or replaces its attributes")
             .audit(Subject::Node)
             .success("created or replaced")
-            .answer::<ApiResponse>(409, "the name is taken by another kind of login"),
+            .response::<ApiResponse>(409, "the name is taken by another kind of login"),
         patch(NODE, "patch_node", patch::patch_node)
             .doc(TAG, "Changes one attribute of a node")
             .audit(Subject::Node)

@@ -29,12 +29,12 @@ pub fn operations() -> Vec<Operation> {
         get(ONE, "get_organization", read::get_organization)
             .doc(TAG, "Answers one organization, or one attribute of it")
             .success("the organization, or the attribute")
-            .answer_either::<OrganizationsResponse, ApiResponse>(404, "there is none"),
+            .response_either::<OrganizationsResponse, ApiResponse>(404, "there is none"),
         post(ONE, "create_organization", write::create_organization)
             .doc(TAG, "Creates an organization")
             .audit(Subject::Organization)
             .success("created")
-            .answer::<ApiResponse>(409, "it exists"),
+            .response::<ApiResponse>(409, "it exists"),
         put(ONE, "replace_organization", write::replace_organization)
             .doc(TAG, "Replaces everything of an organization but its id")
             .audit(Subject::Organization)
@@ -60,8 +60,8 @@ fn part<T: DeserializeOwned + Default>(stored: Option<Value>) -> T {
     stored.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
 }
 
-fn answer(organization: Organization) -> (String, OrganizationResponse) {
-    let answer = OrganizationResponse {
+fn response(organization: Organization) -> (String, OrganizationResponse) {
+    let response = OrganizationResponse {
         org_type: organization.org_type,
         label: organization.label,
         description: organization.description,
@@ -70,9 +70,9 @@ fn answer(organization: Organization) -> (String, OrganizationResponse) {
         limits: part(organization.limits),
         heartbeat_intervals: part(organization.heartbeat_intervals),
     };
-    (organization.org, answer)
+    (organization.org, response)
 }
 
-fn answers(organizations: Vec<Organization>) -> OrganizationsResponse {
-    OrganizationsResponse { orgs: organizations.into_iter().map(answer).collect(), last_index: 0 }
+fn responses(organizations: Vec<Organization>) -> OrganizationsResponse {
+    OrganizationsResponse { orgs: organizations.into_iter().map(response).collect(), last_index: 0 }
 }

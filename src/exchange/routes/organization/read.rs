@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{answer, answers, part};
+use super::{part, response, responses};
 use crate::extract::{ListBody, Query};
 use crate::operation::{Op, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
@@ -59,7 +59,7 @@ async fn page(
 }
 
 fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
-    Ok(Page::object(found, PAGE_ROWS, |last| last.org.clone(), answer)?)
+    Ok(Page::object(found, PAGE_ROWS, |last| last.org.clone(), response)?)
 }
 
 /// Which organizations a list may show; none: all.
@@ -90,7 +90,7 @@ pub async fn get_organization(
         (Some(_), None) => Err(ApiError::not_found(format!("organization '{org}' not found"))),
         (Some(name), Some(found)) => Ok(Either::Second(attribute(&name, &attribute_value(&name, found)))),
         (None, found) => {
-            let found = answers(found.into_iter().collect());
+            let found = responses(found.into_iter().collect());
             Ok(Either::First(List::of(found.orgs.is_empty(), found)))
         }
     }

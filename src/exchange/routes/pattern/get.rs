@@ -70,7 +70,7 @@ async fn page(
             pattern::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.pattern.clone()), keyed_answer)?)
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.pattern.clone()), keyed_response)?)
 }
 
 pub(super) async fn get_pattern(
@@ -89,29 +89,29 @@ pub(super) async fn get_pattern(
         };
     };
     if let Some(name) = &query.attribute {
-        let answer = stored_answer(row.clone());
+        let response = stored_response(row.clone());
         // The reference knows the time of the last change only under this spelling.
         if name.eq_ignore_ascii_case("lastpdated") {
-            return Ok(Either::Second(attribute(name, &answer.last_updated.into())));
+            return Ok(Either::Second(attribute(name, &response.last_updated.into())));
         }
-        if let Some(response) = attribute_of(&answer, name, &["agreementProtocols"]) {
+        if let Some(response) = attribute_of(&response, name, &["agreementProtocols"]) {
             return Ok(Either::Second(response));
         }
     }
-    let (key, answer) = keyed_answer(row);
-    let patterns = BTreeMap::from([(key, answer)]);
+    let (key, response) = keyed_response(row);
+    let patterns = BTreeMap::from([(key, response)]);
     Ok(Either::First(List::of(false, PatternsResponse { patterns, last_index: 0 })))
 }
 
-fn keyed_answer(row: PatternRow) -> (String, PatternResponse) {
+fn keyed_response(row: PatternRow) -> (String, PatternResponse) {
     let key = format!("{}/{}", row.org, row.pattern);
-    let mut answer = stored_answer(row);
-    show_absent_lists([&mut answer.user_input, &mut answer.secret_binding]);
-    (key, answer)
+    let mut response = stored_response(row);
+    show_absent_lists([&mut response.user_input, &mut response.secret_binding]);
+    (key, response)
 }
 
 /// The pattern with what was never given as `null`.
-fn stored_answer(row: PatternRow) -> PatternResponse {
+fn stored_response(row: PatternRow) -> PatternResponse {
     PatternResponse {
         owner: format!("{}/{}", row.owner_org, row.owner),
         label: row.label,

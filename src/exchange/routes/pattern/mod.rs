@@ -54,7 +54,7 @@ fn pattern_operations() -> Vec<Operation> {
             .alias(ONE_ALIAS)
             .doc(TAG, "Reads a pattern, or one attribute of it")
             .success("the pattern or the attribute")
-            .answer_with(404, "there is none", Content::either::<PatternsResponse, ApiResponse>()),
+            .response_with(404, "there is none", Content::either::<PatternsResponse, ApiResponse>()),
         post(ONE, "create_pattern", write::create_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a pattern")

@@ -44,7 +44,7 @@ async fn pattern_health(
     Body(request): Body<NodeHealthRequest>,
 ) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
-    answer(&exchange, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time)
+    response(&exchange, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time)
         .await
 }
 
@@ -54,10 +54,10 @@ async fn policy_health(
     Body(request): Body<NodeHealthRequest>,
 ) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
-    answer(&exchange, &caller, &org, "", None, &request.last_time).await
+    response(&exchange, &caller, &org, "", None, &request.last_time).await
 }
 
-async fn answer(
+async fn response(
     exchange: &Exchange,
     caller: &Caller,
     org: &str,

@@ -34,7 +34,7 @@ pub(super) fn operations() -> Vec<Operation> {
         .unaudited("it reads, and notes only where the series of an agbot's searches stands")
         .success("the nodes")
         .empty("no node fits")
-        .answer::<SessionConflict>(409, "another series of searches is under way"),
+        .response::<SessionConflict>(409, "another series of searches is under way"),
     ]
 }
 
@@ -60,7 +60,7 @@ async fn search_nodes_by_policy(
     if request.num_entries.is_none() {
         return search_all(&op, &permission, orgs, request).await;
     }
-    let answer = op
+    let response = op
         .write(&permission, "search.nodes_by_policy", async |mut tx| {
             let service = policy_service(&mut tx, org, policy).await?;
             // Only agbots page: a person's search starts anew each time.
@@ -96,7 +96,7 @@ async fn search_nodes_by_policy(
             tx.finish_with([], PolicySearchResponse { nodes, offset_updated: step.has_moved })
         })
         .await?;
-    Ok(SearchResult::of(answer.nodes.is_empty(), answer))
+    Ok(SearchResult::of(response.nodes.is_empty(), response))
 }
 
 /// A search without pages: it ends the series of its agbot, and all nodes are sent as they are read.

@@ -43,7 +43,7 @@ async fn page(
             service_part::list_dockauths(connection, org, id, after, LARGE_PAGE_ROWS).await
         })
         .await?;
-    Ok(Page::array(rows, LARGE_PAGE_ROWS, |row| row.id, answer)?)
+    Ok(Page::array(rows, LARGE_PAGE_ROWS, |row| row.id, response)?)
 }
 
 pub(super) async fn get_dockauth(
@@ -57,7 +57,7 @@ pub(super) async fn get_dockauth(
         .read(async |connection| service_part::find_dockauth(connection, &org, &id, number).await)
         .await?
     {
-        Some(row) => Ok(Json(answer(row))),
+        Some(row) => Ok(Json(response(row))),
         None => Err(ApiError::empty(json!([]))),
     }
 }
@@ -155,7 +155,7 @@ fn row(id: i32, request: PutDockAuth, now: Timestamp) -> DockAuthRow {
     }
 }
 
-fn answer(row: DockAuthRow) -> DockAuthResponse {
+fn response(row: DockAuthRow) -> DockAuthResponse {
     DockAuthResponse {
         dock_auth_id: row.id,
         registry: row.registry,

@@ -90,7 +90,7 @@ async fn page(
             service::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.service.clone()), keyed_answer)?)
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.service.clone()), keyed_response)?)
 }
 
 pub(super) async fn get_service(
@@ -105,12 +105,12 @@ pub(super) async fn get_service(
         .filter(|row| is_seen(&service_rows(&caller), row))
         .ok_or_else(|| absent(&org, &id))?;
     if let Some(name) = &query.attribute
-        && let Some(response) = attribute_of(&stored_answer(row.clone()), name, AS_GIVEN)
+        && let Some(response) = attribute_of(&stored_response(row.clone()), name, AS_GIVEN)
     {
         return Ok(Either::Second(response));
     }
-    let (key, answer) = keyed_answer(row);
-    Ok(Either::First(Json(ServicesResponse { services: BTreeMap::from([(key, answer)]), last_index: 0 })))
+    let (key, response) = keyed_response(row);
+    Ok(Either::First(Json(ServicesResponse { services: BTreeMap::from([(key, response)]), last_index: 0 })))
 }
 
 fn is_seen(rows: &RowFilter, row: &ServiceRow) -> bool {
@@ -123,17 +123,17 @@ pub(super) fn absent(org: &str, id: &str) -> ApiError {
     ApiError::not_found(format!("service '{org}/{id}' not found"))
 }
 
-fn keyed_answer(row: ServiceRow) -> (String, ServiceResponse) {
+fn keyed_response(row: ServiceRow) -> (String, ServiceResponse) {
     let key = format!("{}/{}", row.org, row.service);
-    let mut answer = stored_answer(row);
-    answer.required_services = required_services(answer.required_services);
-    show_absent_lists([&mut answer.required_services, &mut answer.user_input]);
-    for object in [&mut answer.match_hardware, &mut answer.image_store] {
+    let mut response = stored_response(row);
+    response.required_services = required_services(response.required_services);
+    show_absent_lists([&mut response.required_services, &mut response.user_input]);
+    for object in [&mut response.match_hardware, &mut response.image_store] {
         if object.is_null() {
             *object = Value::Object(Map::new());
         }
     }
-    (key, answer)
+    (key, response)
 }
 
 /// The required services with both names of the range: the older one fills in for the newer one.
@@ -146,7 +146,7 @@ fn required_services(stored: Value) -> Value {
 }
 
 /// The service with what was never given as `null`.
-fn stored_answer(row: ServiceRow) -> ServiceResponse {
+fn stored_response(row: ServiceRow) -> ServiceResponse {
     ServiceResponse {
         arch: row.arch,
         cluster_deployment: row.cluster_deployment,

@@ -93,7 +93,7 @@ fn dockauth_operations() -> Vec<Operation> {
         get(DOCKAUTHS, "list_service_dockauths", dockauth::list_dockauths)
             .doc(TAG, "Lists the registry credentials of a service")
             .success("the credentials")
-            .answer_with(404, "there are none", Content::list::<DockAuthResponse>().or::<ApiResponse>()),
+            .response_with(404, "there are none", Content::list::<DockAuthResponse>().or::<ApiResponse>()),
         post(DOCKAUTHS, "create_service_dockauth", dockauth::create_dockauth)
             .doc(TAG, "Adds registry credentials, or refreshes equal ones")
             .audit(Subject::ServiceDockauth)
@@ -105,7 +105,7 @@ fn dockauth_operations() -> Vec<Operation> {
         get(DOCKAUTH, "get_service_dockauth", dockauth::get_dockauth)
             .doc(TAG, "Reads registry credentials by number")
             .success("the credentials")
-            .answer_with(404, "there are none", Content::list::<DockAuthResponse>().or::<ApiResponse>()),
+            .response_with(404, "there are none", Content::list::<DockAuthResponse>().or::<ApiResponse>()),
         put(DOCKAUTH, "replace_service_dockauth", dockauth::replace_dockauth)
             .doc(TAG, "Replaces registry credentials")
             .audit(Subject::ServiceDockauth)

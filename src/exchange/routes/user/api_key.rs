@@ -37,7 +37,7 @@ pub async fn create_api_key(
         tx.finish([])
     })
     .await?;
-    Ok(Created(answer(key, Some(value))))
+    Ok(Created(response(key, Some(value))))
 }
 
 pub async fn get_api_key(
@@ -52,7 +52,7 @@ pub async fn get_api_key(
         .read(async |connection| api_key::find_api_key(connection, &org, &name, id).await)
         .await?
         .ok_or_else(no_key)?;
-    Ok(Json(answer(key, None)))
+    Ok(Json(response(key, None)))
 }
 
 pub async fn delete_api_key(
@@ -94,7 +94,7 @@ fn no_key() -> ApiError {
     ApiError::not_found("API key not found")
 }
 
-fn answer(key: ApiKey, value: Option<String>) -> ApiKeyResponse {
+fn response(key: ApiKey, value: Option<String>) -> ApiKeyResponse {
     ApiKeyResponse {
         description: key.description.unwrap_or_default(),
         id: key.id.to_string(),

@@ -45,17 +45,17 @@ fn user_operations() -> Vec<Operation> {
         get(ONE, "get_user", read::get_user)
             .doc(TAG, "Answers one user")
             .success("the user")
-            .answer_either::<UsersResponse, ApiResponse>(404, "there is none"),
+            .response_either::<UsersResponse, ApiResponse>(404, "there is none"),
         post(ONE, "create_user", write::create_user)
             .doc(TAG, "Creates a user")
             .audit(Subject::Account)
             .success("created")
-            .answer::<ApiResponse>(409, "a node or an agbot has this id"),
+            .response::<ApiResponse>(409, "a node or an agbot has this id"),
         put(ONE, "replace_user", write::replace_user)
             .doc(TAG, "Replaces or creates a user")
             .audit(Subject::Account)
             .success("replaced or created")
-            .answer::<ApiResponse>(409, "a node or an agbot has this id"),
+            .response::<ApiResponse>(409, "a node or an agbot has this id"),
         patch(ONE, "patch_user", write::patch_user)
             .doc(TAG, "Changes one attribute of a user")
             .audit(Subject::Account)

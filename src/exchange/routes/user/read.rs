@@ -24,7 +24,7 @@ pub async fn list_users(
     _: Permission<right::UsersList>,
 ) -> Result<List<UsersResponse>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
-    answer(exchange, caller, org, None).await
+    response(exchange, caller, org, None).await
 }
 
 pub async fn get_user(
@@ -37,7 +37,7 @@ pub async fn get_user(
     }
     let _: Permission<right::UserRead> = right.authorize(&op).await?;
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
-    answer(exchange, caller, org, Some(name)).await
+    response(exchange, caller, org, Some(name)).await
 }
 
 pub async fn get_own_user(
@@ -63,10 +63,10 @@ async fn list_own_user(
     }
     // A hub admin is shown itself like anybody else.
     let name = caller.id.clone();
-    answer(exchange, caller, org, Some(name)).await
+    response(exchange, caller, org, Some(name)).await
 }
 
-async fn answer(
+async fn response(
     exchange: Exchange,
     caller: Arc<Caller>,
     org: String,

@@ -31,9 +31,9 @@ pub(super) trait Kind: Send + Sync + 'static {
     const CONSTRAINTS: [&'static str; 2];
     /// The body of a list.
     type List: DocumentedBody + Send + 'static;
-    type Answer: Serialize;
+    type Entry: Serialize;
 
-    fn shape(row: ServedRow) -> Self::Answer;
+    fn shape(row: ServedRow) -> Self::Entry;
 }
 
 pub(super) async fn read<K: Kind>(
@@ -64,8 +64,8 @@ async fn page<K: Kind>(
         served_entry::list(connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await
     });
     let rows = rows.await?;
-    let keyed_answer = |row: ServedRow| (row.entry.clone(), K::shape(row));
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), keyed_answer)?)
+    let keyed_response = |row: ServedRow| (row.entry.clone(), K::shape(row));
+    Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), keyed_response)?)
 }
 
 pub(super) async fn get_entry<K: Kind>(

@@ -19,7 +19,7 @@ async fn create(hub: &Hub, org: &str) {
     assert_eq!(response.0, 201, "{}", response.1);
 }
 
-async fn served(hub: &Hub, org: &str) {
+async fn until_served(hub: &Hub, org: &str) {
     eventually("the organization is served", || async { is_served(hub, org).await.then_some(()) }).await;
 }
 
@@ -29,7 +29,7 @@ async fn what_the_agbot_serves_by_itself_is_in_the_feed_and_in_the_audit_log() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     create(&hub, "plant").await;
-    served(&hub, "plant").await;
+    until_served(&hub, "plant").await;
     let (_, feed) =
         hub.call("POST", "/orgs/IBM/changes", Some(json!({"changeId": 1, "maxRecords": 1000}))).await;
     let changes = feed["changes"].as_array().cloned().unwrap_or_default();
@@ -54,11 +54,11 @@ async fn what_an_administrator_removed_stays_removed_and_new_organizations_are_s
     let hub = Hub::start(&scratch, &[]).await;
     for org in ["kept", "removed"] {
         create(&hub, org).await;
-        served(&hub, org).await;
+        until_served(&hub, org).await;
     }
     assert_eq!(hub.call("DELETE", &format!("{SERVED}/removed_*_removed"), None).await.0, 204);
     create(&hub, "later").await;
-    served(&hub, "later").await;
+    until_served(&hub, "later").await;
     assert!(!is_served(&hub, "removed").await, "another organization's coming does not bring it back");
     assert_eq!(hub.stop().await, 0);
 
@@ -66,15 +66,15 @@ async fn what_an_administrator_removed_stays_removed_and_new_organizations_are_s
     assert!(is_served(&hub, "kept").await && is_served(&hub, "later").await);
     assert!(!is_served(&hub, "removed").await, "a new start does not bring it back");
     create(&hub, "newest").await;
-    served(&hub, "newest").await;
+    until_served(&hub, "newest").await;
     assert!(!is_served(&hub, "removed").await);
 
     // An organization that is made anew is a new one.
     assert_eq!(hub.call("DELETE", "/orgs/removed", None).await.0, 204);
     create(&hub, "newer").await;
-    served(&hub, "newer").await;
+    until_served(&hub, "newer").await;
     create(&hub, "removed").await;
-    served(&hub, "removed").await;
+    until_served(&hub, "removed").await;
     assert_eq!(hub.stop().await, 0);
 }
 
@@ -85,9 +85,9 @@ async fn organization_created_while_the_agbot_starts_is_served() {
     agbots.api.make_org("late").await;
     agbots.add_from(1).await;
     eventually("the organization is served", || async {
-        let served =
+        let policies =
             agbots.api.expect(200, ROOT, "GET", "/orgs/IBM/agbots/bot/businesspols", Value::Null).await;
-        served["businessPols"].get("late_*_late").map(|_| ())
+        policies["businessPols"].get("late_*_late").map(|_| ())
     })
     .await;
 }
