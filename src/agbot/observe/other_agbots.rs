@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_ids::AgbotId;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::other_agbots::{OtherAgbots, ServedElsewhere};
 

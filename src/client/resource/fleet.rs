@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::user::{PutUser, UserResponse, UsersResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 
-use super::only;
+use super::{by_id, only};
 use crate::{Client, ClientError, Path};
 
 /// Name of a policy that does not exist.
