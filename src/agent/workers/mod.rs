@@ -108,7 +108,7 @@ pub(crate) fn begin(
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let signals = Arc::new(Signals::default());
     let arch = machine.arch;
-    let contact = |call| Contact::new(call, settings.hub_root(), format!("{}/{}", hub.org, hub.id));
+    let contact = |call| Contact::new(call, settings.hub_root(), hub.node.to_string());
     let feed = feed::ChangeFeed::new(
         contact("change feed"),
         hub.clone(),

@@ -106,7 +106,7 @@ impl NodeRecord {
         let facts = join::join(hub, &wanted).await?;
         handle.apply(Event::Joined(Box::new(facts))).await?;
         if self.is_first {
-            tracing::info!(node.id = format!("{}/{}", hub.org, hub.id), "node is registered");
+            tracing::info!(node.id = %hub.node, "node is registered");
             handle.apply(Event::Reconnected).await?;
         }
         Ok(())

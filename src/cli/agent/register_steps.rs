@@ -69,7 +69,8 @@ impl AtExchange {
         }
         let doing = format!("creating node {}", self.node.name());
         let exchange = self.user(&doing)?;
-        let found = exchange.server.client.node(&self.node.node());
+        let id = self.node.node();
+        let found = exchange.server.client.node(&id);
         if let Some(found) = exchange.server.call(&doing, found).await? {
             self.check_type(&found)?;
             let name = self.node.name();
@@ -94,7 +95,8 @@ impl AtExchange {
     /// # Errors
     /// With status 1 when it does not fit or has no services, 8 when it does not exist.
     pub async fn choose_pattern(&self, given: Option<&str>) -> Outcome<String> {
-        let node = self.as_node.client.node(&self.node.node());
+        let id = self.node.node();
+        let node = self.as_node.client.node(&id);
         let stored = self.as_node.call("reading the node", node).await?.unwrap_or_default().pattern;
         let pattern = match given.filter(|given| !given.is_empty()) {
             None => stored,

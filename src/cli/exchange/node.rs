@@ -127,7 +127,8 @@ pub async fn run(
             let name = node.name();
             let (url, source) = (exchange.server.url.clone(), exchange.server.source);
             let as_node = context.server(url, source, Some(node.clone()))?;
-            let own = as_node.client.confirm_node(&node.node());
+            let id = node.node();
+            let own = as_node.client.confirm_node(&id);
             as_node.call(&format!("confirming node {name}"), own).await?;
             note(format!("the credentials of node {name} are valid"));
             Ok(())
@@ -165,7 +166,8 @@ pub async fn put_new_node(exchange: &Exchange, node: &Credentials, body: &NewNod
         arch: Some(body.arch.to_owned()),
         ..PutNode::default()
     };
-    let created = exchange.server.client.put_node(&node.node(), &body, true);
+    let id = node.node();
+    let created = exchange.server.client.put_node(&id, &body, true);
     exchange.server.call(&doing, created).await?;
     exchange.server.report_done(&format!("node {} is created", node.name()));
     Ok(())
