@@ -5,21 +5,7 @@
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
-use super::change::{Change, Columns};
 use evenkeel_store::{StoreError, to_sql};
-
-/// The resource of a write, for the hashes of its state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
-    /// The kind, as in the database's function `audit_state`.
-    pub kind: &'static str,
-    /// Organization of the resource.
-    pub org: String,
-    /// Its bare id.
-    pub id: String,
-    /// The part; empty for all parts of the kind.
-    pub part: String,
-}
 
 /// A record without its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,74 +32,6 @@ pub struct NewAuditRecord {
     pub status: i16,
     /// Hash of the state before the write.
     pub state_before: Option<Vec<u8>>,
-}
-
-/// Returns the hash of a resource's state and locks it until the end of the transaction; `None` when it does not exist.
-pub async fn lock_state(tx: &mut PgConnection, subject: &Subject) -> Result<Option<Vec<u8>>, StoreError> {
-    let row = sqlx::query!(
-        "-- audit.lock_state
-        SELECT audit_state($1, $2, $3, $4, true) AS state",
-        subject.kind,
-        subject.org,
-        subject.id,
-        subject.part,
-    )
-    .fetch_one(tx)
-    .await?;
-    Ok(row.state)
-}
-
-/// Inserts the record of a write, with the hash of the resulting state, and its changes into the outbox, like
-/// [`super::change::insert_outbox_flushed_by_sequencing`]. Must be the last statement of the transaction. Without changes the
-/// commit itself waits for the disk.
-pub async fn insert_with_changes(
-    tx: &mut PgConnection,
-    record: &NewAuditRecord,
-    subject: Option<&Subject>,
-    changes: &[Change],
-) -> Result<(), StoreError> {
-    let columns = Columns::of(changes);
-    sqlx::query!(
-        "-- audit.insert_with_changes
-        WITH recorded AS (
-            INSERT INTO audit_outbox (org, recorded_at, caller, caller_role, address, request, method, operation, resource, status,
-                                      state_before, state_after)
-            SELECT $9, $7, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                   CASE WHEN $19::text IS NOT NULL THEN audit_state($19, $20, $21, $22, false) END
-        )
-        INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at)
-        SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, $7
-        FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[])
-            WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position)
-        -- Here and not in a statement of its own: it costs no round trip.
-        CROSS JOIN (SELECT CASE WHEN $8 THEN set_config('synchronous_commit', 'off', true) END) AS relaxed
-        ORDER BY row.position",
-        &columns.orgs as &[&str],
-        &columns.ids as &[&str],
-        &columns.categories as &[&str],
-        &columns.resources as &[&str],
-        &columns.operations as &[&str],
-        &columns.publics,
-        to_sql(record.recorded_at) as _,
-        !changes.is_empty(),
-        record.org,
-        record.caller,
-        record.caller_role,
-        record.address,
-        record.request,
-        record.method,
-        record.operation,
-        record.resource,
-        record.status,
-        record.state_before.as_deref(),
-        subject.map(|subject| subject.kind),
-        subject.map(|subject| subject.org.as_str()),
-        subject.map(|subject| subject.id.as_str()),
-        subject.map(|subject| subject.part.as_str()),
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
 }
 
 /// Inserts records without a transaction: refused requests, and changes of this process only.

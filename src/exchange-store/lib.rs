@@ -7,6 +7,7 @@ pub mod agreement;
 pub mod api_key;
 pub mod audit;
 pub mod audit_chain;
+pub mod audit_state;
 pub mod change;
 pub mod deployment_policy;
 pub mod facts;

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use evenkeel_access::{Caller, ROOT_ORG, Role};
-use evenkeel_exchange_store::audit::{self as store, NewAuditRecord};
+use evenkeel_exchange_store::audit::NewAuditRecord;
+use evenkeel_exchange_store::audit_state::{AuditedResource, Subject};
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 
@@ -17,93 +18,18 @@ use super::pipeline::{PathParameters, ResourcePath};
 use super::row::Operation;
 use crate::{ApiError, Exchange};
 
-/// Kind of the resource that a write is about: the rows whose state is hashed into its record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subject {
-    Organization,
-    AgentFileVersion,
-    Account,
-    ApiKey,
-    Node,
-    NodeOrchestration,
-    NodePolicy,
-    NodeStatus,
-    NodeError,
-    NodeAgreement,
-    NodeManagementStatus,
-    Agbot,
-    AgbotAgreement,
-    AgbotPattern,
-    AgbotPolicy,
-    HaGroup,
-    Service,
-    ServicePolicy,
-    ServiceKey,
-    ServiceDockauth,
-    Pattern,
-    PatternKey,
-    DeploymentPolicy,
-    ManagementPolicy,
-}
-
-/// The kinds with their names in the database's function `audit_state`.
-const KINDS: &[(Subject, &str)] = &[
-    (Subject::Organization, "organization"),
-    (Subject::AgentFileVersion, "agent_file_version"),
-    (Subject::Account, "account"),
-    (Subject::ApiKey, "api_key"),
-    (Subject::Node, "node"),
-    (Subject::NodeOrchestration, "node_orchestration"),
-    (Subject::NodePolicy, "node_policy"),
-    (Subject::NodeStatus, "node_status"),
-    (Subject::NodeError, "node_error"),
-    (Subject::NodeAgreement, "node_agreement"),
-    (Subject::NodeManagementStatus, "node_management_status"),
-    (Subject::Agbot, "agbot"),
-    (Subject::AgbotAgreement, "agbot_agreement"),
-    (Subject::AgbotPattern, "agbot_pattern"),
-    (Subject::AgbotPolicy, "agbot_policy"),
-    (Subject::HaGroup, "ha_group"),
-    (Subject::Service, "service"),
-    (Subject::ServicePolicy, "service_policy"),
-    (Subject::ServiceKey, "service_key"),
-    (Subject::ServiceDockauth, "service_dockauth"),
-    (Subject::Pattern, "pattern"),
-    (Subject::PatternKey, "pattern_key"),
-    (Subject::DeploymentPolicy, "deployment_policy"),
-    (Subject::ManagementPolicy, "management_policy"),
-];
-
-impl From<Subject> for &'static str {
-    fn from(subject: Subject) -> &'static str {
-        KINDS.iter().find(|(kind, _)| *kind == subject).map_or("", |(_, name)| name)
-    }
-}
-
-impl Subject {
-    /// The kind that a row names.
-    fn named(name: &str) -> Option<Subject> {
-        KINDS.iter().find(|(_, other)| *other == name).map(|(kind, _)| *kind)
-    }
-
-    /// Whether it is a whole resource that a POST creates: that succeeds only when there was none.
-    fn is_created_whole(self) -> bool {
-        matches!(
-            self,
-            Subject::Organization
-                | Subject::Account
-                | Subject::HaGroup
-                | Subject::Service
-                | Subject::Pattern
-                | Subject::DeploymentPolicy
-                | Subject::ManagementPolicy
-        )
-    }
-
-    /// A resource of this kind.
-    pub(crate) fn of(self, org: &str, id: &str) -> store::Subject {
-        store::Subject { kind: self.into(), org: org.to_owned(), id: id.to_owned(), part: String::new() }
-    }
+/// Whether it is a whole resource that a POST creates: that succeeds only when there was none.
+fn is_created_whole(kind: Subject) -> bool {
+    matches!(
+        kind,
+        Subject::Organization
+            | Subject::Account
+            | Subject::HaGroup
+            | Subject::Service
+            | Subject::Pattern
+            | Subject::DeploymentPolicy
+            | Subject::ManagementPolicy
+    )
 }
 
 /// Longest text that a record takes over from a request.
@@ -139,7 +65,7 @@ pub(crate) struct AuditedRequest {
     operation: AuditedOperation,
     org: String,
     resource: String,
-    subject: Option<store::Subject>,
+    subject: Option<AuditedResource>,
     is_recorded: AtomicBool,
 }
 
@@ -183,7 +109,7 @@ impl AuditedRequest {
     }
 
     /// The resource that the path names.
-    pub(crate) fn subject(&self) -> Option<&store::Subject> {
+    pub(crate) fn subject(&self) -> Option<&AuditedResource> {
         self.subject.as_ref()
     }
 
@@ -191,7 +117,7 @@ impl AuditedRequest {
     pub(crate) fn finds_nothing(&self) -> bool {
         self.method == Method::POST
             && self.operation.name.starts_with("create_")
-            && self.operation.subject.is_some_and(Subject::is_created_whole)
+            && self.operation.subject.is_some_and(is_created_whole)
     }
 
     /// Whether success means that there is nothing any more.
@@ -245,7 +171,7 @@ impl AuditedRequest {
 }
 
 /// The resource of a write; `None` when the path does not name it, or when it has no state of its own (messages, actions).
-fn subject(kind: Option<Subject>, path: &impl PathParameters) -> Option<store::Subject> {
+fn subject(kind: Option<Subject>, path: &impl PathParameters) -> Option<AuditedResource> {
     let (kind, org) = (kind?, path.org()?.to_owned());
     let (id, part) = match kind {
         Subject::Organization | Subject::AgentFileVersion => (org.clone(), ""),
@@ -253,7 +179,7 @@ fn subject(kind: Option<Subject>, path: &impl PathParameters) -> Option<store::S
         Subject::HaGroup => (path.id()?.to_owned(), ""),
         _ => (path.id()?.to_owned(), path.part().unwrap_or_default()),
     };
-    Some(store::Subject { kind: kind.into(), org, id, part: part.to_owned() })
+    Some(AuditedResource { kind, org, id, part: part.to_owned() })
 }
 
 fn below_version(path: &str) -> &str {

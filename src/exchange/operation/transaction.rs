@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_exchange_store::audit::{self, Subject};
+use evenkeel_exchange_store::audit_state::{self, AuditedResource};
 use evenkeel_exchange_store::change::{self, Change};
 use evenkeel_exchange_store::permitted::Permitted;
 use evenkeel_store::{Database, StoreError, Transaction, retry};
@@ -71,7 +71,7 @@ impl Exchange {
             Some(Audited { request, subject, state_before }) => {
                 let record = request.record(now, state_before);
                 let subject = subject.filter(|_| !request.leaves_nothing());
-                audit::insert_with_changes(&mut tx, &record, subject.as_ref(), &changes).await?;
+                audit_state::insert_with_changes(&mut tx, &record, subject.as_ref(), &changes).await?;
                 tx.commit().await?;
                 request.note_recorded();
                 self.auditor().note_written();
@@ -95,7 +95,7 @@ async fn begin<R>(tx: Permitted<R>, audited: Option<&Arc<AuditedRequest>>) -> Re
     if let Some(request) = audited.cloned() {
         let subject = request.subject().cloned();
         let state_before = match &subject {
-            Some(subject) if !request.finds_nothing() => audit::lock_state(&mut write, subject).await?,
+            Some(subject) if !request.finds_nothing() => audit_state::lock(&mut write, subject).await?,
             _ => None,
         };
         write.audited = Some(Audited { request, subject, state_before });
@@ -112,7 +112,7 @@ pub(crate) struct WriteTx<R> {
 /// What the audit record of a write will say.
 struct Audited {
     request: Arc<AuditedRequest>,
-    subject: Option<Subject>,
+    subject: Option<AuditedResource>,
     state_before: Option<Vec<u8>>,
 }
 
@@ -128,9 +128,9 @@ impl<R> WriteTx<R> {
     ///
     /// # Errors
     /// The store's errors.
-    pub(crate) async fn set_subject(&mut self, subject: Subject) -> Result<(), ApiError> {
+    pub(crate) async fn set_subject(&mut self, subject: AuditedResource) -> Result<(), ApiError> {
         if self.audited.as_ref().is_some_and(|audited| audited.subject.is_none()) {
-            let state_before = audit::lock_state(self, &subject).await?;
+            let state_before = audit_state::lock(self, &subject).await?;
             if let Some(audited) = &mut self.audited {
                 (audited.subject, audited.state_before) = (Some(subject), state_before);
             }

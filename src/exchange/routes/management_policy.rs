@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_access::{Account, Permission, right};
 use evenkeel_api::{Either, List, NoContent};
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
@@ -25,7 +26,6 @@ use super::reference::ConstraintWarnings;
 use super::shape::{attribute_of, pattern_or_exact, require_below_limit, show_absent_lists};
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
 use crate::operation::{Content, Op, Operation, OrgPath, ResourcePath};
 use crate::routes::reference::Warned;

@@ -6,8 +6,9 @@ mod action;
 mod agent_file;
 mod status;
 
+use evenkeel_exchange_store::audit_state::Subject;
+
 use crate::operation::Operation;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
 
 const TAG: &str = "administration";

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agreement::{self, AgbotAgreementRow};
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_wire::exchange::agbot::{
     AgbotAgreement, AgbotAgreementsResponse, ConfirmAgreement, PutAgbotAgreement,
@@ -16,7 +17,6 @@ use evenkeel_wire::exchange::time::wire_time;
 use super::agbot_change;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
 use crate::operation::{Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;

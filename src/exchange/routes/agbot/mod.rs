@@ -12,12 +12,12 @@ mod served_entry;
 mod served_pattern;
 mod served_policy;
 
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::agbot::AgbotsResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::operation::Operation;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
 
 const TAG: &str = "agbot";

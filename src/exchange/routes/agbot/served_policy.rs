@@ -4,6 +4,7 @@
 
 use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_api::List;
+use evenkeel_exchange_store::audit_state;
 use evenkeel_exchange_store::served_entry::{ServedFilter, ServedRow, Subject};
 use evenkeel_wire::exchange::agbot::{
     PostServedPolicy, ServedPoliciesQuery, ServedPoliciesResponse, ServedPolicy,
@@ -16,7 +17,7 @@ use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Op, Operation, ResourcePath, audit};
+use crate::operation::{Op, Operation, ResourcePath};
 use crate::routes::shape::pattern_or_exact;
 
 const TAG: &str = "agbot policy";
@@ -58,13 +59,13 @@ pub(super) fn operations() -> Vec<Operation> {
         post(ALL, "create_served_policy", create_policy)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve a deployment policy")
-            .audit(audit::Subject::AgbotPolicy)
+            .audit(audit_state::Subject::AgbotPolicy)
             .success("added")
             .response::<ApiResponse>(409, "it is served already"),
         delete(ALL, "delete_served_policies", served_entry::delete_entries::<ServedPolicies>)
             .alias(ALL_ALIAS)
             .doc(TAG, "Makes an agbot serve no deployment policies")
-            .audit(audit::Subject::AgbotPolicy)
+            .audit(audit_state::Subject::AgbotPolicy)
             .success("removed"),
         get(ONE, "get_served_policy", served_entry::get_entry::<ServedPolicies>)
             .alias(ONE_ALIAS)
@@ -74,7 +75,7 @@ pub(super) fn operations() -> Vec<Operation> {
         delete(ONE, "delete_served_policy", served_entry::delete_entry::<ServedPolicies>)
             .alias(ONE_ALIAS)
             .doc(TAG, "Makes an agbot no longer serve one of the deployment policies")
-            .audit(audit::Subject::AgbotPolicy)
+            .audit(audit_state::Subject::AgbotPolicy)
             .success("removed"),
     ]
 }

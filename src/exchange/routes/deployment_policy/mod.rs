@@ -6,12 +6,12 @@ mod get;
 mod patch;
 mod write;
 
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPoliciesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::ApiError;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
 use crate::operation::{Content, Operation};
 

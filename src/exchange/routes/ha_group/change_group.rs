@@ -10,13 +10,13 @@ use evenkeel_access::{
     Account, Caller, HaGroupFacts, HaGroupRefused, Permission, check_ha_group_change, makes_admin_groups,
     may_move_node, right,
 };
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
 
 use super::form::{WantedGroup, not_all_nodes};
 use crate::ApiError;
 use crate::operation::Op;
-use crate::operation::audit::Subject;
 use crate::operation::transaction::WriteTx;
 
 /// Names of nodes and groups in one refusal, at most.

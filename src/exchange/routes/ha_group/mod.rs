@@ -8,10 +8,10 @@ mod form;
 mod read;
 mod write;
 
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::operation::Operation;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, post, put};
 
 const TAG: &str = "HA groups";

@@ -3,6 +3,7 @@
 //! Source: exchange contract 4.4.
 
 use evenkeel_access::{Permission, right};
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node::RegisteredService;
 use evenkeel_wire::exchange::node_part::PostConfigState;
@@ -11,7 +12,6 @@ use super::{json, node_change};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::audit::Subject;
 use crate::operation::row::post;
 use crate::operation::{Op, Operation, ResourcePath};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_access::{Permission, right};
 use evenkeel_api::{List, NoContent};
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{
     ManagementStatus, ManagementStatusResponse, PutManagementStatus, UpgradeStatus,
@@ -15,7 +16,6 @@ use evenkeel_wire::exchange::time::wire_time;
 use super::{json, missing_node, node_change};
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};

@@ -20,6 +20,7 @@ mod status;
 mod validate;
 
 pub(super) use change::node_change;
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::node::NodesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 pub(super) use get::{MASKED, visible_owner};
@@ -27,7 +28,6 @@ pub(super) use validate::json;
 
 use crate::ApiError;
 use crate::operation::Operation;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, put};
 
 const TAG: &str = "node";

@@ -3,6 +3,7 @@
 //! Source: orchestration 1.7, B9.
 use axum::Json;
 use evenkeel_access::{Permission, right};
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node_orchestration::{
     Availability, NodeOrchestration, NodeOrchestrationResponse, PutNodeOrchestration,
@@ -12,7 +13,6 @@ use super::{missing_node, node_change};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::audit::Subject;
 use crate::operation::row::{get, patch, put};
 use crate::operation::{Op, Operation, ResourcePath};
 

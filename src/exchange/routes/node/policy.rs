@@ -4,6 +4,7 @@
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
 use evenkeel_wire::exchange::node::HeartbeatQuery;
@@ -14,7 +15,6 @@ use super::{json, missing_node, node_change};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::routes::reference::{ConstraintWarnings, Warned, require_property_types};

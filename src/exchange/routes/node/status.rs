@@ -4,6 +4,7 @@
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::ha_group;
 use evenkeel_exchange_store::node_part::{self, NodeStatusRow};
 use evenkeel_wire::exchange::node_part::{NodeStatusResponse, PutNodeStatus, RunningService};
@@ -12,7 +13,6 @@ use evenkeel_wire::exchange::time::wire_time;
 use super::{json, missing_node, node_change};
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::{ApiError, Exchange};

@@ -5,6 +5,7 @@
 mod read;
 mod write;
 
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::organization::Organization;
 use evenkeel_wire::exchange::organization::{OrganizationResponse, OrganizationsResponse};
 use evenkeel_wire::exchange::time::wire_time;
@@ -13,7 +14,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::operation::Operation;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
 
 const TAG: &str = "organizations";

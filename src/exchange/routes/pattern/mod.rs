@@ -6,13 +6,13 @@ mod get;
 mod patch;
 mod write;
 
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::pattern::PatternsResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::signing_key::{PatternKeys, key_operations};
 use crate::ApiError;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
 use crate::operation::{Content, Operation};
 

@@ -8,12 +8,12 @@ mod patch;
 mod policy;
 mod write;
 
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::service::DockAuthResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use super::signing_key::{ServiceKeys, key_operations};
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
 use crate::operation::{Content, Operation};
 

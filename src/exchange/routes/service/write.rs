@@ -2,6 +2,7 @@
 
 use evenkeel_access::{Account, Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_exchange_store::service::{self, ServiceRow};
@@ -15,7 +16,6 @@ use super::get::absent;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::audit::Subject;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::reference::{
     ExchangeRange, ExchangeVersion, require_version, service_id, service_id_base,

@@ -9,11 +9,11 @@ mod write;
 
 use evenkeel_access::{AccountFacts, Caller, sees_account};
 use evenkeel_exchange_store::account::{self, AccountRow};
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::user::UsersResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
 use crate::operation::Operation;
-use crate::operation::audit::Subject;
 use crate::operation::row::{delete, get, patch, post, put};
 use crate::{ApiError, Exchange};
 
