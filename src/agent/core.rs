@@ -159,7 +159,7 @@ impl Core {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "running services cannot be taken over now"),
             Err(_) => {
-                tracing::warn!("running services cannot be taken over now: the driver does not respond")
+                tracing::warn!("running services cannot be taken over now: the driver does not respond");
             }
         }
         for spec in &started {

@@ -189,7 +189,7 @@ async fn hostile_messages_are_dropped_and_change_nothing() {
     let mut tampered = hub.seal(&cancel);
     tampered.replace_range(100..104, "AAAA");
     hub.post(&tampered, AGBOT);
-    hub.post(&hub.seal_for_other_receiver(&cancel), AGBOT);
+    hub.post(&TestHub::seal_for_other_receiver(&cancel), AGBOT);
     hub.post(&hub.seal_as_unknown_sender(&cancel), AGBOT);
     hub.post("no envelope at all", AGBOT);
     hub.post(&hub.seal(&cancel), "IBM/other");

@@ -198,6 +198,7 @@ mod tests {
         String::from_utf8(bytes.to_vec()).expect("UTF-8")
     }
 
+    #[expect(clippy::unused_async, reason = "it stands for a query")]
     async fn numbers(after: Option<u32>, to: u32) -> Result<Page<u32>, io::Error> {
         let rows: Vec<u32> = (after.map_or(0, |last| last + 1)..to).take(2).collect();
         Page::object(rows, 2, |number| *number, |number| (format!("n{number}"), number))

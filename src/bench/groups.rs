@@ -32,7 +32,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let length = Duration::from_secs(if options.short { 1 } else { 8 });
     let scribe = Scribe::new(stage.connect().await?).await?;
     let nodes = scribe.nodes("n", 4 * CLIENTS).await?;
-    let mut other = Other::new(stage).await?;
+    let mut other = Other::new(stage)?;
     let (exchange, address) = stage.start_exchange().await?;
     let load = Load { address, connections: CLIENTS, requests: Arc::new(requests(&nodes)) };
     load.once().await?;
@@ -51,7 +51,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let mut report = Report::new("groups");
     report.push(
         Row::new(format!("HA group create + delete, {CLIENTS} clients"), ours.rate() / 2.0, "pairs/s")
-            .beside(other.name(), (before + after) / 2.0)
+            .beside(other.name(), f64::midpoint(before, after))
             .target(Target::RatioAtLeast(SHARE)),
     );
     report.push(Row::new("p99 of one create or delete", ours.quantile_millis(0.99), "ms"));
@@ -129,7 +129,7 @@ enum Other {
 }
 
 impl Other {
-    async fn new(stage: &Stage) -> Result<Other, Failure> {
+    fn new(stage: &Stage) -> Result<Other, Failure> {
         let beside = stage.programs().join("pgbench");
         let on_path = std::env::var_os("PATH").unwrap_or_default();
         let found =

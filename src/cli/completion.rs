@@ -42,9 +42,9 @@ _evenkeel_complete() {
 }
 compdef _evenkeel_complete hzn evenkeel
 "#;
-const FISH: &str = r#"complete -c hzn -a '(hzn __complete (commandline -opc) (commandline -ct) 2>/dev/null)'
+const FISH: &str = r"complete -c hzn -a '(hzn __complete (commandline -opc) (commandline -ct) 2>/dev/null)'
 complete -c evenkeel -a '(evenkeel hzn __complete (commandline -opc) (commandline -ct) 2>/dev/null)'
-"#;
+";
 
 /// Prints the completions of a shell.
 ///

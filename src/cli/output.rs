@@ -180,7 +180,7 @@ impl Screen {
     ///
     /// # Errors
     /// With status 4 when nothing can be written there; a reader that left early is none.
-    pub fn show(&self, view: &View) -> Outcome {
+    pub fn show(self, view: &View) -> Outcome {
         let is_terminal = std::io::stdout().is_terminal();
         let format = self.format.or_else(|| (is_terminal && view.plain.is_none()).then_some(Format::Table));
         let width = is_terminal.then(terminal_width).flatten();
@@ -191,7 +191,7 @@ impl Screen {
     ///
     /// # Errors
     /// As [`Screen::show`].
-    pub fn show_again(&self, view: &View) -> Outcome {
+    pub fn show_again(self, view: &View) -> Outcome {
         if std::io::stdout().is_terminal() {
             write_all("\u{1b}[H\u{1b}[2J")?;
         }

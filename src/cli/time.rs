@@ -18,7 +18,7 @@ fn in_zone(seconds: i64, zone: TimeZone) -> String {
 
 /// A wire instant as seconds since 1970; zero when it is none.
 pub fn seconds_of(text: &str) -> i64 {
-    text.parse::<Timestamp>().map(|instant| instant.as_second()).unwrap_or_default()
+    text.parse::<Timestamp>().map(Timestamp::as_second).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
     let listeners = Listeners::bind(&settings).await?;
     let directory = open_directory(&settings.directory.path()?)?;
-    let opening = OpenDatabase::open(&directory, &settings.database, &settings.postgres);
+    let opening = Box::pin(OpenDatabase::open(&directory, &settings.database, &settings.postgres));
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;

@@ -69,7 +69,7 @@ impl Focus {
             Event::Message { message } => self.add_agreement(model, &message.agreement),
             Event::CommandOutcome { command, .. } => self.add_command(model, command),
             Event::AgreementRecorded { agreement } => {
-                self.add_pair(model, &agreement.node, &agreement.policy)
+                self.add_pair(model, &agreement.node, &agreement.policy);
             }
             Event::UsageRecorded { node, policy, .. } => self.add_pair(model, node, policy),
             Event::ClaimRecorded { claim } => self.add_active_group_rollouts_of(model, &claim.group),
@@ -87,7 +87,7 @@ impl Focus {
             Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
             Event::Tick => self.add_all_active_units(model),
             Event::NmpStatusChanged { status } => {
-                self.groups.extend(model.group_of.get(&status.node).cloned())
+                self.groups.extend(model.group_of.get(&status.node).cloned());
             }
             Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } | Event::OrgsRead { .. } => {}
         }
@@ -159,7 +159,7 @@ impl Focus {
     fn add_command(&mut self, model: &Model, command: &Command) {
         match &command.action {
             Action::Propose { agreement, .. } | Action::RepeatProposal { agreement } => {
-                self.add_pair(model, &agreement.node, &agreement.policy)
+                self.add_pair(model, &agreement.node, &agreement.policy);
             }
             Action::Cancel { node, policy, .. } | Action::UpdateUsage { node, policy, .. } => {
                 self.add_pair(model, node, policy);
@@ -174,7 +174,7 @@ impl Focus {
                 self.add_queued_group_rollouts(model, &claim.scope);
             }
             Action::RecordRollout { rollout } => {
-                self.add_group_rollout(model, &rollout.group, &rollout.policy)
+                self.add_group_rollout(model, &rollout.group, &rollout.policy);
             }
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }

@@ -267,7 +267,7 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
             }
         }
         ToAgent::Cancel { agreement, reason } => {
-            end(world, node, &agreement, None, &format!("cancelled, {reason}"))
+            end(world, node, &agreement, None, &format!("cancelled, {reason}"));
         }
         ToAgent::Verification { agreement } => {
             let exists = agent.held.contains_key(&agreement);
@@ -356,7 +356,7 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
         AgentTimer::Started { agreement } => started(world, node, &agreement),
         AgentTimer::StartTimeout { agreement } => end(world, node, &agreement, Some(104), "did not start"),
         AgentTimer::Ended { agreement } => {
-            end(world, node, &agreement, Some(103), "the service ended by itself")
+            end(world, node, &agreement, Some(103), "the service ended by itself");
         }
     }
 }

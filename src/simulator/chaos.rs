@@ -173,7 +173,7 @@ fn build(world: &mut World) {
         _ => FailureAction::Pause,
     };
     // Both limits of two groups: one at a time, and any number.
-    world.settings.update.parallelism = if matches!(world.seed % 7, 0 | 6) { 1 } else { 0 };
+    world.settings.update.parallelism = u32::from(matches!(world.seed % 7, 0 | 6));
     let group_count = world.between(1, 2);
     for group in 0..group_count {
         let size = world.between(2, 3);

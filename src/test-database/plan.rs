@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use sqlx::error::DatabaseError;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use crate::TestDatabase;
@@ -108,7 +109,7 @@ async fn plan(connection: &mut PgConnection, query: &Query) -> Option<String> {
     let Parameters::Left(parameters) = &query.describe.parameters;
     let prepare = format!("DEALLOCATE ALL; PREPARE list AS {}", query.query);
     if let Err(error) = sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut *connection).await {
-        let code = error.as_database_error().and_then(|error| error.code());
+        let code = error.as_database_error().and_then(DatabaseError::code);
         assert!(matches!(code.as_deref(), Some("42P01" | "42703" | "42883")), "{}: {error}", query.name());
         return None;
     }

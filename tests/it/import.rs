@@ -138,7 +138,7 @@ async fn clients_go_on_with_the_credentials_they_have() {
     let second = &nodes["nodes"]["plant/edge-2"];
     assert_eq!((&second["nodeType"], &second["clusterNamespace"]), (&json!("cluster"), &json!("edge")));
     assert_eq!(second["lastHeartbeat"], Value::Null);
-    assert_eq!(nodes["nodes"].as_object().map(|nodes| nodes.len()), Some(3));
+    assert_eq!(nodes["nodes"].as_object().map(serde_json::Map::len), Some(3));
 
     for (path, pointer, expected) in [
         ("/orgs/plant", "/orgs/plant/limits/maxNodes", json!(50)),

@@ -39,7 +39,7 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
     let lease = command.lease;
     match &command.action {
         Action::Propose { agreement, claim } => {
-            agreement::propose(context, lease, agreement, claim.as_ref()).await?
+            agreement::propose(context, lease, agreement, claim.as_ref()).await?;
         }
         Action::RepeatProposal { agreement } => {
             let subject = Subject { node: &agreement.node, agreement: &agreement.id };

@@ -74,7 +74,7 @@ impl InertPolicies {
                     self.set(PolicyKind::Deployment, policy.id.as_str(), &policy.policy.constraints);
                 }
                 Event::DeploymentPolicyRemoved { policy } => {
-                    self.remove(PolicyKind::Deployment, policy.as_str())
+                    self.remove(PolicyKind::Deployment, policy.as_str());
                 }
                 Event::ServicePolicyChanged { service, policy: Some(policy) } => {
                     self.set(PolicyKind::Service, service.as_str(), &policy.policy.constraints);

@@ -221,7 +221,7 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
                     .push(ManagementCommand::RequestPermission { job: name.clone(), group: group.clone() });
             }
             (Phase::Downloaded | Phase::Initiated, _) => {
-                commands.push(ManagementCommand::Install(name.clone()))
+                commands.push(ManagementCommand::Install(name.clone()));
             }
             _ => {}
         }

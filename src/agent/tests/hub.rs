@@ -17,6 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{delete, get, post, put},
 };
+use base64::Engine;
 use evenkeel_client::Transport;
 use evenkeel_wire::{
     agreement::{
@@ -136,7 +137,7 @@ impl TestHub {
         seal(message, agbot_key(), &self.node_key())
     }
 
-    pub fn seal_for_other_receiver(&self, message: &Message) -> String {
+    pub fn seal_for_other_receiver(message: &Message) -> String {
         seal(message, agbot_key(), &unknown_key().public_key().unwrap())
     }
 
@@ -276,7 +277,6 @@ async fn guard(State(hub): Hub, headers: HeaderMap, request: Request, next: Next
     if hub.is_away.load(Ordering::SeqCst) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    use base64::Engine;
     let right = base64::engine::general_purpose::STANDARD.encode("acme/edge-1:t0ken");
     let given = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if given != format!("Basic {right}") || !hub.state().exists {

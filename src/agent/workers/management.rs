@@ -51,7 +51,7 @@ impl Worker for Management {
         match result {
             Ok(()) => {}
             Err(PassError::Hub(error)) => {
-                tracing::debug!(%error, "management policies cannot be followed now")
+                tracing::debug!(%error, "management policies cannot be followed now");
             }
             Err(PassError::Ended(ended)) => canceled_if_ended(Err(ended)).await,
         }
@@ -278,7 +278,7 @@ impl Management {
             Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
             Ok(false) => tracing::info!(policy = job, group, "another member of the group is being upgraded"),
             Err(error) => {
-                tracing::info!(policy = job, group, %error, "the group's permission cannot be had now")
+                tracing::info!(policy = job, group, %error, "the group's permission cannot be had now");
             }
         }
         Ok(())

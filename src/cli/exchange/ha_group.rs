@@ -152,7 +152,7 @@ impl HaGroupCommand {
     ///
     /// # Errors
     /// When nothing can be written.
-    pub fn show_template(&self, context: &Context) -> Outcome {
+    pub fn show_template(context: &Context) -> Outcome {
         let text = r#"{
   "name": "",                       /* name of the group */
   "description": "",                /* what it is for */

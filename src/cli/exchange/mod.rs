@@ -83,7 +83,9 @@ pub async fn run(arguments: ExchangeArguments, context: &Context) -> Outcome {
     let command = match arguments.command {
         ExchangeCommand::Version => return version(context).await,
         // Templates need neither address nor credentials.
-        ExchangeCommand::Hagroup(command) if command.is_template() => return command.show_template(context),
+        ExchangeCommand::Hagroup(command) if command.is_template() => {
+            return ha_group::HaGroupCommand::show_template(context);
+        }
         ExchangeCommand::Nmp(nmp::NmpCommand::New) => return nmp::show_template(context),
         ExchangeCommand::Deployment(deployment::DeploymentCommand::New) => {
             return deployment::show_template(context);

@@ -22,6 +22,10 @@ use crate::{Client, ClientError, Path};
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeIds {
+    #[expect(
+        clippy::zero_sized_map_values,
+        reason = "the exchange sends a map of which only the keys are read"
+    )]
     nodes: BTreeMap<NodeId, IgnoredAny>,
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::compatibility::namespace::NamespaceChoice;
 use super::compatibility::{NodeFacts, PolicyCheck, ServiceCatalog, ServiceDefinition, deployment};
-use super::internal::InternalPolicy;
+use super::internal::{InternalPolicy, Workload};
 use super::reference_json::{from_value, to_text};
 use super::terms::{all_mismatches, check_compatible, merge_producers, terms_and_conditions};
 use super::{DeploymentPolicy, ExternalPolicy, NodePolicy, Pattern};
@@ -157,7 +157,7 @@ proptest! {
     fn terms_exist_exactly_for_compatible_policies(left in internal_policy(), right in internal_policy()) {
         let suits = check_compatible(&left, &right).is_ok();
         prop_assert_eq!(suits, all_mismatches(&left, &right).is_empty());
-        let terms = terms_and_conditions(&left, &right, Default::default(), u64::MAX);
+        let terms = terms_and_conditions(&left, &right, Workload::default(), u64::MAX);
         prop_assert_eq!(suits, terms.is_ok());
         if let Ok(merged) = merge_producers(&left, &right, 0) {
             prop_assert_eq!(merged.max_agreements, left.max_agreements.min(right.max_agreements));

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, Equivalent, UnitWeighter};
 
 /// Capacity allocated at first; more is allocated as needed.
@@ -23,7 +23,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Remembered<K, V> {
             u64::from(capacity),
             UnitWeighter,
             DefaultHashBuilder::default(),
-            Default::default(),
+            DefaultLifecycle::default(),
         );
         Remembered { cache, lifetime }
     }

@@ -66,7 +66,7 @@ impl Peers {
     pub async fn keep(&self, seen_id: i64) -> Result<Option<Instant>, StoreError> {
         let asked_at = Instant::now();
         let until = *self.current_until.borrow();
-        if until > asked_at + (LEASE - RENEWAL) {
+        if until > asked_at + LEASE.saturating_sub(RENEWAL) {
             return Ok(None);
         }
         if until > asked_at {

@@ -1,5 +1,6 @@
 //! Chooses the service version for one (node, policy), or explains why there is none.
 
+use evenkeel_domain::policy::PropertyList;
 use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
@@ -249,7 +250,7 @@ fn test_node(
     }
     if policy.pattern.is_none() {
         test_constraints(record, consumer)?;
-    } else if consumer.needs_privileges && !record.properties().is_some_and(|own| own.allows_privileged()) {
+    } else if consumer.needs_privileges && !record.properties().is_some_and(PropertyList::allows_privileged) {
         return Err(Blocked::NeedsPrivileges { service: consumer.service.clone() });
     }
     if is_cluster {

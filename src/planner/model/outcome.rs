@@ -75,7 +75,7 @@ impl Model {
                 }
             }
             Action::RecordStopped { agreement, .. } => {
-                self.change_agreement(agreement, Agreement::confirm_stop)
+                self.change_agreement(agreement, Agreement::confirm_stop);
             }
             Action::UpdateUsage { node, policy, usage, backoff } => {
                 self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());

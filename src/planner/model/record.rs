@@ -134,7 +134,7 @@ fn is_same(known: &Agreement, read: &Agreement) -> bool {
         ..known
     });
     let verified_at = known.verified_at.max(read.verified_at);
-    Agreement { state, pending_update, ..known.clone() } == Agreement { verified_at, ..read.clone() }
+    Agreement { pending_update, state, ..known.clone() } == Agreement { verified_at, ..read.clone() }
 }
 
 /// Returns whether two records of a claim are equal.

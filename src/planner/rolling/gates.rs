@@ -123,7 +123,7 @@ mod tests {
         others.iter().for_each(&mut report);
         report(last);
         assert!(!waits(&model), "everybody has reported since");
-        let empty = HaGroupFacts { members: Default::default(), ..group.clone() };
+        let empty = HaGroupFacts { members: std::collections::BTreeSet::new(), ..group.clone() };
         assert!(just_started(&Pass::new(&model, now, 1), &empty).is_none(), "nothing to protect");
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn finish(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stor
         RolloutState::Abandoned { at: pass.now, why: ReleaseReason::Superseded }
     };
     let done = if is_current && stored.rollback.is_some() { stored.total } else { stored.done };
-    record(pass, group_rollout.lease, Rollout { state, done, ..stored.clone() });
+    record(pass, group_rollout.lease, Rollout { done, state, ..stored.clone() });
 }
 
 /// A rollback is complete when the members on which the new version failed run the old one again; one that never does holds it.

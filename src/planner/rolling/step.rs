@@ -56,7 +56,7 @@ pub(super) fn work(
         Some(agreement) if pass.is_stopping(agreement) => check_deadline(pass, group_rollout, claim, None),
         Some(agreement) => match agreement.state {
             AgreementState::Finalized { at } => {
-                work_with_agreement(pass, group_rollout, claim, agreement, at)
+                work_with_agreement(pass, group_rollout, claim, agreement, at);
             }
             _ => {
                 let until = agreement.reply_by;
@@ -105,7 +105,7 @@ fn work_without_agreement(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>,
     }
     match matching::select(pass.model, &claim.node, &group_rollout.policy.id, pass.now) {
         Err(blocked) if blocked.is_incompatibility() => {
-            release(pass, group_rollout, claim, ReleaseReason::NotWanted)
+            release(pass, group_rollout, claim, ReleaseReason::NotWanted);
         }
         Err(blocked) => check_deadline(pass, group_rollout, claim, Some(blocked)),
         Ok(_) => check_deadline(pass, group_rollout, claim, None),
@@ -127,12 +127,12 @@ fn work_with_agreement(
         Fit::Lost(_) => release(pass, group_rollout, claim, ReleaseReason::NotWanted),
         Fit::Leaving => release(pass, group_rollout, claim, ReleaseReason::NodeDraining),
         Fit::Unclear(Blocked::NodePaused) => {
-            release(pass, group_rollout, claim, ReleaseReason::AvailabilityChanged)
+            release(pass, group_rollout, claim, ReleaseReason::AvailabilityChanged);
         }
         Fit::Unclear(blocked) => check_deadline(pass, group_rollout, claim, Some(blocked)),
         // A lower version by rollback, or the policy was edited back: the step did not reach its target.
         Fit::Clean(_) if agreement.version != claim.version => {
-            release(pass, group_rollout, claim, ReleaseReason::Superseded)
+            release(pass, group_rollout, claim, ReleaseReason::Superseded);
         }
         Fit::Clean(_) if claim.phase == Phase::Stopping => {
             advance(pass, group_rollout, claim, Phase::Starting, start_deadline(pass, group_rollout));

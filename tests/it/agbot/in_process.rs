@@ -33,7 +33,7 @@ pub struct Agbots {
     calls: Arc<AtomicUsize>,
     shutdown: CancellationToken,
     _guard: DropGuard,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Agbots {
@@ -55,7 +55,7 @@ impl Agbots {
             calls,
             shutdown: shutdown.clone(),
             _guard: shutdown.clone().drop_guard(),
-            _scratch: scratch,
+            scratch,
         };
         for _ in 0..count {
             let agbot = agbots.start_one(|settings| settings, shutdown.clone()).await;
@@ -79,7 +79,7 @@ impl Agbots {
     ) -> Agbot {
         let transport = Transport::router(counted(self.api.router(), self.calls.clone()));
         let client = must(Client::new(transport, "/v1", Credentials::new("IBM", "bot", TOKEN)), "a client");
-        let settings = AgbotSettings::new("IBM", "bot", self._scratch.join("key.pem"));
+        let settings = AgbotSettings::new("IBM", "bot", self.scratch.join("key.pem"));
         must(Agbot::start(edit(settings), client, self.database.connect().await, shutdown), "an agbot")
     }
 

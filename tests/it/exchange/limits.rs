@@ -67,6 +67,9 @@ async fn race(
     (done, statuses)
 }
 
+/// Method, path and body of a creation by its number.
+type NumberedRequest<'a> = Box<dyn Fn(usize) -> (&'static str, String, Value) + 'a>;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn creations_that_come_at_once_never_exceed_the_limit_of_their_owner() {
     let (_database, apis) = two_with_limits().await;
@@ -78,8 +81,7 @@ async fn creations_that_come_at_once_never_exceed_the_limit_of_their_owner() {
     apis[0].expect(201, "o/admin:pa", "POST", "/orgs/o/services", published("public", "l", true)).await;
     let node = json!({"token": "t", "name": "n", "pattern": "", "publicKey": ""});
     let agbot = json!({"token": "t", "name": "b", "publicKey": ""});
-    type Request<'a> = Box<dyn Fn(usize) -> (&'static str, String, Value) + 'a>;
-    let kinds: Vec<(&str, &'static str, Request<'_>)> = vec![
+    let kinds: Vec<(&str, &'static str, NumberedRequest<'_>)> = vec![
         ("services", USER, Box::new(|n| ("POST", "/orgs/o/services".to_owned(), service(n)))),
         ("nodes", USER, Box::new(|n| ("PUT", format!("/orgs/o/nodes/n{n}"), node.clone()))),
         ("agbots", "o/admin:pa", Box::new(|n| ("PUT", format!("/orgs/o/agbots/b{n}"), agbot.clone()))),

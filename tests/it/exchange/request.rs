@@ -116,7 +116,7 @@ pub fn body(endpoint: &Operation, aim: Aim) -> Option<Value> {
     match endpoint.request {
         Content::None => None,
         Content::Text(_) => Some(json!("key")),
-        _ => Some(json_body(endpoint.operation, aim)),
+        Content::Json(_) => Some(json_body(endpoint.operation, aim)),
     }
 }
 

@@ -277,7 +277,7 @@ impl Supervisor {
     /// the table.
     async fn terminate(&self, mut process: Process) {
         let record = process.record.clone();
-        let (_, ()) = tokio::join!(
+        let ((), ()) = tokio::join!(
             async {
                 if let Some(child) = &mut process.child {
                     // The outcome is not needed.

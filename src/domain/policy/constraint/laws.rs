@@ -101,7 +101,7 @@ proptest! {
         left in valid_text(), right in valid_text(), properties in any_properties(),
     ) {
         let satisfied = |texts: &[&String]| {
-            ConstraintList::from_iter(texts.iter().copied()).is_satisfied_by(&properties).unwrap()
+            texts.iter().copied().collect::<ConstraintList>().is_satisfied_by(&properties).unwrap()
         };
         prop_assert_eq!(satisfied(&[&left, &right]), satisfied(&[&left]) && satisfied(&[&right]));
     }

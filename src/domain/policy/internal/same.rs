@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::InternalPolicy;
+use super::{AgreementProtocol, InternalPolicy, Workload};
 use crate::policy::constraint::ConstraintList;
 use crate::policy::secret_binding::is_same_list as is_same_secret_bindings;
 use crate::policy::user_input::is_same_list as is_same_user_input;
@@ -60,9 +60,13 @@ impl InternalPolicy {
             (D::ApiSpecs, !names_no_service || is_same_set(&self.api_specs, &other.api_specs, |a, b| a == b)),
             (
                 D::AgreementProtocols,
-                is_same_set(&self.agreement_protocols, &other.agreement_protocols, |a, b| a.is_same(b)),
+                is_same_set(
+                    &self.agreement_protocols,
+                    &other.agreement_protocols,
+                    AgreementProtocol::is_same,
+                ),
             ),
-            (D::Workloads, is_same_set(&self.workloads, &other.workloads, |a, b| a.is_same(b))),
+            (D::Workloads, is_same_set(&self.workloads, &other.workloads, Workload::is_same)),
             (D::DataVerification, self.data_verification.is_same(&other.data_verification)),
             (D::Properties, self.properties.is_same(&other.properties)),
             (D::Constraints, is_same_texts(&self.constraints, &other.constraints)),

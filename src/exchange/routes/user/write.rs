@@ -54,7 +54,7 @@ pub async fn replace_user(
             let is_new = stored.is_none();
             match stored {
                 Some(stored) if sees_account(caller, facts(&stored)) => {
-                    account::update_account(&mut tx, &account).await?
+                    account::update_account(&mut tx, &account).await?;
                 }
                 Some(_) => return Err(not_added(org, name)),
                 None => {
