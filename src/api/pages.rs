@@ -2,10 +2,11 @@
 use std::error::Error;
 
 use axum::body::Body;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
-use http::{HeaderValue, header};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt};
+use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 use crate::response::Listing;
@@ -114,80 +115,81 @@ impl<T, const FOUND: u16, const EMPTY: u16> Listing<T, FOUND, EMPTY> {
         K: Send + 'static,
         L: Fn(Option<K>) -> F + Send + 'static,
         F: Future<Output = Result<Page<K>, E>> + Send + 'static,
-        E: Error + 'static,
+        E: Error + Send + Sync + 'static,
     {
         let mut first = load(None).await?;
         // A page may hold nothing though more follow, when its rows are filtered.
         while first.json.is_empty() && first.next.is_some() {
             first = load(first.next.take()).await?;
         }
+        let more = first.next.map(|next| pages_from(load, next).boxed());
         let status = Self::status(first.json.is_empty());
-        let mut start = open.into().into_bytes();
-        start.reserve_exact(first.json.len() + close.len());
-        start.append(&mut first.json);
-        let body = match first.next {
-            None => {
-                start.extend_from_slice(close.as_bytes());
-                Body::from(start)
-            }
-            Some(next) => {
-                let start = stream::iter([Ok(Bytes::from(start))]);
-                Body::from_stream(start.chain(rest(close, load, next)))
-            }
-        };
-        let mut response = (status, body).into_response();
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(Self::sent(response))
+        Ok(Self::sent(response(status, open.into(), close, first.json, more)))
     }
 }
 
-enum Place<K> {
-    Page(K),
-    Close,
-    End,
-}
+/// The elements of a page as JSON.
+type PageJson = Result<Vec<u8>, Box<dyn Error + Send + Sync>>;
 
-/// The pages from `next` on, and the end of the answer.
-fn rest<K, L, F, E>(
-    close: &'static str,
-    load: L,
-    next: K,
-) -> impl stream::Stream<Item = Result<Bytes, std::io::Error>> + Send
+/// The pages from `next` on.
+fn pages_from<K, L, F, E>(load: L, next: K) -> impl Stream<Item = PageJson> + Send
 where
     K: Send + 'static,
     L: Fn(Option<K>) -> F + Send + 'static,
     F: Future<Output = Result<Page<K>, E>> + Send + 'static,
-    E: Error + 'static,
+    E: Error + Send + Sync + 'static,
 {
-    stream::unfold((Place::Page(next), load), move |(place, load)| async move {
-        match place {
-            Place::Page(key) => match load(Some(key)).await {
-                Ok(page) => {
-                    let mut json = Vec::with_capacity(page.json.len() + 1);
-                    if !page.json.is_empty() {
-                        json.push(b',');
-                        json.extend_from_slice(&page.json);
-                    }
-                    let place = page.next.map_or(Place::Close, Place::Page);
-                    Some((Ok(Bytes::from(json)), (place, load)))
-                }
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn Error, "a list broke off");
-                    Some((Err(std::io::Error::other("the list broke off")), (Place::End, load)))
-                }
-            },
-            Place::Close => Some((Ok(Bytes::from_static(close.as_bytes())), (Place::End, load))),
-            Place::End => None,
+    stream::unfold((Some(next), load), |(next, load)| async move {
+        match load(Some(next?)).await {
+            Ok(page) => Some((Ok(page.json), (page.next, load))),
+            Err(error) => Some((Err(error.into()), (None, load))),
         }
     })
+}
+
+// Apart from what is generic, so that it is compiled once.
+fn response(
+    status: StatusCode,
+    open: String,
+    close: &'static str,
+    mut first: Vec<u8>,
+    more: Option<BoxStream<'static, PageJson>>,
+) -> Response {
+    let mut start = open.into_bytes();
+    start.reserve_exact(first.len() + close.len());
+    start.append(&mut first);
+    let body = match more {
+        None => {
+            start.extend_from_slice(close.as_bytes());
+            Body::from(start)
+        }
+        Some(pages) => {
+            let start = stream::iter([Ok(Bytes::from(start))]);
+            let close = stream::iter([Ok(Bytes::from_static(close.as_bytes()))]);
+            Body::from_stream(start.chain(pages.map(later_page)).chain(close))
+        }
+    };
+    let mut response = (status, body).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A page behind another one. The server breaks the response off at an error, so that nothing follows it.
+fn later_page(page: PageJson) -> Result<Bytes, std::io::Error> {
+    match page {
+        Ok(json) if json.is_empty() => Ok(Bytes::new()),
+        Ok(json) => Ok([&b","[..], &json].concat().into()),
+        Err(error) => {
+            tracing::warn!(error = &*error as &dyn Error, "a list broke off");
+            Err(std::io::Error::other("the list broke off"))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io;
 
-    use axum::response::Response;
-    use http::StatusCode;
     use serde_json::{Value, json};
 
     use super::*;

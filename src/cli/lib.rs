@@ -18,7 +18,6 @@ mod input;
 mod key;
 mod layout;
 mod machine;
-mod orchestration;
 mod output;
 mod reference;
 mod rollout;

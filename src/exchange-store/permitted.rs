@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use evenkeel_access::{Permission, WriteRight, right};
-use evenkeel_store::{StoreError, Transaction};
+use evenkeel_store::Transaction;
 use sqlx::PgConnection;
 
 /// A transaction in which the right `R` holds.
@@ -35,12 +35,10 @@ impl Permitted<Login> {
 }
 
 impl<R> Permitted<R> {
-    /// Commits the transaction.
-    ///
-    /// # Errors
-    /// Those of the database; the transaction is rolled back then.
-    pub async fn commit(self) -> Result<(), StoreError> {
-        self.tx.commit().await
+    /// The transaction, to be committed.
+    #[must_use]
+    pub fn into_transaction(self) -> Transaction {
+        self.tx
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
+use tokio::time::Instant;
 
 use crate::connections::{Connection, ConnectionUsage, Connections, TRUSTED, Transaction};
 use crate::error::StoreError;
@@ -162,22 +163,41 @@ where
     Fut: Future<Output = Result<T, E>>,
     E: From<StoreError> + AsStoreError,
 {
-    let started = tokio::time::Instant::now();
-    for attempt in 1_u32.. {
+    let mut attempts = Attempts { name, started: Instant::now(), count: 0 };
+    loop {
         match work().await {
             Err(error) if error.as_store_error().is_some_and(StoreError::is_retryable) => {
-                tracing::debug!(transaction = name, attempt, "transaction lost against another one");
-                if started.elapsed() > RETRY_LIMIT {
-                    break;
-                }
-                let longest = Duration::from_millis(6).saturating_mul(attempt.saturating_pow(2));
-                // Equal pauses would make the same transactions conflict again.
-                tokio::time::sleep(longest.min(LONGEST_PAUSE).mul_f64(rand::random::<f64>())).await;
+                attempts.pause().await?;
             }
             outcome => return outcome,
         }
     }
-    Err(StoreError::Contention { name }.into())
+}
+
+/// The attempts of one write. No generic part of [`retry`], so that it is compiled once.
+struct Attempts {
+    name: &'static str,
+    started: Instant,
+    count: u32,
+}
+
+impl Attempts {
+    /// Waits before the next attempt.
+    async fn pause(&mut self) -> Result<(), StoreError> {
+        self.count += 1;
+        tracing::debug!(
+            transaction = self.name,
+            attempt = self.count,
+            "transaction lost against another one"
+        );
+        if self.started.elapsed() > RETRY_LIMIT {
+            return Err(StoreError::Contention { name: self.name });
+        }
+        let longest = Duration::from_millis(6).saturating_mul(self.count.saturating_pow(2));
+        // Equal pauses would make the same transactions conflict again.
+        tokio::time::sleep(longest.min(LONGEST_PAUSE).mul_f64(rand::random::<f64>())).await;
+        Ok(())
+    }
 }
 
 /// Lets [`retry`] decide whether an error of the caller's own type is retryable.

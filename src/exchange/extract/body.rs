@@ -2,13 +2,9 @@
 //!
 //! Source: exchange contract 1.1 and 1.4.
 
-use std::future::ready;
-
-use axum::body::HttpBody;
-use axum::extract::Request;
+use axum::body::{self, HttpBody};
 use bytes::{Bytes, BytesMut};
 use evenkeel_api::Content;
-use futures_util::{FutureExt, TryFutureExt};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use memchr::memmem;
@@ -21,14 +17,28 @@ use crate::ApiError;
 ///
 /// Callers without the right get 403 whatever they send: a wrong body is an error only after the right was granted.
 pub(crate) trait RequestBody: Sized + Send + 'static {
-    /// Receives the body.
+    /// What is received before it is read.
+    const KIND: BodyKind;
+
+    /// Reads the received bytes.
     ///
     /// # Errors
-    /// 400 when it is absent or not of this shape, 413 when it is too large, 415 when it is not declared as JSON.
-    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send;
+    /// 400 when they are not of this shape.
+    fn parse(bytes: Bytes) -> Result<Self, ApiError>;
 
     /// The body as the API document shows it.
     fn content() -> Content;
+}
+
+/// What a request sends as its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    /// A text that the request calls JSON.
+    Json,
+    /// Bytes of any type.
+    Raw,
+    /// Nothing: whatever is sent is left alone.
+    None,
 }
 
 /// A required JSON body that is an object.
@@ -44,8 +54,10 @@ pub(crate) struct RawBody(pub(crate) Bytes);
 pub(crate) struct NoBody;
 
 impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for Body<T> {
-    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
-        json_bytes(request, max_bytes).map(|bytes| parse_object(&bytes?).map(Self))
+    const KIND: BodyKind = BodyKind::Json;
+
+    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+        parse_object(&bytes).map(Self)
     }
 
     fn content() -> Content {
@@ -54,8 +66,10 @@ impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for Body<T> {
 }
 
 impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for ListBody<T> {
-    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
-        json_bytes(request, max_bytes).map(|bytes| parse(&bytes?).map(Self))
+    const KIND: BodyKind = BodyKind::Json;
+
+    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+        parse(&bytes).map(Self)
     }
 
     fn content() -> Content {
@@ -64,8 +78,10 @@ impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for ListBody<T
 }
 
 impl RequestBody for RawBody {
-    fn receive(request: Request, max_bytes: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
-        raw_bytes(request, max_bytes).map(|bytes| bytes.map(Self))
+    const KIND: BodyKind = BodyKind::Raw;
+
+    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+        Ok(Self(bytes))
     }
 
     fn content() -> Content {
@@ -74,8 +90,10 @@ impl RequestBody for RawBody {
 }
 
 impl RequestBody for NoBody {
-    fn receive(_: Request, _: usize) -> impl Future<Output = Result<Self, ApiError>> + Send {
-        ready(Ok(Self))
+    const KIND: BodyKind = BodyKind::None;
+
+    fn parse(_: Bytes) -> Result<Self, ApiError> {
+        Ok(Self)
     }
 
     fn content() -> Content {
@@ -107,39 +125,36 @@ fn escapes_nul(json: &[u8]) -> bool {
     })
 }
 
-/// The bytes of a body that says it is JSON.
-fn json_bytes(request: Request, max_bytes: usize) -> impl Future<Output = Result<Bytes, ApiError>> + Send {
-    let is_json = has_json_type(request.headers());
-    raw_bytes(request, max_bytes).map(move |bytes| {
-        let bytes = bytes?;
-        if bytes.is_empty() {
-            return Err(ApiError::Plain {
-                status: StatusCode::BAD_REQUEST,
-                message: "Request entity expected but not supplied".to_owned(),
-            });
-        }
-        if !is_json {
-            return Err(ApiError::Plain {
-                status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                message: "The request's Content-Type is not supported. Expected:\napplication/json"
-                    .to_owned(),
-            });
-        }
-        Ok(bytes)
-    })
-}
-
-/// The bytes of a body. The rest of the request is let go at once: what waits for the body would carry it along.
-fn raw_bytes(request: Request, max_bytes: usize) -> impl Future<Output = Result<Bytes, ApiError>> + Send {
-    let body = Limited::new(request.into_body(), max_bytes);
-    gather(body).map_err(|error| {
-        let (status, message) = if error.is::<LengthLimitError>() {
-            (StatusCode::PAYLOAD_TOO_LARGE, "the request body is larger than this exchange accepts")
+/// Receives the bytes of a body; `is_json` tells whether the request calls it JSON.
+///
+/// # Errors
+/// 413 when it is too large; for JSON 400 when it is absent and 415 when it is not declared as such.
+pub(crate) async fn receive(
+    kind: BodyKind,
+    is_json: bool,
+    body: body::Body,
+    max_bytes: usize,
+) -> Result<Bytes, ApiError> {
+    if kind == BodyKind::None {
+        return Ok(Bytes::new());
+    }
+    let refusal = |status, message: &str| ApiError::Plain { status, message: message.to_owned() };
+    let bytes = gather(Limited::new(body, max_bytes)).await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            let message = "the request body is larger than this exchange accepts";
+            refusal(StatusCode::PAYLOAD_TOO_LARGE, message)
         } else {
-            (StatusCode::BAD_REQUEST, "the request body could not be read")
-        };
-        ApiError::Plain { status, message: message.to_owned() }
-    })
+            refusal(StatusCode::BAD_REQUEST, "the request body could not be read")
+        }
+    })?;
+    if kind == BodyKind::Json && bytes.is_empty() {
+        return Err(refusal(StatusCode::BAD_REQUEST, "Request entity expected but not supplied"));
+    }
+    if kind == BodyKind::Json && !is_json {
+        let message = "The request's Content-Type is not supported. Expected:\napplication/json";
+        return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
+    Ok(bytes)
 }
 
 /// All of a body in one piece. Most come in one, which is taken as it is.
@@ -165,7 +180,8 @@ async fn next_piece<B: HttpBody<Data = Bytes> + Unpin>(body: &mut B) -> Result<O
     Ok(None)
 }
 
-fn has_json_type(headers: &HeaderMap) -> bool {
+/// Whether a request calls its body JSON.
+pub(crate) fn has_json_type(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())

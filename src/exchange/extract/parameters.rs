@@ -1,6 +1,6 @@
 //! Query strings and headers as typed arguments; unknown query parameters are ignored.
 
-use axum::extract::Request;
+use http::request::Parts;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -13,7 +13,7 @@ pub(crate) trait Parameters: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// 400 for values that are not of their type.
-    fn read(request: &Request) -> Result<Self, ApiError>;
+    fn read(request: &Parts) -> Result<Self, ApiError>;
 
     /// The parameters as the API document shows them.
     fn documented() -> Vec<Parameter> {
@@ -25,14 +25,14 @@ pub(crate) trait Parameters: Sized + Send + Sync + 'static {
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl Parameters for () {
-    fn read(_: &Request) -> Result<Self, ApiError> {
+    fn read(_: &Parts) -> Result<Self, ApiError> {
         Ok(())
     }
 }
 
 impl<T: DeserializeOwned + IntoParams + Send + Sync + 'static> Parameters for Query<T> {
-    fn read(request: &Request) -> Result<Self, ApiError> {
-        axum::extract::Query::<T>::try_from_uri(request.uri()).map(|query| Query(query.0)).map_err(
+    fn read(request: &Parts) -> Result<Self, ApiError> {
+        axum::extract::Query::<T>::try_from_uri(&request.uri).map(|query| Query(query.0)).map_err(
             |rejection| {
                 ApiError::invalid_input(format!("a query parameter is not valid: {}", rejection.body_text()))
             },
@@ -45,7 +45,7 @@ impl<T: DeserializeOwned + IntoParams + Send + Sync + 'static> Parameters for Qu
 }
 
 impl<A: Parameters, B: Parameters> Parameters for (A, B) {
-    fn read(request: &Request) -> Result<Self, ApiError> {
+    fn read(request: &Parts) -> Result<Self, ApiError> {
         Ok((A::read(request)?, B::read(request)?))
     }
 

@@ -14,7 +14,6 @@ use evenkeel_exchange_store::audit_state::{AuditedResource, Subject};
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 
-use super::pipeline::{PathParameters, ResourcePath};
 use super::row::Operation;
 use crate::{ApiError, Exchange};
 
@@ -73,7 +72,7 @@ impl AuditedRequest {
     pub(crate) fn new(
         operation: AuditedOperation,
         request: &Request,
-        path: &impl PathParameters,
+        path: &[String],
         caller: Arc<Caller>,
         address: Option<IpAddr>,
     ) -> AuditedRequest {
@@ -82,7 +81,7 @@ impl AuditedRequest {
             address: address.map(|address| address.to_string()).unwrap_or_default(),
             id: cut(id.unwrap_or_default()),
             method: request.method().clone(),
-            org: cut(path.org().unwrap_or(ROOT_ORG)),
+            org: cut(path.first().map_or(ROOT_ORG, String::as_str)),
             resource: cut(below_version(request.uri().path())),
             subject: subject(operation.subject, path),
             operation,
@@ -93,7 +92,7 @@ impl AuditedRequest {
 
     /// What a login itself writes: the account that a person of an identity provider gets here.
     pub(crate) fn of_login(caller: Caller, address: Option<IpAddr>) -> AuditedRequest {
-        let path = ResourcePath { org: caller.org.clone(), id: caller.id.clone() };
+        let path = [caller.org.clone(), caller.id.clone()];
         let kind = Some(Subject::Account);
         AuditedRequest {
             address: address.map(|address| address.to_string()).unwrap_or_default(),
@@ -170,16 +169,17 @@ impl AuditedRequest {
     }
 }
 
-/// The resource of a write; `None` when the path does not name it, or when it has no state of its own (messages, actions).
-fn subject(kind: Option<Subject>, path: &impl PathParameters) -> Option<AuditedResource> {
-    let (kind, org) = (kind?, path.org()?.to_owned());
+/// The resource of a write, from the values in its path: an organization, a resource of it and a part of that; `None` when the path does
+/// not name it, or when it has no state of its own (messages, actions).
+fn subject(kind: Option<Subject>, path: &[String]) -> Option<AuditedResource> {
+    let (kind, org) = (kind?, path.first()?.clone());
     let (id, part) = match kind {
-        Subject::Organization | Subject::AgentFileVersion => (org.clone(), ""),
+        Subject::Organization | Subject::AgentFileVersion => (org.clone(), String::new()),
         // The member is in the group: its own name is no part of the state.
-        Subject::HaGroup => (path.id()?.to_owned(), ""),
-        _ => (path.id()?.to_owned(), path.part().unwrap_or_default()),
+        Subject::HaGroup => (path.get(1)?.clone(), String::new()),
+        _ => (path.get(1)?.clone(), path.get(2).cloned().unwrap_or_default()),
     };
-    Some(AuditedResource { kind, org, id, part: part.to_owned() })
+    Some(AuditedResource { kind, org, id, part })
 }
 
 fn below_version(path: &str) -> &str {
@@ -210,7 +210,6 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::PartPath;
 
     #[test]
     fn texts_are_cut_between_characters() {
@@ -238,7 +237,7 @@ mod tests {
 
     #[test]
     fn member_of_a_group_is_no_part_of_its_state() {
-        let path = PartPath { org: "o".into(), id: "a".into(), part: "b".into() };
+        let path = ["o", "a", "b"].map(str::to_owned);
         let part = |kind: Subject| subject(Some(kind), &path).map(|subject| (subject.id, subject.part));
         assert_eq!(part(Subject::HaGroup), Some(("a".to_owned(), String::new())));
         assert_eq!(part(Subject::NodeAgreement), Some(("a".to_owned(), "b".to_owned())));

@@ -130,45 +130,35 @@ async fn authorize<R: Right>(
     caller: &Caller,
     target: Target<'_>,
 ) -> Result<Permission<R>, ApiError> {
-    match (Permission::decide(caller, target), target.id) {
-        (Ok(permission), _) => Ok(permission),
-        // Large: the future of every poll would grow with it.
-        (Err(Decision::NeedsFacts), Some(id)) => {
-            Box::pin(authorize_with_facts(exchange, caller, target, id)).await
-        }
-        (Err(decision), _) => Err(refused::<R>(decision, caller, target)),
-    }
-}
-
-async fn authorize_with_facts<R: Right>(
-    exchange: &Exchange,
-    caller: &Caller,
-    target: Target<'_>,
-    id: &str,
-) -> Result<Permission<R>, ApiError> {
     let kind = kind(R::ACCESS);
-    let facts = exchange.facts(kind, target.org, id).await?;
-    let granted = match Permission::decide_with_facts(caller, target, facts.as_ref()) {
-        // What was deleted a moment ago is no secret: the operation responds as in the caller's own organization.
-        Err(Decision::NotFound) if exchange.feed().remembers(target.org, id, resource_word(kind)) => {
-            let gone = Facts { owner: None, is_public: false };
-            Permission::decide_with_facts(caller, target, Some(&gone))
+    let granted = match (Permission::decide(caller, target), target.id) {
+        (Err(Decision::NeedsFacts), Some(id)) => {
+            // Large: the future of every poll would grow with it.
+            let facts = Box::pin(exchange.facts(kind, target.org, id)).await?;
+            match Permission::decide_with_facts(caller, target, facts.as_ref()) {
+                // What was deleted a moment ago is no secret: the operation responds as in the caller's own organization.
+                Err(Decision::NotFound) if exchange.feed().remembers(target.org, id, resource_word(kind)) => {
+                    let gone = Facts { owner: None, is_public: false };
+                    Permission::decide_with_facts(caller, target, Some(&gone))
+                }
+                granted => granted,
+            }
         }
-        granted => granted,
+        (granted, _) => granted,
     };
-    granted.map_err(|decision| refused::<R>(decision, caller, target))
+    granted.map_err(|decision| refused(R::ACCESS, decision, caller, target))
 }
 
-fn refused<R: Right>(decision: Decision, caller: &Caller, target: Target<'_>) -> ApiError {
+fn refused(access: Access, decision: Decision, caller: &Caller, target: Target<'_>) -> ApiError {
     let name = match target.id {
         None => format!("{}/*", target.org),
-        Some(_) if kind(R::ACCESS) == FactKind::Org => target.org.to_owned(),
+        Some(_) if kind(access) == FactKind::Org => target.org.to_owned(),
         Some(id) => format!("{}/{id}", target.org),
     };
     if decision == Decision::NotFound {
         return ApiError::not_found(format!("resource '{name}' not found"));
     }
-    let (verb, word) = R::ACCESS.words();
+    let (verb, word) = access.words();
     ApiError::access_denied(format!(
         "Access denied: '{caller}' does not have authorization: {verb} {word}={name}"
     ))

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::{MAX_ID, PREFIX};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, TryFutureExt};
 use http::{Method, header};
 
-use super::pipeline::{Handler, Run, receive};
+use super::pipeline::{Call, PathValues, Run};
 use super::router::{finished, received, unpanicked};
 use super::row::{Kind, Operation};
 use crate::{ApiError, Exchange, auth, routes};
@@ -94,34 +94,31 @@ impl Exchange {
         let (exchange, operations) = (self.clone(), FastPath::of(&routes::all()));
         move |request, peer| match operations.find(request.method(), request.uri().path()) {
             Some((handler, values)) => {
-                ControlFlow::Break(handler.respond(exchange.clone(), request, &values, peer))
+                ControlFlow::Break(respond(handler.clone(), exchange.clone(), request, values, peer).boxed())
             }
             None => ControlFlow::Continue(request),
         }
     }
 }
 
-// No async function: it would keep the request twice, and what every request allocates would be too large for the fast part of the allocator.
-pub(super) fn respond<A, H: Handler<A>>(
-    handler: H,
+fn respond(
+    handler: Arc<dyn Run>,
     exchange: Exchange,
     request: Request,
-    path: Option<H::Path>,
+    values: Values,
     peer: SocketAddr,
 ) -> impl Future<Output = Response> + Send {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let address = Some(exchange.trusted_proxies().client_behind(peer, request.headers()));
     let challenge = exchange.challenge();
-    let received = async move {
+    let response = async move {
         let accepted = received(&exchange, &request, address)?;
         let caller = auth::authenticate(&exchange, request.headers(), address).await?;
-        let path = path.ok_or_else(|| ApiError::internal("the handler expects other parameters"))?;
-        let (op, body) = receive::<A, H>(exchange, caller, path, request, None)?.await;
-        Ok((op, body, accepted))
+        let path = PathValues::Plain(values);
+        let call = Call::receive(handler.body(), exchange, caller, path, request).await;
+        let response = handler.run(call).await?;
+        Ok(accepted.check(response))
     };
-    let response = received.and_then(move |(op, body, accepted)| {
-        handler.call(op, body).map_ok(move |output| accepted.check(output.into_response()))
-    });
     let response = response.map(|response: Result<Response, ApiError>| response.into_response());
     unpanicked(response).map(move |response| finished(response, false, origin, challenge))
 }
@@ -133,19 +130,27 @@ fn is_plain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::operation::Op;
+    use crate::operation::pipeline::{Handler, carry_out};
     use crate::routes::changes::poll_changes;
     use crate::routes::node::heartbeat::heartbeat_node;
 
     #[test]
     fn what_every_request_allocates_is_small() {
-        fn size<A, H: Handler<A>, F: Future>(
+        fn outer<F: Future>(_: impl Fn(Arc<dyn Run>, Exchange, Request, Values, SocketAddr) -> F) -> usize {
+            size_of::<F>()
+        }
+        fn inner<A, H: Handler<A>, F: Future>(
             _: H,
-            _: impl Fn(H, Exchange, Request, Option<H::Path>, SocketAddr) -> F,
+            _: impl Fn(H, Op<H::Path, H::Parameters>, Result<Bytes, ApiError>) -> F,
         ) -> usize {
             size_of::<F>()
         }
-        for size in [size(poll_changes, respond), size(heartbeat_node, respond)] {
+        let sizes = [outer(respond), inner(poll_changes, carry_out), inner(heartbeat_node, carry_out)];
+        for size in sizes {
             assert!(size <= 1_024, "{size} bytes: above 1,032 glibc does not keep what was freed at hand");
         }
     }

@@ -4,26 +4,26 @@
 //! A handler takes an [`Op`], the [`Permission`] that its operation needs, and the body, and returns the type that the API document
 //! shows. It is called only with that permission, so it cannot forget to ask for it.
 
+use std::future::ready;
 use std::marker::PhantomData;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use bytes::Bytes;
 use evenkeel_access::{Access, Caller, Permission, WriteRight};
 use evenkeel_api::{Content, Documented, MAX_ID};
 use evenkeel_exchange_store::permitted::Permitted;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, TryFutureExt};
-use http::Method;
+use http::request::Parts;
 use utoipa::openapi::path::Parameter;
 
 use super::audit::{AuditedOperation, AuditedRequest};
 use super::authorize::Grant;
-use super::fast_path::{Values, respond};
+use super::fast_path::Values;
 use super::transaction::{Finished, WriteTx};
-use crate::extract::{NoBody, Parameters, RequestBody};
+use crate::extract::{BodyKind, NoBody, Parameters, RequestBody, has_json_type, receive};
 use crate::{ApiError, Exchange};
 
 /// One request of an operation: who asks, for what, with which parameters.
@@ -89,11 +89,6 @@ pub(crate) trait PathParameters: Sized + Send + Sync + 'static {
     fn id(&self) -> Option<&str> {
         None
     }
-
-    /// The part of the resource.
-    fn part(&self) -> Option<&str> {
-        None
-    }
 }
 
 impl PathParameters for () {
@@ -139,10 +134,6 @@ impl PathParameters for PartPath {
     fn id(&self) -> Option<&str> {
         Some(&self.id)
     }
-
-    fn part(&self) -> Option<&str> {
-        Some(&self.part)
-    }
 }
 
 /// A function that carries an operation out.
@@ -158,12 +149,10 @@ pub(crate) trait Handler<A>: Clone + Send + Sync + 'static {
     const ACCESS: Access;
 
     /// Asks for the permission and calls the function with it; the body is looked at only then.
-    // Implementations chain two futures instead of awaiting one after the other: an async function would keep its arguments twice,
-    // which makes what every request allocates too large for the fast part of the allocator.
     fn call(
         self,
         op: Op<Self::Path, Self::Parameters>,
-        body: Result<Self::Body, ApiError>,
+        body: Result<Bytes, ApiError>,
     ) -> impl Future<Output = Result<Self::Output, ApiError>> + Send;
 
     /// Parameters besides those of the path, as the document shows them.
@@ -199,16 +188,10 @@ where
 
     const ACCESS: Access = G::ACCESS;
 
-    fn call(
-        self,
-        op: Op<P, Q>,
-        body: Result<B, ApiError>,
-    ) -> impl Future<Output = Result<O, ApiError>> + Send {
-        let permitted = async move {
-            let permission = G::of(&op).await?;
-            Ok((op, permission, body?))
-        };
-        permitted.and_then(move |(op, permission, body)| self(op, permission, body))
+    async fn call(self, op: Op<P, Q>, body: Result<Bytes, ApiError>) -> Result<O, ApiError> {
+        let permission = G::of(&op).await?;
+        let body = B::parse(body?)?;
+        self(op, permission, body).await
     }
 }
 
@@ -228,32 +211,82 @@ where
 
     const ACCESS: Access = G::ACCESS;
 
-    fn call(
-        self,
-        op: Op<P, Q>,
-        _: Result<NoBody, ApiError>,
-    ) -> impl Future<Output = Result<O, ApiError>> + Send {
-        let permitted = async move {
-            let permission = G::of(&op).await?;
-            Ok((op, permission))
+    async fn call(self, op: Op<P, Q>, _: Result<Bytes, ApiError>) -> Result<O, ApiError> {
+        let permission = G::of(&op).await?;
+        self(op, permission).await
+    }
+}
+
+/// A request with its types, and its body, which is read when the permission was granted.
+type Received<P, Q> = (Op<P, Q>, Result<Bytes, ApiError>);
+
+/// A request whose operation and caller are known.
+pub(crate) struct Call {
+    exchange: Exchange,
+    caller: Arc<Caller>,
+    path: PathValues,
+    request: Parts,
+    body: Result<Bytes, ApiError>,
+    audit: Option<Arc<AuditedRequest>>,
+}
+
+impl Call {
+    /// Receives the body of a request.
+    // It is read before the permission is asked for, so that a refusal leaves nothing of the request on the connection.
+    // No async function: that would keep the request twice, and what every request allocates would be too large for the fast part of the
+    // allocator.
+    pub(super) fn receive(
+        kind: BodyKind,
+        exchange: Exchange,
+        caller: Arc<Caller>,
+        path: PathValues,
+        request: Request,
+    ) -> impl Future<Output = Call> + Send {
+        let (request, body) = request.into_parts();
+        let body = receive(kind, has_json_type(&request.headers), body, exchange.max_body_bytes());
+        body.map(move |body| Call { exchange, caller, path, request, body, audit: None })
+    }
+
+    /// Reads path and parameters.
+    ///
+    /// # Errors
+    /// 400 when the parameters are not of their types.
+    fn typed<P: PathParameters, Q: Parameters>(self) -> Result<Received<P, Q>, ApiError> {
+        let Call { exchange, caller, path, request, body, audit } = self;
+        let (path, parameters) = (path.parse(&request)?, Q::read(&request)?);
+        Ok((Op { exchange, caller, path, parameters, audit }, body))
+    }
+}
+
+/// The values of the parameters in a path.
+pub(super) enum PathValues {
+    /// Where they stand in a path that needs no decoding.
+    Plain(Values),
+    Decoded(Vec<String>),
+}
+
+impl PathValues {
+    fn parse<P: PathParameters>(&self, request: &Parts) -> Result<P, ApiError> {
+        let path = match self {
+            PathValues::Plain(values) => P::take(&mut values.of(request.uri.path())),
+            PathValues::Decoded(values) => {
+                let mut values = values.iter().map(String::as_str);
+                P::take(&mut values).filter(|_| values.next().is_none())
+            }
         };
-        permitted.and_then(move |(op, permission)| self(op, permission))
+        path.ok_or_else(|| ApiError::internal("the handler expects other parameters than its path has"))
     }
 }
 
 /// A handler whose types are known only to itself.
+///
+/// What happens before and after it is compiled once for all operations.
 pub(crate) trait Run: Send + Sync {
-    /// What the router calls.
-    fn route(&self, method: &Method, audited: Option<AuditedOperation>) -> MethodRouter<Exchange>;
+    /// What the handler wants as the body.
+    fn body(&self) -> BodyKind;
 
-    /// Carries out a request of the fast path, from the parameters in its path on.
-    fn respond(
-        &self,
-        exchange: Exchange,
-        request: Request,
-        values: &Values,
-        peer: SocketAddr,
-    ) -> BoxFuture<'static, Response>;
+    /// Carries out a request, from the parameters in its path on.
+    fn run(&self, call: Call) -> BoxFuture<'static, Result<Response, ApiError>>;
 }
 
 pub(crate) struct Typed<H, A> {
@@ -268,78 +301,54 @@ impl<A, H: Handler<A>> Typed<H, A> {
 }
 
 impl<A: 'static, H: Handler<A>> Run for Typed<H, A> {
-    fn route(&self, method: &Method, audited: Option<AuditedOperation>) -> MethodRouter<Exchange> {
-        let handler = self.handler.clone();
-        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
-        on(filter, move |State(exchange): State<Exchange>, request: Request| {
-            routed(handler.clone(), exchange, request, audited)
-        })
+    fn body(&self) -> BodyKind {
+        H::Body::KIND
     }
 
-    fn respond(
-        &self,
-        exchange: Exchange,
-        request: Request,
-        values: &Values,
-        peer: SocketAddr,
-    ) -> BoxFuture<'static, Response> {
-        let path = H::Path::take(&mut values.of(request.uri().path()));
-        respond::<A, H>(self.handler.clone(), exchange, request, path, peer).boxed()
+    fn run(&self, call: Call) -> BoxFuture<'static, Result<Response, ApiError>> {
+        match call.typed() {
+            Ok((op, body)) => carry_out(self.handler.clone(), op, body).boxed(),
+            Err(error) => ready(Err(error)).boxed(),
+        }
     }
 }
 
-/// Carries out a request that the router has found an operation for.
-async fn routed<A, H: Handler<A>>(
+/// Calls a handler.
+pub(super) async fn carry_out<A, H: Handler<A>>(
     handler: H,
+    op: Op<H::Path, H::Parameters>,
+    body: Result<Bytes, ApiError>,
+) -> Result<Response, ApiError> {
+    handler.call(op, body).await.map(IntoResponse::into_response)
+}
+
+/// Carries out a request that the router has found an operation for.
+pub(super) async fn routed(
+    handler: Arc<dyn Run>,
     exchange: Exchange,
     request: Request,
     audited: Option<AuditedOperation>,
 ) -> Result<Response, ApiError> {
     let caller = request.extensions().get::<Arc<Caller>>().cloned();
     let caller = caller.ok_or_else(|| ApiError::internal("the route is not behind the authentication"))?;
-    let address = audited.and_then(|_| client_address(&exchange, &request));
     let (mut parts, body) = request.into_parts();
-    let path = read_path::<H::Path>(&mut parts).await?;
+    let path = read_path(&mut parts).await?;
     let request = Request::from_parts(parts, body);
-    let Some(operation) = audited else {
-        let (op, body) = receive::<A, H>(exchange, caller, path, request, None)?.await;
-        return handler.call(op, body).await.map(IntoResponse::into_response);
-    };
-    let audit = Arc::new(AuditedRequest::new(operation, &request, &path, caller.clone(), address));
-    let response = match receive::<A, H>(exchange.clone(), caller, path, request, Some(audit.clone())) {
-        Ok(received) => {
-            let (op, body) = received.await;
-            handler.call(op, body).await.into_response()
-        }
-        Err(error) => error.into_response(),
-    };
-    Ok(audit.settle(&exchange, response).await)
+    let audit = audited.map(|operation| {
+        let address = exchange.trusted_proxies().client(request.extensions(), request.headers());
+        Arc::new(AuditedRequest::new(operation, &request, &path, caller.clone(), address))
+    });
+    let path = PathValues::Decoded(path);
+    let mut call = Call::receive(handler.body(), exchange.clone(), caller, path, request).await;
+    call.audit = audit.clone();
+    let response = handler.run(call).await;
+    match audit {
+        Some(audit) => Ok(audit.settle(&exchange, response.into_response()).await),
+        None => response,
+    }
 }
 
-fn client_address(exchange: &Exchange, request: &Request) -> Option<IpAddr> {
-    exchange.trusted_proxies().client(request.extensions(), request.headers())
-}
-
-/// A request of an operation and its body.
-type Received<H, A> =
-    (Op<<H as Handler<A>>::Path, <H as Handler<A>>::Parameters>, Result<<H as Handler<A>>::Body, ApiError>);
-
-/// Reads the parameters and receives the body of a request.
-// The body is read before the permission is asked for, so that a refusal leaves nothing of the request on the connection.
-pub(super) fn receive<A, H: Handler<A>>(
-    exchange: Exchange,
-    caller: Arc<Caller>,
-    path: H::Path,
-    request: Request,
-    audit: Option<Arc<AuditedRequest>>,
-) -> Result<impl Future<Output = Received<H, A>> + Send, ApiError> {
-    let parameters = H::Parameters::read(&request)?;
-    let body = H::Body::receive(request, exchange.max_body_bytes());
-    let op = Op { exchange, caller, path, parameters, audit };
-    Ok(body.map(move |body| (op, body)))
-}
-
-async fn read_path<P: PathParameters>(parts: &mut http::request::Parts) -> Result<P, ApiError> {
+async fn read_path(parts: &mut Parts) -> Result<Vec<String>, ApiError> {
     let raw = RawPathParams::from_request_parts(parts, &())
         .await
         .map_err(|_| ApiError::invalid_input("the path is not valid percent-encoded UTF-8"))?;
@@ -351,9 +360,5 @@ async fn read_path<P: PathParameters>(parts: &mut http::request::Parts) -> Resul
             return Err(ApiError::invalid_input(format!("{name} in the path is longer than {MAX_ID} bytes")));
         }
     }
-    let mut values = raw.iter().map(|(_, value)| value);
-    match (P::take(&mut values), values.next()) {
-        (Some(path), None) => Ok(path),
-        _ => Err(ApiError::internal("the handler expects other parameters than its path has")),
-    }
+    Ok(raw.iter().map(|(_, value)| value.to_owned()).collect())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::MethodRouter;
+use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
 use evenkeel_api::Part;
 use futures_util::FutureExt;
@@ -20,6 +20,7 @@ use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::audit::AuditedOperation;
+use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
 use crate::dot_segments::resolve_dot_segments;
 use crate::openapi::ServedDocument;
@@ -53,7 +54,7 @@ impl Exchange {
         });
         let mount = |base: &str, router, operation: &Operation| {
             operation.mount(base, router, |_, carrier| match &carrier.0 {
-                Kind::Typed(handler) => handler.route(&operation.method, AuditedOperation::of(operation)),
+                Kind::Typed(handler) => route(operation, handler.clone()),
                 // Among the public routes are those that answer the document. They know no method but GET: all others are unrecognized
                 // routes, behind the credentials.
                 Kind::Public(methods) => MethodRouter::clone(methods)
@@ -72,6 +73,15 @@ impl Exchange {
             rest: at_root.merge(documents).fallback(outside_of_the_api).with_state(self.clone()),
         })
     }
+}
+
+/// The route of an operation behind the guard.
+fn route(operation: &Operation, handler: Arc<dyn Run>) -> MethodRouter<Exchange> {
+    let filter = MethodFilter::try_from(operation.method.clone()).unwrap_or(MethodFilter::GET);
+    let audited = AuditedOperation::of(operation);
+    on(filter, move |State(exchange): State<Exchange>, request: Request| {
+        routed(handler.clone(), exchange, request, audited)
+    })
 }
 
 /// The whole API behind its guard.

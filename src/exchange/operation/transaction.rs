@@ -44,10 +44,11 @@ impl Exchange {
         F: Future<Output = Result<Finished<R, T>, ApiError>>,
     {
         retry(name, || async {
-            let slot = self.write_permit().await?;
-            let tx = permit(self.database().begin().await?);
-            let finished = work(begin(tx, audited).await?).await?;
-            self.commit(finished, slot).await
+            let (tx, audited, slot) = self.begin(audited).await?;
+            let Finished { write: WriteTx { tx, audited }, changes, value } =
+                work(WriteTx { tx: permit(tx), audited }).await?;
+            self.commit(tx.into_transaction(), audited, changes, slot).await?;
+            Ok(value)
         })
         .await
     }
@@ -60,12 +61,29 @@ impl Exchange {
         Ok(permit.ok_or(StoreError::Contention { name: "write" })?)
     }
 
-    async fn commit<R, T>(
+    /// Starts a write with the state of the resource before it.
+    async fn begin(
         &self,
-        finished: Finished<R, T>,
+        audited: Option<&Arc<AuditedRequest>>,
+    ) -> Result<(Transaction, Option<Audited>, OwnedSemaphorePermit), ApiError> {
+        let slot = self.write_permit().await?;
+        let mut tx = self.database().begin().await?;
+        let Some(request) = audited.cloned() else { return Ok((tx, None, slot)) };
+        let subject = request.subject().cloned();
+        let state_before = match &subject {
+            Some(subject) if !request.finds_nothing() => audit_state::lock(&mut tx, subject).await?,
+            _ => None,
+        };
+        Ok((tx, Some(Audited { request, subject, state_before }), slot))
+    }
+
+    async fn commit(
+        &self,
+        mut tx: Transaction,
+        audited: Option<Audited>,
+        changes: Vec<Change>,
         slot: OwnedSemaphorePermit,
-    ) -> Result<T, ApiError> {
-        let Finished { write: WriteTx { mut tx, audited }, changes, value } = finished;
+    ) -> Result<(), ApiError> {
         let now = self.now();
         match audited {
             Some(Audited { request, subject, state_before }) => {
@@ -85,22 +103,8 @@ impl Exchange {
         if !changes.is_empty() && !self.feed().publish().await {
             self.database().read(async |connection| change::flush_commits(connection).await).await?;
         }
-        Ok(value)
+        Ok(())
     }
-}
-
-/// Starts a write with the state of the resource before it.
-async fn begin<R>(tx: Permitted<R>, audited: Option<&Arc<AuditedRequest>>) -> Result<WriteTx<R>, ApiError> {
-    let mut write = WriteTx { tx, audited: None };
-    if let Some(request) = audited.cloned() {
-        let subject = request.subject().cloned();
-        let state_before = match &subject {
-            Some(subject) if !request.finds_nothing() => audit_state::lock(&mut write, subject).await?,
-            _ => None,
-        };
-        write.audited = Some(Audited { request, subject, state_before });
-    }
-    Ok(write)
 }
 
 /// A write in progress, rolled back unless it is finished. It has the right `R`.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::Request;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_api::{Created, NoContent};
@@ -17,6 +16,7 @@ use evenkeel_wire::exchange::changes::{
 use evenkeel_wire::exchange::time::wire_time;
 use futures_util::Stream;
 use http::HeaderMap;
+use http::request::Parts;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::extract::{Body, Parameters};
@@ -151,8 +151,8 @@ impl WantedWait {
 }
 
 impl Parameters for WantedWait {
-    fn read(request: &Request) -> Result<Self, ApiError> {
-        Ok(WantedWait::of(request.headers()))
+    fn read(request: &Parts) -> Result<Self, ApiError> {
+        Ok(WantedWait::of(&request.headers))
     }
 }
 
@@ -160,8 +160,8 @@ impl Parameters for WantedWait {
 pub(crate) struct LastEventId(Option<i64>);
 
 impl Parameters for LastEventId {
-    fn read(request: &Request) -> Result<Self, ApiError> {
-        let seen = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
+    fn read(request: &Parts) -> Result<Self, ApiError> {
+        let seen = request.headers.get("last-event-id").and_then(|value| value.to_str().ok());
         Ok(LastEventId(seen.and_then(|value| value.parse().ok())))
     }
 }

@@ -8,7 +8,6 @@ mod layers;
 mod limits;
 mod migrations;
 mod purity;
-mod scenarios;
 pub(crate) mod source;
 mod words;
 

@@ -3,7 +3,6 @@
 //! Source: exchange contract 4.8.
 
 mod get;
-mod orchestration;
 mod patch;
 mod write;
 
