@@ -18,7 +18,7 @@ pub(super) enum Binary {
     Subtract,
     Multiply,
     Divide,
-    FloorDivide,
+    IntegerDivide,
     Modulo,
     Power,
 }
@@ -34,7 +34,7 @@ impl Binary {
             Self::Subtract => "-",
             Self::Multiply => "*",
             Self::Divide => "/",
-            Self::FloorDivide => "//",
+            Self::IntegerDivide => "//",
             Self::Modulo => "%",
             Self::Power => "**",
         }
@@ -59,7 +59,7 @@ impl Binary {
     }
 
     fn on_numbers(self, left: f64, right: f64) -> Result<f64, EvaluationError> {
-        let divides = matches!(self, Self::Divide | Self::FloorDivide | Self::Modulo);
+        let divides = matches!(self, Self::Divide | Self::IntegerDivide | Self::Modulo);
         if (divides && right == 0.0) || (self == Self::Power && left == 0.0 && right < 0.0) {
             return Err(EvaluationError::DivisionByZero);
         }
@@ -72,7 +72,7 @@ impl Binary {
             Self::Multiply => left * right,
             Self::Divide => left / right,
             // By way of the remainder, so that a large quotient is not rounded up to the next integer.
-            Self::FloorDivide => ((left - modulo(left, right)) / right).round(),
+            Self::IntegerDivide => ((left - modulo(left, right)) / right).round(),
             Self::Modulo => modulo(left, right),
             Self::Power => left.powf(right),
             Self::BitOr | Self::BitXor | Self::BitAnd => f64::NAN,

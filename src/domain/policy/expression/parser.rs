@@ -15,7 +15,7 @@ const LEVELS: [&[Binary]; 5] = [
     &[Binary::BitXor],
     &[Binary::BitAnd],
     &[Binary::Add, Binary::Subtract],
-    &[Binary::Multiply, Binary::Divide, Binary::FloorDivide, Binary::Modulo],
+    &[Binary::Multiply, Binary::Divide, Binary::IntegerDivide, Binary::Modulo],
 ];
 
 /// Compiles a text.
