@@ -2,22 +2,9 @@
 
 use std::fmt;
 
+use evenkeel_ids::UserId;
+
 use crate::MULTI_TENANT_ORG;
-
-/// A user account: organization and name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Account {
-    /// Organization of the account.
-    pub org: String,
-    /// Name inside the organization.
-    pub name: String,
-}
-
-impl fmt::Display for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.org, self.name)
-    }
-}
 
 /// Kind of caller.
 ///
@@ -49,7 +36,7 @@ pub struct Caller {
     /// Id inside the organization.
     pub id: String,
     /// Owner of a node or agbot; `None` for users.
-    pub owner: Option<Account>,
+    pub owner: Option<UserId>,
 }
 
 impl Caller {
@@ -73,16 +60,16 @@ impl Caller {
 
     /// Returns whether the caller is this account.
     #[must_use]
-    pub fn is_account(&self, account: &Account) -> bool {
-        self.is_person() && self.org == account.org && self.id == account.name
+    pub fn is_account(&self, account: &UserId) -> bool {
+        self.is_person() && self.org == account.org() && self.id == account.name()
     }
 
     /// Returns the owner of resources that the caller creates: itself for users, its owner for nodes and agbots.
     #[must_use]
-    pub fn account(&self) -> Account {
+    pub fn account(&self) -> UserId {
         match &self.owner {
             Some(owner) => owner.clone(),
-            None => Account { org: self.org.clone(), name: self.id.clone() },
+            None => UserId::new(&self.org, &self.id),
         }
     }
 }

@@ -4,7 +4,9 @@
 //! administrator created, if they own all nodes that are in the group before or after the change. A group without members
 //! belongs to the user who created it. Source: exchange contract section 6 and 11.2-10; HA-group design, "Exchange APIs".
 
-use crate::{Account, Caller, Role};
+use evenkeel_ids::UserId;
+
+use crate::{Caller, Role};
 
 /// The facts about a group that the rule needs.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +16,7 @@ pub struct HaGroupFacts<'a> {
     /// Whether an administrator created it.
     pub is_admin: bool,
     /// Its creator; none when that account is gone.
-    pub owner: Option<&'a Account>,
+    pub owner: Option<&'a UserId>,
 }
 
 /// The reason why a group may not be changed.
@@ -42,7 +44,7 @@ pub fn makes_admin_groups(caller: &Caller, org: &str) -> bool {
 pub fn check_ha_group_change<'a>(
     caller: &Caller,
     group: HaGroupFacts<'_>,
-    member_owners: impl IntoIterator<Item = &'a Account>,
+    member_owners: impl IntoIterator<Item = &'a UserId>,
 ) -> Result<(), HaGroupRefused> {
     if caller.is_admin_of(group.org) {
         return Ok(());
@@ -65,13 +67,13 @@ pub fn check_ha_group_change<'a>(
 
 /// Returns whether the caller may add a node with this owner to a group of the organization, or remove it.
 #[must_use]
-pub fn may_move_node(caller: &Caller, org: &str, owner: &Account) -> bool {
+pub fn may_move_node(caller: &Caller, org: &str, owner: &UserId) -> bool {
     caller.is_admin_of(org) || caller.is_account(owner)
 }
 
 /// Returns the account whose nodes the caller sees as members of groups; `None` when it sees all.
 #[must_use]
-pub fn seen_members(caller: &Caller) -> Option<Account> {
+pub fn seen_members(caller: &Caller) -> Option<UserId> {
     (caller.role == Role::User).then(|| caller.account())
 }
 
@@ -89,11 +91,11 @@ mod tests {
         Caller { role: Role::User, org: "o".into(), id: name.into(), owner: None }
     }
 
-    fn account(name: &str) -> Account {
-        Account { org: "o".into(), name: name.into() }
+    fn account(name: &str) -> UserId {
+        UserId::new("o", name)
     }
 
-    fn group(is_admin: bool, owner: &Account) -> HaGroupFacts<'_> {
+    fn group(is_admin: bool, owner: &UserId) -> HaGroupFacts<'_> {
         HaGroupFacts { org: "o", is_admin, owner: Some(owner) }
     }
 

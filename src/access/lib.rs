@@ -15,7 +15,7 @@ pub use account::{
     AccountFacts, FlagsRefused, ROOT_NAME, check_flags, is_root, may_change_admin_flag,
     may_change_hub_admin_flag, sees_account,
 };
-pub use caller::{Account, Caller, Role};
+pub use caller::{Caller, Role};
 pub use ha_group::{
     HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node, seen_members,
     sees_admin_descriptions,
@@ -25,6 +25,7 @@ pub use reserved::{API_KEY_LOGIN, LoginKind, OWN_NAMES, is_reserved_name};
 pub use rows::{RowFilter, organization_rows, service_rows};
 pub use table::{Access, right};
 
+use evenkeel_ids::UserId;
 use table::Cell;
 
 /// The organization of the agbots that serve every organization.
@@ -36,7 +37,7 @@ pub const ROOT_ORG: &str = "root";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Account that owns the row; `None` for kinds without an owner.
-    pub owner: Option<Account>,
+    pub owner: Option<UserId>,
     /// Readable from every organization (services and patterns only).
     pub is_public: bool,
 }

@@ -2,14 +2,16 @@
 //!
 //! Source: exchange contract 3.5, with the improvement of 11.2: nothing private is shown outside its organization.
 
-use crate::{Account, Caller, Role};
+use evenkeel_ids::UserId;
+
+use crate::{Caller, Role};
 
 /// The filter of visible rows: all, or public ones and those of the caller's organization, there possibly only owned ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFilter {
     sees_all: bool,
     org: String,
-    owner: Option<Account>,
+    owner: Option<UserId>,
 }
 
 impl RowFilter {
@@ -27,13 +29,13 @@ impl RowFilter {
 
     /// Of the private rows only those of this account; `None`: of every account.
     #[must_use]
-    pub fn owner(&self) -> Option<&Account> {
+    pub fn owner(&self) -> Option<&UserId> {
         self.owner.as_ref()
     }
 
     /// Returns whether one row is visible.
     #[must_use]
-    pub fn shows(&self, org: &str, owner: &Account, is_public: bool) -> bool {
+    pub fn shows(&self, org: &str, owner: &UserId, is_public: bool) -> bool {
         let is_owned = self.owner.as_ref().is_none_or(|wanted| wanted == owner);
         self.sees_all || is_public || (org == self.org && is_owned)
     }
@@ -61,8 +63,8 @@ mod tests {
         Caller { role, org: org.into(), id: id.into(), owner: None }
     }
 
-    fn account(org: &str, name: &str) -> Account {
-        Account { org: org.into(), name: name.into() }
+    fn account(org: &str, name: &str) -> UserId {
+        UserId::new(org, name)
     }
 
     #[test]

@@ -5,7 +5,7 @@ fn caller(role: Role, org: &str, id: &str) -> Caller {
 }
 
 fn owned_by(org: &str, name: &str) -> Facts {
-    Facts { owner: Some(Account { org: org.into(), name: name.into() }), is_public: false }
+    Facts { owner: Some(UserId::new(org, name)), is_public: false }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::permitted::{CreatesAccounts, Permitted};
+use super::resource_key::ResourceKey;
 
 /// An account as stored.
 #[derive(Clone, PartialEq, Eq)]
@@ -163,12 +164,12 @@ pub async fn update_account(
     Ok(())
 }
 
-/// Lists the nodes and agbots that an account owns: organization and id.
+/// Lists the nodes and agbots that an account owns.
 pub async fn list_owned_logins(
     tx: &mut PgConnection,
     org: &str,
     name: &str,
-) -> Result<Vec<(String, String)>, StoreError> {
+) -> Result<Vec<ResourceKey>, StoreError> {
     let rows = sqlx::query!(
         r#"-- account.list_owned_logins
         SELECT org AS "org!", node AS "id!" FROM node WHERE owner_org = $1 AND owner = $2
@@ -179,7 +180,7 @@ pub async fn list_owned_logins(
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.org, row.id)).collect())
+    Ok(rows.into_iter().map(|row| ResourceKey { org: row.org, id: row.id }).collect())
 }
 
 /// Removes an account with everything it owns.

@@ -3,6 +3,7 @@
 //! An id is unique over all nodes, and over all agbots: recording it again for another one moves it there.
 
 use evenkeel_access::right;
+use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -256,7 +257,7 @@ pub async fn is_active(
     conn: &mut PgConnection,
     agreement: &str,
     agbot: Option<(&str, &str)>,
-    owner: (&str, &str),
+    owner: &UserId,
 ) -> Result<bool, StoreError> {
     let row = sqlx::query!(
         r#"-- agreement.is_active
@@ -270,8 +271,8 @@ pub async fn is_active(
         agreement,
         agbot.map(|agbot| agbot.0),
         agbot.map(|agbot| agbot.1),
-        owner.0,
-        owner.1,
+        owner.org(),
+        owner.name(),
     )
     .fetch_one(conn)
     .await?;

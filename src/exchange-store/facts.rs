@@ -1,6 +1,7 @@
 //! Owner and public flag of resources, as needed for a permission decision.
 
-use evenkeel_access::{Account, Facts};
+use evenkeel_access::Facts;
+use evenkeel_ids::UserId;
 use sqlx::PgConnection;
 
 use evenkeel_store::StoreError;
@@ -85,7 +86,7 @@ pub async fn find_facts(
         ),
     };
     Ok(row.map(|row| Facts {
-        owner: row.owner_org.zip(row.owner).map(|(org, name)| Account { org, name }),
+        owner: row.owner_org.zip(row.owner).map(|(org, name)| UserId::new(&org, &name)),
         is_public: row.is_public,
     }))
 }

@@ -4,7 +4,8 @@
 //! compete for nodes wait for each other and never deadlock.
 //! Source: design, section 1.2; HA-group design; exchange contract section 6.
 
-use evenkeel_access::{Account, right};
+use evenkeel_access::right;
+use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -23,7 +24,7 @@ pub struct HaGroup {
     /// Whether an administrator created it.
     pub is_admin: bool,
     /// Its creator; none when that account is gone.
-    pub owner: Option<Account>,
+    pub owner: Option<UserId>,
     /// Last change.
     pub updated_at: Timestamp,
 }
@@ -32,7 +33,7 @@ pub struct HaGroup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HaGroupView {
     /// Only nodes of this account are shown as members; `None` shows all.
-    pub members_of: Option<Account>,
+    pub members_of: Option<UserId>,
     /// Whether groups created by an administrator show their description.
     pub describes_admin_groups: bool,
     /// Whether `updated` also contains the time of the last change.
@@ -55,8 +56,8 @@ pub struct HaGroupList {
 pub struct Candidate {
     /// Its id.
     pub node: String,
-    /// Account that owns it.
-    pub owner: Account,
+    /// User that owns it.
+    pub owner: UserId,
     /// `device` or `cluster`.
     pub node_type: String,
 }
@@ -115,8 +116,8 @@ pub async fn list_groups(
         name,
         after,
         limit,
-        view.members_of.as_ref().map(|account| account.org.as_str()),
-        view.members_of.as_ref().map(|account| account.name.as_str()),
+        view.members_of.as_ref().map(UserId::org),
+        view.members_of.as_ref().map(UserId::name),
         view.describes_admin_groups,
         view.is_document,
     )
@@ -126,8 +127,8 @@ pub async fn list_groups(
     Ok(found.map(|(json, last)| HaGroupList { json, count: row.count, last }))
 }
 
-fn account(org: Option<String>, name: Option<String>) -> Option<Account> {
-    org.zip(name).map(|(org, name)| Account { org, name })
+fn account(org: Option<String>, name: Option<String>) -> Option<UserId> {
+    org.zip(name).map(|(org, name)| UserId::new(&org, &name))
 }
 
 /// Finds a group and locks it against all other changes until the end of the transaction.
@@ -176,7 +177,7 @@ pub async fn lock_candidates(
         .into_iter()
         .map(|row| Candidate {
             node: row.node,
-            owner: Account { org: row.owner_org, name: row.owner },
+            owner: UserId::new(&row.owner_org, &row.owner),
             node_type: row.node_type,
         })
         .collect())
@@ -229,8 +230,8 @@ pub async fn insert_group(
         group.name,
         group.description,
         group.is_admin,
-        group.owner.as_ref().map(|owner| owner.org.as_str()),
-        group.owner.as_ref().map(|owner| owner.name.as_str()),
+        group.owner.as_ref().map(UserId::org),
+        group.owner.as_ref().map(UserId::name),
         to_sql(group.updated_at) as _,
     )
     .execute(&mut **tx)

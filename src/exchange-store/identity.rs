@@ -1,5 +1,6 @@
 //! Finds the owner of a login.
 
+use evenkeel_ids::UserId;
 use sqlx::PgConnection;
 
 use evenkeel_store::StoreError;
@@ -22,8 +23,8 @@ pub struct Identity {
     pub kind: IdentityKind,
     /// Name of the account (for an API key: the account it belongs to).
     pub id: String,
-    /// Owner of a node or agbot: organization and name.
-    pub owner: Option<(String, String)>,
+    /// Owner of a node or agbot.
+    pub owner: Option<UserId>,
     /// Hash of the secret; `None` when the login is disabled.
     pub secret_hash: Option<String>,
     /// Administrator of the organization.
@@ -80,7 +81,7 @@ pub async fn find_identity(
             _ => IdentityKind::Account,
         },
         id: id.to_owned(),
-        owner: row.owner_org.zip(row.owner),
+        owner: row.owner_org.zip(row.owner).map(|(org, name)| UserId::new(&org, &name)),
         secret_hash: row.secret_hash,
         is_admin: row.is_admin,
         is_hub_admin: row.is_hub_admin,

@@ -27,6 +27,7 @@ pub mod pattern;
 pub mod permitted;
 pub mod provided_account;
 pub mod referenced_service;
+pub mod resource_key;
 pub mod search;
 pub mod secret;
 pub mod seed;

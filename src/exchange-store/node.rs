@@ -1,6 +1,7 @@
 //! Nodes: rows with their last heartbeat and HA group joined in.
 
 use evenkeel_access::right;
+use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -178,8 +179,8 @@ pub struct NodeFilter {
     pub node_type: Option<String>,
     /// Only nodes that are bound to their namespace, or only others.
     pub is_namespace_scoped: Option<bool>,
-    /// Only nodes of this account: organization and name.
-    pub owned_by: Option<(String, String)>,
+    /// Only nodes of this user.
+    pub owned_by: Option<UserId>,
     /// The range in which the pattern of the id can match; see [`NodeFilter::limit_range`].
     pub range: Option<(String, String)>,
 }
@@ -235,8 +236,8 @@ pub async fn list_nodes(
                     + "ORDER BY node.node
                  LIMIT $12",
                 org,
-                owned_by.map(|owner| owner.0.as_str()),
-                owned_by.map(|owner| owner.1.as_str()),
+                owned_by.map(UserId::org),
+                owned_by.map(UserId::name),
                 filter.id.as_deref(),
                 filter.name.as_deref(),
                 filter.arch.as_deref(),

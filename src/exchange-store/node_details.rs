@@ -1,5 +1,6 @@
 //! Nodes with all their parts, for display.
 
+use evenkeel_ids::UserId;
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -100,8 +101,8 @@ pub async fn list_node_details(
         ORDER BY node.node
         LIMIT $10"#,
         org,
-        owned_by.map(|owner| owner.0.as_str()),
-        owned_by.map(|owner| owner.1.as_str()),
+        owned_by.map(UserId::org),
+        owned_by.map(UserId::name),
         filter.id.as_deref(),
         filter.name.as_deref(),
         filter.arch.as_deref(),

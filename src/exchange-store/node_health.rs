@@ -1,9 +1,12 @@
 //! Heartbeats of nodes and of their agreements; nodes with errors; nodes that run a service.
 
+use evenkeel_ids::UserId;
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, from_sql};
+
+use super::resource_key::ResourceKey;
 
 /// A node with one of its agreements, or without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub async fn list_health(
     conn: &mut PgConnection,
     orgs: &[String],
     pattern: &str,
-    after: Option<(&str, &str)>,
+    after: Option<&ResourceKey>,
     limit: i64,
 ) -> Result<Vec<HealthRow>, StoreError> {
     let rows = sqlx::query!(
@@ -43,8 +46,8 @@ pub async fn list_health(
         ORDER BY seen.org, seen.node, node_agreement.agreement"#,
         orgs,
         pattern,
-        after.map_or("", |after| after.0),
-        after.map_or("", |after| after.1),
+        after.map_or("", |after| &after.org),
+        after.map_or("", |after| &after.id),
         limit,
     )
     .fetch_all(conn)
@@ -73,12 +76,12 @@ pub struct ErrorsRow {
     pub updated_at: Timestamp,
 }
 
-/// Lists nodes of an organization that report errors, of one owner (organization and name) when given: by id, those after the given
+/// Lists nodes of an organization that report errors, of one owner when given: by id, those after the given
 /// one, at most `limit`.
 pub async fn list_with_errors(
     conn: &mut PgConnection,
     org: &str,
-    owned_by: Option<&(String, String)>,
+    owned_by: Option<&UserId>,
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<ErrorsRow>, StoreError> {
@@ -93,8 +96,8 @@ pub async fn list_with_errors(
         ORDER BY node.node
         LIMIT $5"#,
         org,
-        owned_by.map(|owner| owner.0.as_str()),
-        owned_by.map(|owner| owner.1.as_str()),
+        owned_by.map(UserId::org),
+        owned_by.map(UserId::name),
         after.unwrap_or_default(),
         limit,
     )
@@ -117,7 +120,7 @@ pub async fn list_running(
     conn: &mut PgConnection,
     org: &str,
     pattern: &str,
-    owned_by: Option<&(String, String)>,
+    owned_by: Option<&UserId>,
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<(String, Option<Timestamp>)>, StoreError> {
@@ -134,8 +137,8 @@ pub async fn list_running(
         LIMIT $6"#,
         org,
         pattern,
-        owned_by.map(|owner| owner.0.as_str()),
-        owned_by.map(|owner| owner.1.as_str()),
+        owned_by.map(UserId::org),
+        owned_by.map(UserId::name),
         after.unwrap_or_default(),
         limit,
     )

@@ -1,12 +1,14 @@
 //! Patterns.
 
 use evenkeel_access::{RowFilter, right};
+use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::permitted::Permitted;
+use super::resource_key::ResourceKey;
 
 /// A pattern as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +114,7 @@ pub async fn list(
     conn: &mut PgConnection,
     filter: &PatternFilter,
     rows: &RowFilter,
-    after: Option<&(String, String)>,
+    after: Option<&ResourceKey>,
     limit: i64,
 ) -> Result<Vec<PatternRow>, StoreError> {
     let owner = rows.owner();
@@ -138,10 +140,10 @@ pub async fn list(
         filter.cluster_namespace,
         rows.sees_all(),
         rows.org(),
-        owner.map(|owner| owner.org.as_str()),
-        owner.map(|owner| owner.name.as_str()),
-        after.map(|after| after.0.as_str()),
-        after.map(|after| after.1.as_str()),
+        owner.map(UserId::org),
+        owner.map(UserId::name),
+        after.map(|after| after.org.as_str()),
+        after.map(|after| after.id.as_str()),
         limit,
         filter.organization,
     )

@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::permitted::Permitted;
+use super::resource_key::ResourceKey;
 
 /// A node that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +121,7 @@ pub struct PatternSearch<'s> {
 pub async fn list_for_pattern(
     conn: &mut PgConnection,
     search: PatternSearch<'_>,
-    after: Option<(&str, &str)>,
+    after: Option<&ResourceKey>,
     limit: i64,
 ) -> Result<Vec<FoundNodeRow>, StoreError> {
     let rows = sqlx::query!(
@@ -144,8 +145,8 @@ pub async fn list_for_pattern(
         search.arch,
         search.seen_after.map(to_sql) as _,
         search.service_url,
-        after.map_or("", |after| after.0),
-        after.map_or("", |after| after.1),
+        after.map_or("", |after| &after.org),
+        after.map_or("", |after| &after.id),
         limit,
     )
     .fetch_all(conn)

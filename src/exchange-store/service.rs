@@ -1,12 +1,14 @@
 //! Services.
 
 use evenkeel_access::{RowFilter, right};
+use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::permitted::Permitted;
+use super::resource_key::ResourceKey;
 
 /// A service as stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,7 +135,7 @@ pub async fn list(
     conn: &mut PgConnection,
     filter: &ServiceFilter,
     rows: &RowFilter,
-    after: Option<&(String, String)>,
+    after: Option<&ResourceKey>,
     limit: i64,
 ) -> Result<Vec<ServiceRow>, StoreError> {
     let owner = rows.owner();
@@ -167,10 +169,10 @@ pub async fn list(
         filter.required_url,
         rows.sees_all(),
         rows.org(),
-        owner.map(|owner| owner.org.as_str()),
-        owner.map(|owner| owner.name.as_str()),
-        after.map(|after| after.0.as_str()),
-        after.map(|after| after.1.as_str()),
+        owner.map(UserId::org),
+        owner.map(UserId::name),
+        after.map(|after| after.org.as_str()),
+        after.map(|after| after.id.as_str()),
         limit,
     )
     .fetch_all(conn)

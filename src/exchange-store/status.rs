@@ -1,6 +1,6 @@
 //! Counts for status pages.
 
-use evenkeel_access::Account;
+use evenkeel_ids::UserId;
 use sqlx::PgConnection;
 
 use evenkeel_store::StoreError;
@@ -11,7 +11,7 @@ pub struct Scope<'a> {
     /// Nodes of this organization.
     pub node_org: Option<&'a str>,
     /// Nodes of this owner.
-    pub node_owner: Option<&'a Account>,
+    pub node_owner: Option<&'a UserId>,
     /// This node.
     pub node: Option<&'a str>,
     /// Agbots of these organizations.
@@ -73,8 +73,8 @@ pub async fn count(conn: &mut PgConnection, scope: &Scope<'_>) -> Result<Counts,
             (SELECT count(*) FROM account
              WHERE ($7::text IS NULL OR org = $7) AND (NOT $8 OR is_admin OR is_hub_admin)) AS "accounts!""#,
         scope.node_org,
-        scope.node_owner.map(|owner| owner.org.as_str()),
-        scope.node_owner.map(|owner| owner.name.as_str()),
+        scope.node_owner.map(UserId::org),
+        scope.node_owner.map(UserId::name),
         scope.node,
         scope.agbot_orgs,
         scope.orgs,

@@ -11,8 +11,10 @@ mod org;
 mod policy;
 mod qualified;
 mod text;
+mod user;
 
 pub use agreement::AgreementId;
 pub use error::IdError;
 pub use org::OrgId;
 pub use qualified::{AgbotId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
+pub use user::UserId;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_access::{API_KEY_LOGIN, Account, Caller, ROOT_NAME, ROOT_ORG, Role};
+use evenkeel_access::{API_KEY_LOGIN, Caller, ROOT_NAME, ROOT_ORG, Role};
 use evenkeel_exchange_store::identity::{self, Identity, IdentityKind};
 use evenkeel_store::{Database, StoreError};
 use subtle::ConstantTimeEq;
@@ -314,8 +314,7 @@ fn caller(org: &str, identity: Identity) -> Caller {
         IdentityKind::Account if identity.is_admin => Role::OrgAdmin,
         IdentityKind::Account => Role::User,
     };
-    let owner = identity.owner.map(|(org, name)| Account { org, name });
-    Caller { role, org: org.to_owned(), id: identity.id, owner }
+    Caller { role, org: org.to_owned(), id: identity.id, owner: identity.owner }
 }
 
 fn hex(bytes: &[u8]) -> String {

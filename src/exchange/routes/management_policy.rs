@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_access::{Account, Permission, right};
+use evenkeel_access::{Permission, right};
 use evenkeel_api::{Either, List, NoContent};
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::management_policy::{
     AgentUpgradePolicy, ManagementPoliciesQuery, ManagementPoliciesResponse, ManagementPolicyResponse,
     PostManagementPolicy,
@@ -140,7 +141,7 @@ async fn create_management_policy(
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(org, id, caller.account(), request, exchange.now())?;
+    let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.create", async |mut tx| {
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
@@ -166,7 +167,7 @@ async fn replace_management_policy(
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(org, id, caller.account(), request, exchange.now())?;
+    let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.replace", async |mut tx| {
         if !management_policy::update(&mut tx, &row).await? {
             return Err(absent(org, id));
@@ -195,7 +196,7 @@ async fn delete_management_policy(
 fn row(
     org: &str,
     id: &str,
-    owner: Account,
+    owner: &UserId,
     request: PostManagementPolicy,
     now: Timestamp,
 ) -> Result<ManagementPolicyRow, ApiError> {
@@ -206,8 +207,8 @@ fn row(
     Ok(ManagementPolicyRow {
         org: org.to_owned(),
         policy: id.to_owned(),
-        owner_org: owner.org,
-        owner: owner.name,
+        owner_org: owner.org().to_owned(),
+        owner: owner.name().to_owned(),
         description: request.description.unwrap_or_else(|| request.label.clone()),
         label: request.label,
         properties: json!(request.properties),

@@ -114,18 +114,18 @@ async fn list_keys<K: Keys>(
     op: Op<ResourcePath>,
     _: Permission<K::Read>,
 ) -> Result<List<ListOf<String>>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let holder = Arc::new((org, id));
+    let Op { exchange, path, .. } = op;
+    let holder = Arc::new(path);
     pages::list("[", "]", move |after: Option<String>| page::<K>(exchange.clone(), holder.clone(), after))
         .await
 }
 
 async fn page<K: Keys>(
     exchange: Exchange,
-    holder: Arc<(String, String)>,
+    holder: Arc<ResourcePath>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
-    let (org, id) = &*holder;
+    let ResourcePath { org, id } = &*holder;
     let names = exchange
         .database()
         .read(async |connection| {

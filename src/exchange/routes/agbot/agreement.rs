@@ -183,8 +183,7 @@ async fn confirm_agreement(
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, .. } = op;
     let agbot = (caller.role == Role::Agbot).then_some((caller.org.as_str(), caller.id.as_str()));
-    let owner = caller.account();
-    let (agreement, owner) = (&request.agreement_id, (owner.org.as_str(), owner.name.as_str()));
+    let (agreement, owner) = (&request.agreement_id, &caller.account());
     let is_active = exchange
         .database()
         .read(async |connection| agreement::is_active(connection, agreement, agbot, owner).await)

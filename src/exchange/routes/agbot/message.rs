@@ -47,8 +47,8 @@ async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotMessagesResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
-    let (mailbox, now, wanted) = (Arc::new((org, id)), exchange.now(), limit(query.maxmsgs));
+    let Op { exchange, path, parameters: Query(query), .. } = op;
+    let (mailbox, now, wanted) = (Arc::new(path), exchange.now(), limit(query.maxmsgs));
     pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
         let place = place.unwrap_or_else(|| Place::first(now, wanted));
         page(exchange.clone(), mailbox.clone(), place)
@@ -56,12 +56,8 @@ async fn list_messages(
     .await
 }
 
-async fn page(
-    exchange: Exchange,
-    mailbox: Arc<(String, String)>,
-    place: Place,
-) -> Result<Page<Place>, ApiError> {
-    let (org, id) = &*mailbox;
+async fn page(exchange: Exchange, mailbox: Arc<ResourcePath>, place: Place) -> Result<Page<Place>, ApiError> {
+    let ResourcePath { org, id } = &*mailbox;
     let rows = exchange
         .database()
         .read(async |connection| message::list_to_agbot(connection, org, id, place.filter()).await)

@@ -1,9 +1,10 @@
 //! Creating an agbot or replacing its attributes.
 
-use evenkeel_access::{Account, LoginKind, Permission, Role, is_reserved_name, right};
+use evenkeel_access::{LoginKind, Permission, Role, is_reserved_name, right};
 use evenkeel_exchange_store::agbot::{self, AgbotRow};
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_exchange_store::node_limit::{count_agbots, lock_owner};
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
 use super::agbot_change;
@@ -31,8 +32,8 @@ pub(super) async fn replace_agbot(
             org: org.clone(),
             agbot: id.clone(),
             name: request.name.clone(),
-            owner_org: owner.org.clone(),
-            owner: owner.name.clone(),
+            owner_org: owner.org().to_owned(),
+            owner: owner.name().to_owned(),
             msg_end_point: request.msg_end_point.clone().unwrap_or_default(),
             public_key: request.public_key.clone(),
             seen_at: now,
@@ -67,7 +68,7 @@ async fn check_new(
     exchange: &Exchange,
     tx: &mut WriteTx<right::AgbotWrite>,
     row: &AgbotRow,
-    owner: &Account,
+    owner: &UserId,
 ) -> Result<(), ApiError> {
     if is_reserved_name(LoginKind::Agbot, &row.agbot) {
         return Err(ApiError::invalid_input(format!(
@@ -76,8 +77,8 @@ async fn check_new(
         )));
     }
     let limit = exchange.settings().limits.agbots;
-    lock_owner(tx, &owner.org, &owner.name).await?;
-    if limit > 0 && count_agbots(tx, &owner.org, &owner.name).await? >= limit {
+    lock_owner(tx, owner.org(), owner.name()).await?;
+    if limit > 0 && count_agbots(tx, owner.org(), owner.name()).await? >= limit {
         return Err(ApiError::access_denied(format!(
             "you own {limit} agbots, no more are allowed for each user"
         )));

@@ -39,7 +39,7 @@ pub(super) trait Kind: Send + Sync + 'static {
 pub(super) async fn read<K: Kind>(
     exchange: Exchange,
     caller: &Caller,
-    (org, id): (String, String),
+    ResourcePath { org, id }: ResourcePath,
     filter: ServedFilter,
 ) -> Result<List<K::List>, ApiError> {
     let is_seen = sees_served(&exchange, caller, &org, &id).await?;
@@ -74,7 +74,7 @@ pub(super) async fn get_entry<K: Kind>(
 ) -> Result<List<K::List>, ApiError> {
     let Op { exchange, caller, path: PartPath { org, id, part: entry }, .. } = op;
     let filter = ServedFilter { entry: Some(entry), ..ServedFilter::default() };
-    read::<K>(exchange, &caller, (org, id), filter).await
+    read::<K>(exchange, &caller, ResourcePath { org, id }, filter).await
 }
 
 /// Adds an entry for a caller who may.

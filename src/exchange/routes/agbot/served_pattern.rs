@@ -84,14 +84,14 @@ async fn list_patterns(
     op: Op<ResourcePath, Query<ServedPatternsQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<ServedPatternsResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
+    let Op { exchange, caller, path, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_pattern.map(pattern_or_exact),
         subject_org: query.deployment_pattern_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
     };
-    served_entry::read::<ServedPatterns>(exchange, &caller, (org, id), filter).await
+    served_entry::read::<ServedPatterns>(exchange, &caller, path, filter).await
 }
 
 async fn create_pattern(

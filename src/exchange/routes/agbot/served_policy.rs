@@ -84,14 +84,14 @@ async fn list_policies(
     op: Op<ResourcePath, Query<ServedPoliciesQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<ServedPoliciesResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
+    let Op { exchange, caller, path, parameters: Query(query), .. } = op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_policy.map(pattern_or_exact),
         subject_org: query.deployment_policy_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
     };
-    served_entry::read::<ServedPolicies>(exchange, &caller, (org, id), filter).await
+    served_entry::read::<ServedPolicies>(exchange, &caller, path, filter).await
 }
 
 async fn create_policy(

@@ -1,10 +1,11 @@
 //! Publishing, replacing and removing deployment policies.
 
-use evenkeel_access::{Account, Permission, right};
+use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::ServiceReference;
+use evenkeel_ids::UserId;
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PostDeploymentPolicy};
 use evenkeel_wire::exchange::shared::default_node_health;
@@ -30,7 +31,7 @@ pub(super) async fn create_deployment_policy(
     validate_service(&request.service)?;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(org, id, caller.account(), &request, exchange.now());
+    let row = row(org, id, &caller.account(), &request, exchange.now());
     op.write(&permission, "deployment_policy.create", async |mut tx| {
         require_references(&mut tx, &request).await?;
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
@@ -58,7 +59,7 @@ pub(super) async fn replace_deployment_policy(
     validate_service(&request.service)?;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(org, id, caller.account(), &request, exchange.now());
+    let row = row(org, id, &caller.account(), &request, exchange.now());
     op.write(&permission, "deployment_policy.replace", async |mut tx| {
         require_references(&mut tx, &request).await?;
         if !deployment_policy::update(&mut tx, &row).await? {
@@ -88,7 +89,7 @@ pub(super) async fn delete_deployment_policy(
 fn row(
     org: &str,
     id: &str,
-    owner: Account,
+    owner: &UserId,
     request: &PostDeploymentPolicy,
     now: Timestamp,
 ) -> DeploymentPolicyRow {
@@ -97,8 +98,8 @@ fn row(
     DeploymentPolicyRow {
         org: org.to_owned(),
         policy: id.to_owned(),
-        owner_org: owner.org,
-        owner: owner.name,
+        owner_org: owner.org().to_owned(),
+        owner: owner.name().to_owned(),
         label: request.label.clone(),
         description: request.description.clone().unwrap_or_else(|| request.label.clone()),
         service: json!(service),

@@ -7,12 +7,13 @@
 use std::collections::BTreeSet;
 
 use evenkeel_access::{
-    Account, Caller, HaGroupFacts, HaGroupRefused, Permission, check_ha_group_change, makes_admin_groups,
+    Caller, HaGroupFacts, HaGroupRefused, Permission, check_ha_group_change, makes_admin_groups,
     may_move_node, right,
 };
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
+use evenkeel_ids::UserId;
 
 use super::form::{WantedGroup, not_all_nodes};
 use crate::ApiError;
@@ -176,7 +177,7 @@ fn without(nodes: &[String], others: &[String]) -> Vec<String> {
 }
 
 /// Owners of the members; both lists are sorted by id.
-fn owners<'a>(candidates: &'a [Candidate], members: &'a [String]) -> impl Iterator<Item = &'a Account> {
+fn owners<'a>(candidates: &'a [Candidate], members: &'a [String]) -> impl Iterator<Item = &'a UserId> {
     candidates
         .iter()
         .filter(|candidate| members.binary_search(&candidate.node).is_ok())
@@ -186,7 +187,7 @@ fn owners<'a>(candidates: &'a [Candidate], members: &'a [String]) -> impl Iterat
 fn check_change<'a>(
     caller: &Caller,
     group: &HaGroup,
-    member_owners: impl Iterator<Item = &'a Account>,
+    member_owners: impl Iterator<Item = &'a UserId>,
 ) -> Result<(), ApiError> {
     let facts = HaGroupFacts { org: &group.org, is_admin: group.is_admin, owner: group.owner.as_ref() };
     check_ha_group_change(caller, facts, member_owners).map_err(|refused| {

@@ -3,10 +3,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_access::{Account, Caller, Decision, Facts, Permission, Role, Target, right};
+use evenkeel_access::{Caller, Decision, Facts, Permission, Role, Target, right};
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeResponse, NodesQuery, NodesResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::AttributeResponse;
@@ -65,8 +66,8 @@ async fn page(
 }
 
 /// Plain users see only their own nodes.
-pub(in crate::routes) fn visible_owner(caller: &Caller) -> Option<(String, String)> {
-    (caller.role == Role::User).then(|| (caller.org.clone(), caller.id.clone()))
+pub(in crate::routes) fn visible_owner(caller: &Caller) -> Option<UserId> {
+    (caller.role == Role::User).then(|| caller.account())
 }
 
 /// The kind of node a filter names, in any case.
@@ -133,10 +134,8 @@ fn may_read(
     id: &str,
     row: Option<&NodeRow>,
 ) -> Result<Permission<right::NodeRead>, Decision> {
-    let facts = row.map(|row| Facts {
-        owner: Some(Account { org: row.owner_org.clone(), name: row.owner.clone() }),
-        is_public: false,
-    });
+    let facts =
+        row.map(|row| Facts { owner: Some(UserId::new(&row.owner_org, &row.owner)), is_public: false });
     let target = Target { org, id: Some(id) };
     Permission::decide_with_facts(caller, target, facts.as_ref())
 }

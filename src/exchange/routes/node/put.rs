@@ -138,7 +138,7 @@ async fn create(
         return Err(ApiError::invalid_input("a new node needs token, pattern and publicKey"));
     };
     let owner = wanted.caller.account();
-    let count = lock_node_count(tx, wanted.org, &owner.org, &owner.name)
+    let count = lock_node_count(tx, wanted.org, owner.org(), owner.name())
         .await?
         .ok_or_else(|| ApiError::not_found(format!("org '{}' not found", wanted.org)))?;
     let ceiling = exchange.settings().limits.nodes;
@@ -202,8 +202,8 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         org: wanted.org.to_owned(),
         node: wanted.id.to_owned(),
         name: request.name.clone(),
-        owner_org: owner.org,
-        owner: owner.name,
+        owner_org: owner.org().to_owned(),
+        owner: owner.name().to_owned(),
         node_type: request.node_type.clone().unwrap_or_else(|| "device".to_owned()),
         pattern,
         registered_services: json(&request.registered_services)?,

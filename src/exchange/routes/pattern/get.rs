@@ -6,6 +6,7 @@ use std::sync::Arc;
 use evenkeel_access::{Caller, Permission, RowFilter, organization_rows, right};
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::pattern::{self, PatternFilter, PatternRow};
+use evenkeel_exchange_store::resource_key::ResourceKey;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::pattern::{PatternResponse, PatternService, PatternsQuery, PatternsResponse};
 use evenkeel_wire::exchange::shared::{CatalogQuery, OneSecretBinding, filled};
@@ -61,8 +62,8 @@ async fn list(
 async fn page(
     exchange: Exchange,
     wanted: Arc<(PatternFilter, RowFilter)>,
-    after: Option<(String, String)>,
-) -> Result<Page<(String, String)>, ApiError> {
+    after: Option<ResourceKey>,
+) -> Result<Page<ResourceKey>, ApiError> {
     let (filter, rows) = &*wanted;
     let rows = exchange
         .database()
@@ -70,7 +71,8 @@ async fn page(
             pattern::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.pattern.clone()), keyed_response)?)
+    let key = |row: &PatternRow| ResourceKey { org: row.org.clone(), id: row.pattern.clone() };
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, key, keyed_response)?)
 }
 
 pub(super) async fn get_pattern(

@@ -1,10 +1,11 @@
 //! Publishing, replacing and removing patterns.
 
-use evenkeel_access::{Account, MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_access::{MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_exchange_store::referenced_service::ServiceReference;
+use evenkeel_ids::UserId;
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::pattern::{PatternService, PostPattern};
 use evenkeel_wire::exchange::shared::default_node_health;
@@ -26,7 +27,7 @@ pub(super) async fn create_pattern(
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
-    let row = row(org, id, caller.account(), &request, exchange.now());
+    let row = row(org, id, &caller.account(), &request, exchange.now());
     // Access control lets strangers come this far only when the id is that of a public pattern.
     let is_foreign = caller.role != Role::Root && caller.org != *org;
     op.write(&permission, "pattern.create", async |mut tx| {
@@ -60,7 +61,7 @@ pub(super) async fn replace_pattern(
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
-    let row = row(org, id, caller.account(), &request, exchange.now());
+    let row = row(org, id, &caller.account(), &request, exchange.now());
     op.write(&permission, "pattern.replace", async |mut tx| {
         require_references(&mut tx, org, &request).await?;
         if !pattern::update(&mut tx, &row).await? {
@@ -85,7 +86,7 @@ pub(super) async fn delete_pattern(
     Ok(NoContent)
 }
 
-fn row(org: &str, id: &str, owner: Account, request: &PostPattern, now: Timestamp) -> PatternRow {
+fn row(org: &str, id: &str, owner: &UserId, request: &PostPattern, now: Timestamp) -> PatternRow {
     let mut services = request.services.clone();
     for service in &mut services {
         service.node_health.get_or_insert_with(default_node_health);
@@ -94,8 +95,8 @@ fn row(org: &str, id: &str, owner: Account, request: &PostPattern, now: Timestam
     PatternRow {
         org: org.to_owned(),
         pattern: id.to_owned(),
-        owner_org: owner.org,
-        owner: owner.name,
+        owner_org: owner.org().to_owned(),
+        owner: owner.name().to_owned(),
         label: request.label.clone(),
         description: request.description.clone().unwrap_or_else(|| request.label.clone()),
         is_public: request.public,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use evenkeel_access::{Caller, Permission, right};
 use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::node_health::{HealthRow, list_health};
+use evenkeel_exchange_store::resource_key::ResourceKey;
 use evenkeel_wire::exchange::search::{AgreementHealth, NodeHealth, NodeHealthRequest, NodeHealthResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::Timestamp;
@@ -83,17 +84,13 @@ struct Wanted {
     last_time: String,
 }
 
-/// Where a page ends: organization and node.
-type Place = (String, String);
-
-async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, ApiError> {
+async fn page(wanted: Arc<Wanted>, after: Option<ResourceKey>) -> Result<Page<ResourceKey>, ApiError> {
     let Wanted { exchange, orgs, pattern, .. } = &*wanted;
-    let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
     let rows = exchange
         .database()
-        .read(async |connection| list_health(connection, orgs, pattern, after, PAGE_ROWS).await)
+        .read(async |connection| list_health(connection, orgs, pattern, after.as_ref(), PAGE_ROWS).await)
         .await?;
-    let last = rows.last().map(|row| (row.org.clone(), row.node.clone()));
+    let last = rows.last().map(|row| ResourceKey { org: row.org.clone(), id: row.node.clone() });
     let (mut page, mut count) = (Page::new(), 0);
     for rows in rows.chunk_by(|left, right| left.org == right.org && left.node == right.node) {
         count += 1;

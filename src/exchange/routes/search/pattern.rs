@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use evenkeel_access::{Permission, right};
 use evenkeel_api::SearchResult;
-use evenkeel_exchange_store::search::{self, PatternSearch};
+use evenkeel_exchange_store::resource_key::ResourceKey;
+use evenkeel_exchange_store::search::{self, FoundNodeRow, PatternSearch};
 use evenkeel_wire::exchange::search::{PatternSearchRequest, PatternSearchResponse};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -92,10 +93,7 @@ struct Wanted {
     seen_after: Option<Timestamp>,
 }
 
-/// Where a page ends: organization and node.
-type Place = (String, String);
-
-async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, ApiError> {
+async fn page(wanted: Arc<Wanted>, after: Option<ResourceKey>) -> Result<Page<ResourceKey>, ApiError> {
     let search = PatternSearch {
         orgs: &wanted.orgs,
         pattern: &wanted.pattern,
@@ -103,13 +101,15 @@ async fn page(wanted: Arc<Wanted>, after: Option<Place>) -> Result<Page<Place>, 
         service_url: &wanted.service_url,
         seen_after: wanted.seen_after,
     };
-    let after = after.as_ref().map(|(org, node)| (org.as_str(), node.as_str()));
     let rows = wanted
         .exchange
         .database()
-        .read(async |connection| search::list_for_pattern(connection, search, after, PAGE_ROWS).await)
+        .read(async |connection| {
+            search::list_for_pattern(connection, search, after.as_ref(), PAGE_ROWS).await
+        })
         .await?;
-    Ok(Page::array(rows, PAGE_ROWS, |row| (row.org.clone(), row.node.clone()), shape)?)
+    let key = |row: &FoundNodeRow| ResourceKey { org: row.org.clone(), id: row.node.clone() };
+    Ok(Page::array(rows, PAGE_ROWS, key, shape)?)
 }
 
 /// The service may be named with or without its organization.

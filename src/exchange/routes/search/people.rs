@@ -7,6 +7,7 @@ use std::sync::Arc;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::{SearchResult, WholeList};
 use evenkeel_exchange_store::node_health::{self, ErrorsRow};
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::search::{
     AllNodeErrors, ErrorsOfNode, NodesWithErrors, NodesWithService, ServiceSearchRequest,
 };
@@ -74,7 +75,7 @@ fn errors_of_node(row: ErrorsRow) -> ErrorsOfNode {
 
 async fn errors_page<T: Serialize>(
     exchange: &Exchange,
-    (org, owner): &(String, Option<(String, String)>),
+    (org, owner): &(String, Option<UserId>),
     after: Option<String>,
     shape: impl Fn(ErrorsRow) -> T,
 ) -> Result<Page<String>, ApiError> {
@@ -107,7 +108,7 @@ async fn search_nodes_by_service(
 /// Where to look for a service, and how it is written in a status.
 struct Running {
     org: String,
-    owner: Option<(String, String)>,
+    owner: Option<UserId>,
     pattern: String,
 }
 

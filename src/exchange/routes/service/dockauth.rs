@@ -26,17 +26,17 @@ pub(super) async fn list_dockauths(
     op: Op<ResourcePath>,
     _: Permission<right::ServiceSecretsRead>,
 ) -> Result<List<ListOf<DockAuthResponse>>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let wanted = Arc::new((org, id));
+    let Op { exchange, path, .. } = op;
+    let wanted = Arc::new(path);
     pages::list("[", "]", move |after: Option<i32>| page(exchange.clone(), wanted.clone(), after)).await
 }
 
 async fn page(
     exchange: Exchange,
-    wanted: Arc<(String, String)>,
+    wanted: Arc<ResourcePath>,
     after: Option<i32>,
 ) -> Result<Page<i32>, ApiError> {
-    let (org, id) = &*wanted;
+    let ResourcePath { org, id } = &*wanted;
     let rows = exchange
         .database()
         .read(async |connection| {

@@ -3,9 +3,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_access::{Account, Permission, RowFilter, organization_rows, right, service_rows};
+use evenkeel_access::{Permission, RowFilter, organization_rows, right, service_rows};
 use evenkeel_api::{Either, List};
+use evenkeel_exchange_store::resource_key::ResourceKey;
 use evenkeel_exchange_store::service::{self, ServiceFilter, ServiceRow};
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::node::AttributeQuery;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse, ServicesQuery, ServicesResponse};
 use evenkeel_wire::exchange::shared::{CatalogQuery, filled};
@@ -81,8 +83,8 @@ async fn list(
 async fn page(
     exchange: Exchange,
     wanted: Arc<(ServiceFilter, RowFilter)>,
-    after: Option<(String, String)>,
-) -> Result<Page<(String, String)>, ApiError> {
+    after: Option<ResourceKey>,
+) -> Result<Page<ResourceKey>, ApiError> {
     let (filter, rows) = &*wanted;
     let rows = exchange
         .database()
@@ -90,7 +92,8 @@ async fn page(
             service::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| (row.org.clone(), row.service.clone()), keyed_response)?)
+    let key = |row: &ServiceRow| ResourceKey { org: row.org.clone(), id: row.service.clone() };
+    Ok(Page::object(rows, LARGE_PAGE_ROWS, key, keyed_response)?)
 }
 
 pub(super) async fn get_service(
@@ -114,7 +117,7 @@ pub(super) async fn get_service(
 }
 
 fn is_seen(rows: &RowFilter, row: &ServiceRow) -> bool {
-    let owner = Account { org: row.owner_org.clone(), name: row.owner.clone() };
+    let owner = UserId::new(&row.owner_org, &row.owner);
     // Whoever passed access control from elsewhere may read the row.
     rows.org() != row.org || rows.shows(&row.org, &owner, row.is_public)
 }

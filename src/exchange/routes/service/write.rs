@@ -1,11 +1,12 @@
 //! Publishing, replacing and removing services.
 
-use evenkeel_access::{Account, Permission, right};
+use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_exchange_store::service::{self, ServiceRow};
+use evenkeel_ids::UserId;
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::service::{PostService, RequiredService};
 use jiff::Timestamp;
@@ -33,7 +34,7 @@ pub(super) async fn create_service(
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = &op;
     validate(&request)?;
-    let row = row(org, caller.account(), &request, exchange.now());
+    let row = row(org, &caller.account(), &request, exchange.now());
     let id = format!("{org}/{}", row.service);
     op.write(&permission, "service.create", async |mut tx| {
         tx.set_subject(Subject::Service.of(org, &row.service)).await?;
@@ -64,7 +65,7 @@ pub(super) async fn replace_service(
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
-    let row = row(org, caller.account(), &request, exchange.now());
+    let row = row(org, &caller.account(), &request, exchange.now());
     if row.service != *id {
         return Err(ApiError::invalid_input(format!(
             "the id '{id}' in the path is not the one that url, version and arch make: '{}'",
@@ -95,13 +96,13 @@ pub(super) async fn delete_service(
     Ok(NoContent)
 }
 
-fn row(org: &str, owner: Account, request: &PostService, now: Timestamp) -> ServiceRow {
+fn row(org: &str, owner: &UserId, request: &PostService, now: Timestamp) -> ServiceRow {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     ServiceRow {
         org: org.to_owned(),
         service: service_id(&request.url, &request.version, &request.arch),
-        owner_org: owner.org,
-        owner: owner.name,
+        owner_org: owner.org().to_owned(),
+        owner: owner.name().to_owned(),
         label: request.label.clone(),
         description: request.description.clone().unwrap_or_else(|| request.label.clone()),
         is_public: request.public,

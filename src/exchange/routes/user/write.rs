@@ -121,7 +121,7 @@ pub async fn delete_user(
         }
         let mut changes: Vec<Change> = vec![forget_login(org, name)];
         let owned = account::list_owned_logins(&mut tx, org, name).await?;
-        changes.extend(owned.iter().map(|(org, id)| forget_login(org, id)));
+        changes.extend(owned.iter().map(|login| forget_login(&login.org, &login.id)));
         account::delete_account(&mut tx, org, name).await?;
         tx.finish(changes)
     })
