@@ -43,10 +43,11 @@ const WHOLE: &[(&[&str], &str)] = &[
     (&["served", "Served"], "served policy"),
 ];
 
-/// Identifiers of the standard library and of third-party crates.
-const FOREIGN: [&str; 14] = [
+/// Identifiers of the standard library and of third-party crates, and the name of an arithmetic operation.
+const FOREIGN: [&str; 15] = [
     "Copy",
     "copy",
+    "FloorDivide",
     "Unit",
     "unit",
     "copy_bidirectional",
